@@ -1,0 +1,302 @@
+"""Elements: nests of tuples, named tuples and dicts over arrays, NumPy scalars, text and bytes.
+
+`normalise` makes one out of whatever a user's function returned; `collate` stacks several.
+A *leaf* is a `numpy.ndarray` of at least one dimension, a `numpy.generic`, a `str` or a `bytes`.
+Inside a pipeline a leaf may also be a dataset (see `window`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from penstock.errors import ElementError
+
+Element: TypeAlias = Any
+
+_TEXT = (str, bytes)
+
+
+class NestedDataset:
+    """Marks what may stand inside elements of a pipeline though it is no value: a dataset."""
+
+    __slots__ = ()
+
+
+def is_namedtuple(value: object) -> bool:
+    """Say whether *value* is an instance of a named tuple."""
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def normalise(value: Any) -> Element:
+    """Return *value* as an element.
+
+    Lists become tuples, Python numbers ``int64``, ``float64`` and ``bool_`` scalars, arrays
+    without dimensions scalars; anything with ``__array__`` (a CPU tensor) becomes an array.
+
+    Raises:
+        ElementError: for None, object arrays of other things than text, and unknown types.
+    """
+    make = _CONVERT.get(type(value))
+    if make is not None:
+        return make(value)
+    if isinstance(value, np.generic):
+        return _from_array(np.asarray(value))
+    if isinstance(value, np.ndarray):
+        return _from_array(np.asarray(value))
+    if isinstance(value, NestedDataset):
+        return value
+    if is_namedtuple(value):
+        return type(value)(*map(normalise, value))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(normalise, value))
+    if isinstance(value, dict):
+        return _from_dict(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if hasattr(value, "__array__"):
+        return _from_array(np.asarray(value))
+    raise ElementError(
+        f"an element cannot hold {_show(value)}: use arrays, numbers, text, bytes, "
+        "or tuples, lists and dicts of these"
+    )
+
+
+def normalise_block(values: list[Any]) -> list[Element]:
+    """Return *values* as elements; one type check for a whole block of scalars or text."""
+    if set(map(type, values)) <= _PLAIN:
+        return values
+    return [normalise(value) for value in values]
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return what a user gave to a source as an array: text becomes an object array of text.
+
+    Raises:
+        ElementError: for ragged lists and for objects that are neither numbers nor text.
+    """
+    if isinstance(value, np.ndarray):
+        return _checked(value)
+    if isinstance(value, _TEXT):
+        array = np.empty((), object)
+        array[()] = value
+        return array
+    if hasattr(value, "__array__"):
+        return _checked(np.asarray(value))
+    try:
+        array = np.asarray(value)
+    except ValueError as exc:
+        raise ElementError(
+            f"{_show(value)} is ragged: its parts differ in shape; give the parts one by one with "
+            "from_sequence or from_generator, and pad them in the pipeline"
+        ) from exc
+    if array.dtype.kind in "USO":
+        # NumPy's own text types cut trailing NULs and mix text with numbers: go by the objects.
+        array = np.array(value, dtype=object)
+    return _checked(array)
+
+
+def leaves(element: Element) -> list[Any]:
+    """Return the leaves of *element*, left to right."""
+    out: list[Any] = []
+    _collect(element, out)
+    return out
+
+
+def structure(element: Element) -> Any:
+    """Return what tells one nest from another: equal for elements of the same structure."""
+    if isinstance(element, tuple):
+        return (type(element), *map(structure, element))
+    if isinstance(element, dict):
+        return (dict, *((key, structure(value)) for key, value in element.items()))
+    return None
+
+
+def rebuild(like: Element, values: Sequence[Any]) -> Element:
+    """Return an element with the structure of *like* and *values* as leaves."""
+    return _rebuild(like, iter(values).__next__)
+
+
+def map_leaves(fn: Callable[[Any], Any], element: Element) -> Element:
+    """Return *element* with *fn* applied to each leaf."""
+    if isinstance(element, tuple):
+        parts = [map_leaves(fn, part) for part in element]
+        return type(element)(*parts) if is_namedtuple(element) else tuple(parts)
+    if isinstance(element, dict):
+        return {key: map_leaves(fn, value) for key, value in element.items()}
+    return fn(element)
+
+
+def nbytes(element: Element) -> int:
+    """Return about how many bytes *element* holds."""
+    total = 0
+    for leaf in leaves(element):
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            total += leaf.nbytes
+            if leaf.dtype.hasobject:
+                total += sum(map(len, np.asarray(leaf).flat))
+        elif isinstance(leaf, _TEXT):
+            total += len(leaf)
+    return total
+
+
+def describe(element: Element) -> str:
+    """Show the structure, dtypes and shapes of *element*, for messages."""
+    if isinstance(element, tuple):
+        return f"({', '.join(map(describe, element))}{',' if len(element) == 1 else ''})"
+    if isinstance(element, dict):
+        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in element.items()) + "}"
+    if isinstance(element, np.ndarray):
+        return f"{element.dtype}{list(element.shape)}"
+    if isinstance(element, np.generic):
+        return str(element.dtype)
+    return type(element).__name__
+
+
+def collate(elements: Sequence[Element]) -> Element:
+    """Stack *elements*, leaf by leaf, along a new first axis. Text gives an object array.
+
+    Raises:
+        ElementError: when structures, dtypes or shapes differ; the message shows both.
+    """
+    first = elements[0]
+    if isinstance(first, (tuple, dict)):
+        shape = structure(first)
+        for other in elements:
+            if structure(other) != shape:
+                raise _differ(first, other)
+    if isinstance(first, tuple):
+        columns = [collate(column) for column in zip(*elements, strict=True)]
+        return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
+    if isinstance(first, dict):
+        return {key: collate([element[key] for element in elements]) for key in first}
+    return _stack(elements)
+
+
+def _stack(values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    first = values[0]
+    kinds = set(map(type, values))
+    if len(kinds) > 1:
+        raise _differ(first, next(value for value in values if type(value) is not type(first)))
+    if isinstance(first, _TEXT):
+        return _text_array(values)
+    if isinstance(first, np.generic):
+        return np.array(values, dtype=first.dtype)
+    if isinstance(first, np.ndarray):
+        for value in values:
+            if value.shape != first.shape or value.dtype != first.dtype:
+                raise _differ(first, value)
+        return np.stack(values)
+    raise ElementError(
+        "a dataset inside an element cannot be batched: flatten it first, as in "
+        "window(size).flat_map(lambda w: w.batch(size))"
+    )
+
+
+def _text_array(values: Sequence[str | bytes]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _differ(first: Element, other: Element) -> ElementError:
+    return ElementError(
+        f"elements of one batch must be alike, but {describe(first)} is followed by "
+        f"{describe(other)}; use padded_batch for differing lengths, or map to one structure first"
+    )
+
+
+def _collect(element: Element, out: list[Any]) -> None:
+    if isinstance(element, tuple):
+        for part in element:
+            _collect(part, out)
+    elif isinstance(element, dict):
+        for part in element.values():
+            _collect(part, out)
+    else:
+        out.append(element)
+
+
+def _rebuild(like: Element, take: Callable[[], Any]) -> Element:
+    if isinstance(like, tuple):
+        parts = [_rebuild(part, take) for part in like]
+        return type(like)(*parts) if is_namedtuple(like) else tuple(parts)
+    if isinstance(like, dict):
+        return {key: _rebuild(value, take) for key, value in like.items()}
+    return take()
+
+
+def _from_dict(value: dict[Any, Any]) -> dict[str, Element]:
+    for key in value:
+        if not isinstance(key, str):
+            raise ElementError(f"keys of a dict in an element must be str, not {_show(key)}")
+    return {key: normalise(part) for key, part in value.items()}
+
+
+def _from_array(array: np.ndarray[Any, Any]) -> Any:
+    array = _checked(array)
+    return array if array.ndim else normalise_scalar(array[()])
+
+
+def normalise_scalar(value: Any) -> Any:
+    """Return what indexing an array gave as a leaf: text as plain `str` or `bytes`."""
+    if isinstance(value, str):
+        return str(value)
+    return bytes(value) if isinstance(value, bytes) else value
+
+
+def _checked(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    kind = array.dtype.kind
+    if kind in "US":
+        # Kept as text: NumPy's fixed-width text cuts what its width does not hold.
+        return array.astype(object)
+    if kind == "O":
+        kinds = set(map(type, array.flat))
+        if not (kinds <= {str} or kinds <= {bytes}):
+            wrong = next((v for v in array.flat if type(v) not in _TEXT), None)
+            what = _show(wrong) if wrong is not None else "a mix of str and bytes"
+            raise ElementError(
+                f"an object array must hold only str or only bytes, but this one holds {what}: "
+                "convert it to a numeric dtype, or to one kind of text"
+            )
+    elif kind == "V" and array.dtype.hasobject:
+        raise ElementError(f"a structured array with object fields ({array.dtype}) cannot travel")
+    return array
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"{text} ({type(value).__name__})"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _from_int(value: int) -> Any:
+    try:
+        return np.int64(value)
+    except OverflowError as exc:
+        raise ElementError(
+            f"{value} does not fit int64: use numpy.uint64, float or text"
+        ) from exc
+
+
+_SCALARS = [
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, np.float32, np.float64, np.complex64, np.complex128,
+]  # fmt: skip
+_PLAIN = {*_SCALARS, str, bytes}
+_CONVERT: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys([*_SCALARS, str, bytes], _same),
+    int: _from_int,
+    float: np.float64,
+    bool: np.bool_,
+    complex: np.complex128,
+    np.ndarray: _from_array,
+}

@@ -1,0 +1,58 @@
+"""The contract of a running operator: blocks out, and a state at any element of the last block.
+
+Rule 1. `block(n)` gives 1 to n elements; an empty list is the end, and stays the end. A block may
+        be short for the operator's own reasons: a split ended, an inner dataset ended.
+Rule 2. `mark()` captures where the last block stands. What it returns is a function of *back*,
+        0 <= back <= length of the last block: the state just before the last *back* elements of
+        it (0: behind all of it). A mark stays true whatever the operator does afterwards, so it
+        captures values, never the operator itself. Before the first block only 0 is valid.
+Rule 3. A state is plain JSON, small, and its size depends on the pipeline only. None is the
+        start. Opening a node at a state continues as if nothing had happened.
+Rule 4. Output depends on input alone, not on block sizes or timing.
+
+So an operator that needs k input elements asks for at most k, and works on one block of input
+at a time, or keeps the marks of the blocks whose elements it still holds. No state is taken per
+element, and yet a state is exact to the element.
+
+    state            ──▶ an operator opened at it gives the same tail
+    mark()(back)     ──▶ state before the last *back* elements of the last block
+    skip(n)          ──▶ as block(n), but the elements are not wanted: 1:1 operators call nothing
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from penstock.element import Element
+
+State: TypeAlias = Any
+"""Plain JSON: None, numbers, text, lists, dicts with text keys."""
+
+Mark: TypeAlias = Callable[[int], State]
+
+
+class OpIterator(ABC):
+    """One operator at work."""
+
+    @abstractmethod
+    def block(self, n: int) -> list[Element]:
+        """Return the next 1 to *n* elements, or an empty list when there are no more."""
+
+    @abstractmethod
+    def mark(self) -> Mark:
+        """Capture the last block's place in the stream (rule 2)."""
+
+    def skip(self, n: int) -> int:
+        """Pass over up to *n* elements; return how many there were. Fewer means the end.
+
+        After a skip, marks are valid at 0 only, as before a first block.
+        """
+        left = n
+        while left and (block := self.block(left)):
+            left -= len(block)
+        return n - left
+
+    def close(self) -> None:  # noqa: B027  most operators hold nothing but their input
+        """Let go of threads, files and inputs. Idempotent; the operator is not used afterwards."""

@@ -1,0 +1,181 @@
+"""Every exception that Penstock raises.
+
+PenstockError                    .retryable says whether trying again may help
+├── ConfigError                  settings contradict themselves              ValueError
+├── DatasetError                 the pipeline or an argument is malformed    ValueError
+│   ├── DefinitionError          it cannot be sent to a worker, or not loaded there
+│   ├── ElementError             an element is not what a dataset may yield
+│   │   └── ElementTooLarge      one element exceeds the message budget
+│   ├── StateError               a saved state does not fit this dataset
+│   └── MissingFile              a file or pattern names nothing             FileNotFoundError
+├── TransformError               a user's function raised, or took its process along   RuntimeError
+├── Refused                      a service answered, and said no
+│   ├── JobMismatch              the job exists with other parameters        ValueError
+│   ├── UnknownDataset           nobody registered it                        LookupError
+│   ├── UnknownIteration         it is over or was never opened              LookupError
+│   ├── VersionMismatch          the two sides cannot talk                   RuntimeError
+│   └── Overloaded               it is full: wait, then try again            RuntimeError
+├── Unavailable                  nobody answered                             ConnectionError
+│   └── WaitedTooLong            a deadline passed; says for whom            TimeoutError
+├── WorkerLost                   a worker is gone, and a task with it        ConnectionError
+├── Closed                       the object was closed or stopped before     RuntimeError
+└── NotAvailableYet              a feature that is planned                   NotImplementedError
+
+An error crosses the wire by its class name and `fields()`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class PenstockError(Exception):
+    """Base of all the errors below; catch it to catch them all."""
+
+    retryable = False
+
+    def fields(self) -> tuple[Any, ...]:
+        """Return what `type(self)(*fields)` needs to make this error again elsewhere."""
+        return (str(self),)
+
+
+class ConfigError(PenstockError, ValueError):
+    """The settings contradict themselves."""
+
+
+class DatasetError(PenstockError, ValueError):
+    """The pipeline, or an argument given to it, is malformed."""
+
+
+class DefinitionError(DatasetError):
+    """A pipeline cannot be sent to a worker, or cannot be loaded there."""
+
+
+class ElementError(DatasetError):
+    """An element is not what a dataset may yield, or not like those before it."""
+
+
+class ElementTooLarge(ElementError):
+    """One element exceeds the message budget."""
+
+
+class StateError(DatasetError):
+    """A saved state does not fit this dataset."""
+
+
+class MissingFile(DatasetError, FileNotFoundError):
+    """A file does not exist, or a pattern matches nothing."""
+
+
+class TransformError(PenstockError, RuntimeError):
+    """A user's function raised, or took its process along.
+
+    Attributes:
+        operator: the operator and the function, as in ``map(decode)``.
+        number: which call it was: the number of the operator's input element, from 0.
+        detail: what was raised, or the signal that ended the process.
+        worker: the worker's address, or None when the pipeline ran in this process.
+        remote_traceback: the traceback where it was raised, as text.
+    """
+
+    def __init__(
+        self,
+        operator: str,
+        number: int,
+        detail: str,
+        worker: str | None = None,
+        remote_traceback: str = "",
+    ) -> None:
+        place = f" on worker {worker}" if worker else ""
+        text = f"{operator} failed at element {number}{place}: {detail}"
+        super().__init__(f"{text}\n\n{remote_traceback}" if worker and remote_traceback else text)
+        self.operator = operator
+        self.number = number
+        self.detail = detail
+        self.worker = worker
+        self.remote_traceback = remote_traceback
+
+    def fields(self) -> tuple[Any, ...]:
+        """See `PenstockError.fields`."""
+        return (self.operator, self.number, self.detail, self.worker, self.remote_traceback)
+
+
+class Refused(PenstockError):
+    """A service answered, and said no."""
+
+
+class JobMismatch(Refused, ValueError):
+    """A job of this name exists with other parameters."""
+
+
+class UnknownDataset(Refused, LookupError):
+    """No dataset is registered under this id."""
+
+
+class UnknownIteration(Refused, LookupError):
+    """This iteration is over, or was never opened."""
+
+
+class VersionMismatch(Refused, RuntimeError):
+    """The two sides speak different versions."""
+
+
+class Overloaded(Refused, RuntimeError):
+    """The service is full."""
+
+    retryable = True
+
+
+class Unavailable(PenstockError, ConnectionError):
+    """Nobody answered."""
+
+    retryable = True
+
+
+class WaitedTooLong(Unavailable, TimeoutError):
+    """A deadline passed; the message says for whom we waited, since when, until when."""
+
+
+class WorkerLost(PenstockError, ConnectionError):
+    """A worker is gone, and what it alone could deliver with it.
+
+    Attributes:
+        worker: the worker's address.
+        task: the task that it ran.
+        number: the last element number of the task that arrived here; -1 if none did.
+    """
+
+    def __init__(self, worker: str, task: int, number: int) -> None:
+        last = f"its last element here is {number}" if number >= 0 else "no element of it arrived"
+        super().__init__(f"worker {worker} is lost, and with it task {task}; {last}")
+        self.worker = worker
+        self.task = task
+        self.number = number
+
+    def fields(self) -> tuple[Any, ...]:
+        """See `PenstockError.fields`."""
+        return (self.worker, self.task, self.number)
+
+
+class Closed(PenstockError, RuntimeError):
+    """The object was closed or stopped before."""
+
+
+class NotAvailableYet(PenstockError, NotImplementedError):
+    """A feature that is planned and not built."""
+
+
+def by_name(name: str, fields: tuple[Any, ...]) -> PenstockError:
+    """Make the error that crossed the wire as *name* and *fields*."""
+    kind = _KINDS.get(name, PenstockError)
+    try:
+        return kind(*fields)
+    except TypeError:  # another version knows other fields: keep the words
+        return PenstockError(f"{name}: {', '.join(map(str, fields))}")
+
+
+def _tree(kind: type[PenstockError]) -> list[type[PenstockError]]:
+    return [kind, *(leaf for child in kind.__subclasses__() for leaf in _tree(child))]
+
+
+_KINDS = {kind.__name__: kind for kind in _tree(PenstockError)}

@@ -1,0 +1,135 @@
+"""A pipeline as data: frozen nodes, from the last operator back to the sources.
+
+Each operator's node lives with its iterator in `penstock.ops`. Nodes compare by identity: the
+same pipeline written twice is two graphs with one fingerprint (see `penstock.fingerprint`).
+
+The plain form of a node is its name, its parameters and its inputs. A parameter is plain data
+(numbers, text, None, tuples of these), or one of two marks: a *function* (anything that only a
+process that runs user code may unpickle), an *array* (large data, kept by content).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from penstock.errors import DatasetError
+
+if TYPE_CHECKING:
+    from penstock.engine.context import Context
+    from penstock.engine.iterator import OpIterator, State
+
+INFINITE = -1
+"""Cardinality of a dataset that never ends."""
+
+UNKNOWN = -2
+"""Cardinality of a dataset whose length only running it can tell."""
+
+
+def function(**kwargs: Any) -> Any:
+    """Declare a node's field that holds a user's function or object: opaque, pickled."""
+    return field(metadata={"kind": "function"}, **kwargs)
+
+
+def arrays(**kwargs: Any) -> Any:
+    """Declare a node's field that holds an element of arrays: kept by content."""
+    return field(metadata={"kind": "arrays"}, **kwargs)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One stage of a pipeline.
+
+    A subclass is a frozen dataclass (``eq=False``). Fields whose names are in `inputs` hold the
+    nodes it reads; the others are parameters. It checks its parameters in ``__post_init__``.
+    """
+
+    op: ClassVar[str]
+    """The name of the operator, as in the method of `Dataset`; unique."""
+
+    one_to_one: ClassVar[bool] = False
+    """Whether element k comes from the input's element k alone (`map`, not `filter`)."""
+
+    own_stream: ClassVar[bool] = False
+    """Whether the result depends on where the stream begins and ends (`take`, not `map`): under
+    sharding it applies to each task's stream by itself."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes this one reads, in order."""
+        return tuple(_inputs(getattr(self, f.name) for f in fields(self)))
+
+    @property
+    def label(self) -> str:
+        """The operator and the user's function, as error messages name it: ``map(decode)``."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.metadata.get("kind") == "function" and callable(value):
+                return f"{self.op}({function_name(value)})"
+        return self.op
+
+    @property
+    @abstractmethod
+    def cardinality(self) -> int:
+        """How many elements there are; or `INFINITE`, or `UNKNOWN`."""
+
+    @abstractmethod
+    def open(self, context: Context, state: State) -> OpIterator:
+        """Run this node from *state* on; None is the start."""
+
+    def units(self) -> int | FilePattern | None:
+        """Return what a source can be split into: so many units, or files; None if it cannot be.
+
+        Meaningful for nodes without inputs only.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class FilePattern:
+    """Split units that are files: those that match *patterns*, in an order made by the seed."""
+
+    patterns: tuple[str, ...]
+    shuffle: bool
+    seed: int | None
+
+
+def walk(root: Node) -> Iterator[tuple[str, Node]]:
+    """Yield each node below *root* with its path, inputs after the node that reads them."""
+    stack = [("", root)]
+    while stack:
+        path, node = stack.pop()
+        yield path, node
+        below = [(f"{path}.{i}", upstream) for i, upstream in enumerate(node.inputs)]
+        stack.extend(reversed(below))
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """Return a short name for *fn*: its own, or its type's."""
+    name = getattr(fn, "__qualname__", None) or type(fn).__name__
+    return str(name).rsplit("<locals>.", maxsplit=1)[-1]
+
+
+def check_count(op: str, name: str, value: Any, *, least: int = 1) -> int:
+    """Return *value* as an int of at least *least*.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    try:
+        number = value.__index__()
+    except AttributeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least:
+        raise DatasetError(f"{op}: {name} must be an integer of at least {least}, not {value!r}")
+    return int(number)
+
+
+def _inputs(values: Iterator[Any]) -> Iterator[Node]:
+    for value in values:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, dict)):
+            yield from _inputs(iter(value.values() if isinstance(value, dict) else value))

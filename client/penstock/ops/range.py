@@ -1,0 +1,58 @@
+"""`range`: integers. State: see `penstock.ops.units`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.errors import DatasetError
+from penstock.graph import Node
+from penstock.ops.units import UnitsIterator
+
+
+@dataclass(frozen=True, eq=False)
+class Range(Node):
+    """The int64 scalars from *start* to *stop*, *step* apart."""
+
+    op: ClassVar[str] = "range"
+    start: int
+    stop: int
+    step: int
+
+    def __post_init__(self) -> None:
+        for name in ("start", "stop", "step"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise DatasetError(f"range: {name} must be an integer, not {value!r}")
+            object.__setattr__(self, name, int(value))
+        if self.step == 0:
+            raise DatasetError("range: step must not be 0")
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return len(range(self.start, self.stop, self.step))
+
+    def units(self) -> int:
+        """See `Node.units`."""
+        return self.cardinality
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _RangeIterator(self, context, state)
+
+
+class _RangeIterator(UnitsIterator):
+    def __init__(self, node: Range, context: Context, state: State) -> None:
+        super().__init__(context, node.cardinality, state)
+        self._start, self._step = node.start, node.step
+
+    def fetch(self, start: int, stop: int) -> list[Element]:
+        """See `UnitsIterator.fetch`."""
+        first, step = self._start + start * self._step, self._step
+        return list(np.arange(first, first + (stop - start) * step, step, dtype=np.int64))
