@@ -9,6 +9,9 @@ Rule 2. `mark()` captures where the last block stands. What it returns is a func
 Rule 3. A state is plain JSON, small, and its size depends on the pipeline only. None is the
         start. Opening a node at a state continues as if nothing had happened.
 Rule 4. Output depends on input alone, not on block sizes or timing.
+Rule 5. An error belongs to its element. What was made before it is returned first, as a short
+        block; the next call raises; the call after that goes on behind the failed element, as if
+        it did not exist. After a raise, marks are valid at 0 only and stand behind that element.
 
 So an operator that needs k input elements asks for at most k, and works on one block of input
 at a time, or keeps the marks of the blocks whose elements it still holds. No state is taken per

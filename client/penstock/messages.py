@@ -1,0 +1,346 @@
+"""What travels between dispatcher, worker and reader: plain values, no gRPC.
+
+Control messages are levels, not edges: a beat carries all that its sender is, the answer all
+that it should be. So a message lost, doubled or late costs time and nothing else. Guards are
+comparisons: *attempt* (per task, only grows), *incarnation* (per life of a worker), *opening*
+(per reader and task), *as_of* (how long the dispatcher's history was), the position in a log.
+
+`penstock.wire` turns these into protobuf; their form there is in ``protos/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock.errors import PenstockError, by_name
+from penstock.numbers import (
+    NO_RUNS,
+    NOTHING,
+    DatasetId,
+    EngineState,
+    IterationId,
+    ReaderId,
+    Runs,
+    Split,
+    SplitLog,
+    Standing,
+    Taken,
+    TaskId,
+    WorkerId,
+)
+
+PROTOCOL = 1
+"""The version of everything in this module. Additive changes keep it."""
+
+
+class Mode(Enum):
+    """How an iteration's data is divided over its tasks."""
+
+    OFF = "off"
+    """Each task is one whole copy."""
+    DYNAMIC = "dynamic"
+    """Tasks draw splits; every element once."""
+
+
+class Codec(Enum):
+    """How frames are compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    AUTO = "auto"
+    """LZ4 where a sample says that it pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a process speaks; in the first message of every connection."""
+
+    protocol: int
+    python: str
+    penstock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error on its way to a training loop: class name and `PenstockError.fields`."""
+
+    kind: str
+    fields: tuple[str | int | None, ...]
+
+    @classmethod
+    def of(cls, error: PenstockError) -> Failure:
+        """Pack *error*."""
+        return cls(type(error).__name__, error.fields())
+
+    def error(self) -> PenstockError:
+        """Unpack the error."""
+        return by_name(self.kind, self.fields)
+
+
+# --- jobs: client and dispatcher, unary ---
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """Let me read *repetition* of the job *job_name*; make what does not exist yet.
+
+    Without a name the job is private to this call. A job that exists must have been made with
+    the same dataset and parameters.
+    """
+
+    versions: Versions
+    dataset: DatasetId
+    mode: Mode
+    job_name: str | None
+    repetition: int
+    codec: Codec
+    num_consumers: int | None = None
+    trainer: str | None = None
+    target_workers: str = "AUTO"
+    ordered: bool = False
+    remainder: str = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The iteration to read, and how often its readers beat (seconds)."""
+
+    iteration: IterationId
+    job_name: str
+    beat_interval: float
+    reader_lease: float
+
+
+# --- worker and dispatcher, one long stream ---
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a worker is with an attempt.
+
+    *taken* is joined over all readers. *state* is the newest engine state that lies behind
+    everything taken. *made* is the number of the next element to be made.
+    """
+
+    attempt: int
+    made: int
+    taken: Taken
+    state: EngineState | None = None
+    done: bool = False
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """A worker is there, and says what it runs and what it started once and no longer runs."""
+
+    worker: WorkerId
+    incarnation: int
+    as_of: int
+    progress: Mapping[TaskId, Progress] = field(default_factory=dict)
+    ended: frozenset[tuple[TaskId, int]] = frozenset()
+    draining: bool = False
+    versions: Versions | None = None
+    stats: bytes = b""
+    """The worker's `Stats` as JSON, for status calls; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequest:
+    """An attempt needs what stands at *position* of its log of *stream*."""
+
+    worker: WorkerId
+    incarnation: int
+    task: TaskId
+    attempt: int
+    stream: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The order to run an attempt of a task: where to start, and what readers have.
+
+    *index* is the task's number within its iteration: seeds depend on it. *logs* has one split
+    log a stream; it is empty where each task reads everything (OFF).
+    """
+
+    task: TaskId
+    index: int
+    attempt: int
+    iteration: IterationId
+    dataset: DatasetId
+    seed: int
+    codec: Codec
+    state: EngineState = EngineState()
+    logs: tuple[SplitLog, ...] = ()
+    taken: Taken = NOTHING
+    held: Mapping[ReaderId, Runs] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that a worker should be doing now, and all readers' standing.
+
+    A task that is not listed stops. *beat_interval* is in seconds.
+    """
+
+    as_of: int
+    incarnation: int
+    runs: tuple[Run, ...]
+    readers: Mapping[ReaderId, Standing]
+    beat_interval: float
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGrant:
+    """What the log of *stream* holds from *position* on."""
+
+    task: TaskId
+    attempt: int
+    stream: int
+    position: int
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRefused:
+    """The dispatcher will not have this worker; it should stop with this error."""
+
+    failure: Failure
+
+
+WorkerSignal = WorkerBeat | SplitRequest
+WorkerOrder = Assignment | SplitGrant | WorkerRefused
+
+
+# --- reader and dispatcher, one long stream ---
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A reader's word on one task: it takes no frame of attempts below *fence*."""
+
+    fence: int
+    taken: Taken
+    buffered: Runs = NO_RUNS
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderBeat:
+    """A reader is there, and says what it has. Without an id it asks to be let in."""
+
+    iteration: IterationId
+    token: str
+    reader: ReaderId | None
+    beat: int
+    holdings: Mapping[TaskId, Holding] = field(default_factory=dict)
+    cut: str | None = None
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Where a task can be read. Without a worker its attempt is over: give your word on it.
+
+    *lost* names the worker that took the task along, where it cannot go on elsewhere.
+    """
+
+    attempt: int
+    worker: WorkerId | None
+    lost: WorkerId | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a reader should know. *beat* is the one answered, if one is.
+
+    *waiting_for* says, in words, what keeps the iteration from going on, if anything does.
+    """
+
+    as_of: int
+    token: str
+    reader: ReaderId
+    standing: Standing
+    beat: int | None
+    tasks: Mapping[TaskId, TaskView]
+    finished: bool = False
+    failure: Failure | None = None
+    verdicts: Mapping[str, bytes] = field(default_factory=dict)
+    waiting_for: str = ""
+
+
+# --- reader and worker: one stream a (reader, task) ---
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A reader wants a task's frames, and says what it has: the rest may go to others.
+
+    *credit* is how many payload bytes may be under way before the reader gives more.
+    """
+
+    reader: ReaderId
+    task: TaskId
+    attempt: int
+    opening: int
+    taken: Taken
+    buffered: Runs
+    credit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """What the training loop took since the last one, and how many bytes are free again."""
+
+    taken: Runs
+    credit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The header of a run of *count* consecutive elements from number *first* on.
+
+    *part* are the numbers of it that are this reader's; all below *floor* are taken by somebody.
+    *layout* says how the payload is laid out (`penstock.wire.frame`), *stored* how it is
+    compressed; the payload itself follows it on the wire.
+    """
+
+    task: TaskId
+    attempt: int
+    opening: int
+    first: int
+    count: int
+    floor: int
+    part: Runs
+    layout: bytes
+    stored: Codec = Codec.NONE
+    raw_nbytes: int = 0
+    """Length of the payload when decompressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Please give back what your loop does not ask for: another reader waits."""
+
+    task: TaskId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """The last message of a stream: nothing more will come of this attempt here.
+
+    With a *failure* the task failed behind the elements sent before.
+    """
+
+    task: TaskId
+    attempt: int
+    failure: Failure | None = None
+
+
+ReadRequest = Open | Ack
+ReadReply = Frame | Recall | StreamEnd

@@ -1,0 +1,119 @@
+"""What a worker and one of its runners say to each other.
+
+The runner owns its arena and decides where a frame goes; the worker gives places back. Both
+sides count bytes: when the arena is full the runner waits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.messages import Codec, Failure
+from penstock.numbers import EngineState, Split, SplitLog
+
+
+class Order(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """From the worker to the runner."""
+
+
+class Load(Order):
+    """Load the definition that follows out of band, and keep it under *dataset*."""
+
+    dataset: str
+    definition: bytes
+
+
+class Start(Order):
+    """Run *dataset* from *state* on; stop what ran before. *run* names this run in answers.
+
+    With *streams* split logs the sources draw splits; without any they read everything.
+    """
+
+    run: int
+    dataset: str
+    index: int
+    seed: int
+    codec: Codec
+    state: EngineState
+    logs: tuple[SplitLog, ...]
+
+
+class Grant(Order):
+    """The log of *stream* holds *splits* from *position* on."""
+
+    run: int
+    stream: int
+    position: int
+    splits: tuple[Split, ...]
+
+
+class Free(Order):
+    """The places at these offsets may be written again."""
+
+    run: int
+    offsets: tuple[int, ...]
+
+
+class Want(Order):
+    """A reader has credit and nothing to read: send what you have, full or not."""
+
+    run: int
+
+
+class Stop(Order):
+    """End the run; stay warm for another."""
+
+    run: int
+
+
+class Report(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """From the runner to the worker."""
+
+
+class Made(Report):
+    """Elements *first* to *first + count* lie in *nbytes* at *offset* of the arena."""
+
+    run: int
+    first: int
+    count: int
+    offset: int
+    nbytes: int
+    layout: bytes
+    stored: Codec
+    raw_nbytes: int
+
+
+class Reached(Report):
+    """An engine state: the engine just before element `state.number`."""
+
+    run: int
+    state: EngineState
+
+
+class Need(Report):
+    """The engine needs what stands at *position* of the log of *stream* (soon, or now)."""
+
+    run: int
+    stream: int
+    position: int
+
+
+class Ended(Report):
+    """The input has ended: *number* is how many elements there are."""
+
+    run: int
+    number: int
+
+
+class Failed(Report):
+    """The engine cannot go on behind element *number*."""
+
+    run: int
+    number: int
+    failure: Failure
+
+
+class Stopped(Report):
+    """The run is over, and the arena is no longer read or written by the runner."""
+
+    run: int
