@@ -39,31 +39,8 @@ def normalise(value: Any) -> Element:
     Raises:
         ElementError: for None, object arrays of other things than text, and unknown types.
     """
-    make = _CONVERT.get(type(value))
-    if make is not None:
-        return make(value)
-    if isinstance(value, np.generic):
-        return _from_array(np.asarray(value))
-    if isinstance(value, np.ndarray):
-        return _from_array(np.asarray(value))
-    if isinstance(value, NestedDataset):
-        return value
-    if is_namedtuple(value):
-        return type(value)(*map(normalise, value))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(normalise, value))
-    if isinstance(value, dict):
-        return _from_dict(value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value)
-    if hasattr(value, "__array__"):
-        return _from_array(np.asarray(value))
-    raise ElementError(
-        f"an element cannot hold {_show(value)}: use arrays, numbers, text, bytes, "
-        "or tuples, lists and dicts of these"
-    )
+    make = _CONVERT.get(type(value)) or _converter(value)
+    return make(value)
 
 
 def normalise_block(values: list[Any]) -> list[Element]:
@@ -100,6 +77,21 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     return _checked(array)
 
 
+def as_arrays(value: Any) -> Element:
+    """Return what a user gave to a source as a nest of arrays; a list is an array, not a nest.
+
+    Raises:
+        ElementError: as `as_array`.
+    """
+    if isinstance(value, tuple):
+        parts = map(as_arrays, value)
+        return type(value)(*parts) if is_namedtuple(value) else tuple(parts)
+    if isinstance(value, dict):
+        _check_keys(value)
+        return {key: as_arrays(part) for key, part in value.items()}
+    return as_array(value)
+
+
 def leaves(element: Element) -> list[Any]:
     """Return the leaves of *element*, left to right."""
     out: list[Any] = []
@@ -129,6 +121,21 @@ def map_leaves(fn: Callable[[Any], Any], element: Element) -> Element:
     if isinstance(element, dict):
         return {key: map_leaves(fn, value) for key, value in element.items()}
     return fn(element)
+
+
+def read_only(element: Element) -> Element:
+    """Return *element* with views of its arrays that cannot be written to."""
+    if isinstance(element, (tuple, dict)):
+        return map_leaves(read_only, element)
+    if isinstance(element, np.ndarray) and element.flags.writeable:
+        element = element.view()
+        element.flags.writeable = False
+    return element
+
+
+def own_nest(element: Element) -> Element:
+    """Return *element* in containers of its own: a function may add to a dict that it gets."""
+    return map_leaves(_same, element) if isinstance(element, (tuple, dict)) else element
 
 
 def nbytes(element: Element) -> int:
@@ -230,10 +237,14 @@ def _rebuild(like: Element, take: Callable[[], Any]) -> Element:
     return take()
 
 
-def _from_dict(value: dict[Any, Any]) -> dict[str, Element]:
+def _check_keys(value: dict[Any, Any]) -> None:
     for key in value:
         if not isinstance(key, str):
             raise ElementError(f"keys of a dict in an element must be str, not {_show(key)}")
+
+
+def _from_dict(value: dict[Any, Any]) -> dict[str, Element]:
+    _check_keys(value)
     return {key: normalise(part) for key, part in value.items()}
 
 
@@ -251,21 +262,29 @@ def normalise_scalar(value: Any) -> Any:
 
 def _checked(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     kind = array.dtype.kind
-    if kind in "US":
-        # Kept as text: NumPy's fixed-width text cuts what its width does not hold.
+    if kind in "UST":
+        # Kept as objects: NumPy's fixed-width text cuts what its width does not hold.
         return array.astype(object)
     if kind == "O":
-        kinds = set(map(type, array.flat))
-        if not (kinds <= {str} or kinds <= {bytes}):
-            wrong = next((v for v in array.flat if type(v) not in _TEXT), None)
-            what = _show(wrong) if wrong is not None else "a mix of str and bytes"
-            raise ElementError(
-                f"an object array must hold only str or only bytes, but this one holds {what}: "
-                "convert it to a numeric dtype, or to one kind of text"
-            )
-    elif kind == "V" and array.dtype.hasobject:
+        return _checked_text(array)
+    if kind == "V" and array.dtype.hasobject:
         raise ElementError(f"a structured array with object fields ({array.dtype}) cannot travel")
     return array
+
+
+def _checked_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    kinds = set(map(type, array.flat))
+    if kinds <= {str} or kinds <= {bytes}:
+        return array
+    for text in _TEXT:
+        if all(issubclass(kind, text) for kind in kinds):
+            return _text_array([text(value) for value in array.flat]).reshape(array.shape)
+    wrong = [_show(value) for value in array.flat if not isinstance(value, _TEXT)]
+    what = wrong[0] if wrong else "a mix of str and bytes"
+    raise ElementError(
+        f"an object array must hold only str or only bytes, but this one holds {what}: "
+        "convert it to a numeric dtype, or to one kind of text"
+    )
 
 
 def _show(value: Any) -> str:
@@ -282,9 +301,29 @@ def _from_int(value: int) -> Any:
     try:
         return np.int64(value)
     except OverflowError as exc:
-        raise ElementError(
-            f"{value} does not fit int64: use numpy.uint64, float or text"
-        ) from exc
+        raise ElementError(f"{value} does not fit int64: use numpy.uint64, float or text") from exc
+
+
+def _from_any(value: Any) -> Any:
+    return _from_array(np.asarray(value))
+
+
+def _from_tuple(value: list[Any] | tuple[Any, ...]) -> Any:
+    parts = tuple(map(normalise, value))
+    make: Any = type(value)
+    return make(*parts) if is_namedtuple(value) else parts
+
+
+def _converter(value: Any) -> Callable[[Any], Any]:
+    for kinds, make in _BASES:
+        if isinstance(value, kinds):
+            return make
+    if hasattr(value, "__array__"):
+        return _from_any
+    raise ElementError(
+        f"an element cannot hold {_show(value)}: use arrays, numbers, text, bytes, "
+        "or tuples, lists and dicts of these"
+    )
 
 
 _SCALARS = [
@@ -299,4 +338,17 @@ _CONVERT: dict[type, Callable[[Any], Any]] = {
     bool: np.bool_,
     complex: np.complex128,
     np.ndarray: _from_array,
+    tuple: _from_tuple,
+    dict: _from_dict,
 }
+_BASES: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
+    ((np.generic, np.ndarray), _from_any),
+    (NestedDataset, _same),
+    ((list, tuple), _from_tuple),
+    (dict, _from_dict),
+    (int, _from_int),
+    (float, np.float64),
+    (str, str),
+    ((bytes, bytearray, memoryview), bytes),
+]
+"""What is none of the types above, but of a subclass or kind; the first match counts."""

@@ -11,7 +11,7 @@ process that runs user code may unpickle), an *array* (large data, kept by conte
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,7 +50,8 @@ class Node:
     """The name of the operator, as in the method of `Dataset`; unique."""
 
     one_to_one: ClassVar[bool] = False
-    """Whether element k comes from the input's element k alone (`map`, not `filter`)."""
+    """Whether element k comes from the input's element k alone (`map`, not `filter`); of a source
+    of files: whether element k is file k."""
 
     own_stream: ClassVar[bool] = False
     """Whether the result depends on where the stream begins and ends (`take`, not `map`): under
@@ -59,7 +60,8 @@ class Node:
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The nodes this one reads, in order."""
-        return tuple(_inputs(getattr(self, f.name) for f in fields(self)))
+        plain = (f.name for f in fields(self) if "kind" not in f.metadata)
+        return tuple(nodes_in(getattr(self, name) for name in plain))
 
     @property
     def label(self) -> str:
@@ -79,6 +81,11 @@ class Node:
     def open(self, context: Context, state: State) -> OpIterator:
         """Run this node from *state* on; None is the start."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether a pass may give nothing because others took all of it."""
+        return False
+
     def units(self) -> int | FilePattern | None:
         """Return what a source can be split into: so many units, or files; None if it cannot be.
 
@@ -94,6 +101,8 @@ class FilePattern:
     patterns: tuple[str, ...]
     shuffle: bool
     seed: int | None
+    literal: bool = False
+    """Whether the patterns are names as they are, to be read in this order."""
 
 
 def walk(root: Node) -> Iterator[tuple[str, Node]]:
@@ -127,9 +136,10 @@ def check_count(op: str, name: str, value: Any, *, least: int = 1) -> int:
     return int(number)
 
 
-def _inputs(values: Iterator[Any]) -> Iterator[Node]:
+def nodes_in(values: Iterable[Any]) -> Iterator[Node]:
+    """Yield the nodes among *values* and in the nests that stand there."""
     for value in values:
         if isinstance(value, Node):
             yield value
         elif isinstance(value, (tuple, dict)):
-            yield from _inputs(iter(value.values() if isinstance(value, dict) else value))
+            yield from nodes_in(value.values() if isinstance(value, dict) else value)

@@ -72,11 +72,17 @@ class Failure:
     @classmethod
     def of(cls, error: PenstockError) -> Failure:
         """Pack *error*."""
-        return cls(type(error).__name__, error.fields())
+        return cls(type(error).__name__, tuple(map(_sendable, error.fields())))
 
     def error(self) -> PenstockError:
         """Unpack the error."""
         return by_name(self.kind, self.fields)
+
+
+def _sendable(field: str | int | None) -> str | int | None:
+    if isinstance(field, str):  # what a user's function raised may say what UTF-8 cannot
+        return field.encode("utf-8", "backslashreplace").decode()
+    return field
 
 
 # --- jobs: client and dispatcher, unary ---

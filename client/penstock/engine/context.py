@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 from penstock.numbers import Split
 
 if TYPE_CHECKING:
     from penstock.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How far a source is in a pass over its stream's split log."""
+
+    position: int
+    """Of the split in which the source stands; of the empty one when the pass is over."""
+    drew: bool
+    """Whether the pass had anything for this task."""
+    over: bool
 
 
 class SplitReader:
@@ -25,15 +37,48 @@ class SplitReader:
 
     def __init__(self, fetch: Callable[[int, int], Split]) -> None:
         self.fetch = fetch
-        self._places: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._passes: dict[str, Pass] = {}
+        self._readers: dict[str, object] = {}
 
-    def place(self, source: str) -> int:
-        """Return the position from which *source*, opened for a new pass, reads."""
-        return self._places.get(source, 0)
+    def enter(self, source: str, stream: int, reader: object) -> int:
+        """Return the position at which a new pass of *source* begins; *reader* will read it.
 
-    def leave(self, source: str, position: int) -> None:
-        """Note that the pass of *source* ended with the empty split at *position*."""
-        self._places[source] = position + 1
+        What its last pass left unread (behind a `take`, in a `zip` with something shorter) is
+        drawn and dropped: a pass ends once, for everybody.
+        """
+        self.go_on(source, reader)
+        last = self._passes.get(source)
+        if last is None:
+            return 0
+        position = last.position
+        while not last.over and self.fetch(stream, position):
+            position += 1
+        return position + 1
+
+    def go_on(self, source: str, reader: object) -> None:
+        """Let *reader* be the one who reads *source* from now on."""
+        with self._lock:
+            self._readers[source] = reader
+
+    def note(self, source: str, reader: object, now: Pass) -> None:
+        """Note how far *source* is.
+
+        A thread may still be reading ahead in a pass that was left; what it says does not count.
+        """
+        with self._lock:
+            if self._readers.get(source) is reader:
+                self._passes[source] = now
+
+    def passes(self, path: str) -> dict[str, Pass]:
+        """Return how far each source at and below *path* is."""
+        below = f"{path}."
+        with self._lock:
+            return {
+                source: now
+                for source, now in self._passes.items()
+                if source == path or source.startswith(below)
+            }
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +90,28 @@ class Context:
     """
 
     lineage: int
-    """The seed of everything below; it depends on the job's seed, the task and the inner dataset."""
+    """The seed of everything below: a function of the job's seed, the task, the inner dataset."""
     turn: int = 0
     """Which pass of the enclosing `repeat`s this is; 0 outside of any and in the first."""
     path: str = ""
     splits: SplitReader | None = None
     streams: dict[str, int] = field(default_factory=dict)
-    """Which split stream a source draws from, by the source's path."""
+    """Which split stream a source draws from, by the source's path; others read everything."""
     shared: dict[str, object] = field(default_factory=dict)
     """What operators keep for the length of the run, by path: a memory cache outlives passes."""
+    outlasting: bool = False
+    """Whether operators may use what earlier runs in this process kept: not where elements must
+    be a function of the task alone."""
 
     @classmethod
-    def local(cls, seed: int, task: int = 0) -> Context:
+    def local(cls, seed: int, task: int = 0, *, outlasting: bool = False) -> Context:
         """Return the context of a run that reads every source whole."""
-        return cls(seeds.derive(seed, "task", task))
+        return cls(seeds.derive(seed, "task", task), outlasting=outlasting)
+
+    @property
+    def draws(self) -> bool:
+        """Whether this operator is a source that draws splits."""
+        return self.splits is not None and self.path in self.streams
 
     def open(
         self, node: Node, state: State = None, *, branch: int = 0, turn: int | None = None
@@ -70,7 +123,8 @@ class Context:
         path = f"{self.path}.{branch}"
         if turn is None:
             return open_node(node, replace(self, path=path), state)
-        number = seeds.derive(self.turn, "turn", turn) if turn else self.turn
+        # With the path: a pass of an outer `repeat` is not that of an inner one.
+        number = seeds.derive(self.turn, self.path, turn) if turn else self.turn
         return open_node(node, replace(self, path=path, turn=number), state)
 
     def inner(self, number: int) -> Context:
@@ -93,7 +147,7 @@ def open_node(node: Node, context: Context, state: State = None) -> OpIterator:
     try:
         return node.open(context, state)
     except (TypeError, ValueError, KeyError, IndexError) as exc:
-        if state is None or isinstance(exc, StateError):
+        if state is None or isinstance(exc, PenstockError):
             raise
         raise StateError(
             f"the saved state does not fit {node.label} (at {context.path or 'the end'}): {exc}"

@@ -25,15 +25,19 @@ element, and yet a state is exact to the element.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from penstock.element import Element
+from penstock.errors import ElementError, MissingFile, TransformError
 
 State: TypeAlias = Any
 """Plain JSON: None, numbers, text, lists, dicts with text keys."""
 
 Mark: TypeAlias = Callable[[int], State]
+
+ELEMENT_ERRORS = (TransformError, ElementError, MissingFile)
+"""The errors that belong to one element (rule 5); others say that the run itself is in trouble."""
 
 
 class OpIterator(ABC):
@@ -47,15 +51,36 @@ class OpIterator(ABC):
     def mark(self) -> Mark:
         """Capture the last block's place in the stream (rule 2)."""
 
+    def hand(self, n: int) -> tuple[list[Element], Iterator[Element]]:
+        """Return the next block for a training loop, and an iterator behind its first element.
+
+        The loop reads the iterator. Who must know what the loop has, and not only what was asked
+        for on its behalf, gives it an iterator that tells.
+        """
+        block = self.block(n)
+        rest = iter(block)
+        next(rest, None)
+        return block, rest
+
     def skip(self, n: int) -> int:
         """Pass over up to *n* elements; return how many there were. Fewer means the end.
 
+        Failed elements on the way are passed over in silence and do not count: nobody wants them.
         After a skip, marks are valid at 0 only, as before a first block.
         """
         left = n
-        while left and (block := self.block(left)):
+        while left:
+            try:
+                block = self.block(left)
+            except ELEMENT_ERRORS:
+                continue
+            if not block:
+                break
             left -= len(block)
         return n - left
 
     def close(self) -> None:  # noqa: B027  most operators hold nothing but their input
-        """Let go of threads, files and inputs. Idempotent; the operator is not used afterwards."""
+        """Let go of threads, files and inputs. Idempotent; the operator is not used afterwards.
+
+        Another thread may be inside `block`: it is woken if it waits, and may get any error.
+        """

@@ -5,35 +5,42 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import operator
+import sys
 import time
-from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from penstock import graph
 from penstock.element import Element, NestedDataset, leaves
 from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import OpIterator, State
-from penstock.errors import Closed, ElementError, StateError
+from penstock.errors import Closed, ElementError, NotAvailableYet, StateError
 
 MAX_BLOCK = 256
 BLOCK_SECONDS = 0.002
 """About how long making one block may take: slow pipelines work element by element."""
 
+_END: Any = object()
+
 
 class DatasetIterator(Iterator[Element]):
     """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
 
-    Not for several threads at once, but `close` may be called from any.
+    After an error the next element is the one behind it. Not for several threads at once, but
+    `close` may be called from any.
     """
 
     def __init__(self, node: graph.Node, state: State = None) -> None:
         self._node = node
+        self._shape = shape_of(node)
+        self._active: Iterator[Element] = iter(())
+        self._awaited: asyncio.Future[Element] | None = None
         self._run: OpIterator | None = None
         self._closed = False
-        self._start(state)
+        self._begin(state)
 
     def __iter__(self) -> Self:
         return self
@@ -47,11 +54,17 @@ class DatasetIterator(Iterator[Element]):
         return self
 
     async def __anext__(self) -> Element:
-        for element in self._active:
-            return element
-        end = object()
-        element = await asyncio.to_thread(next, self, end)
-        if element is end:
+        if self._awaited is None:
+            for element in self._active:
+                return element
+            self._awaited = asyncio.ensure_future(asyncio.to_thread(next, self, _END))
+        awaited = self._awaited
+        try:
+            element = await asyncio.shield(awaited)
+        finally:
+            # Whoever waits may be cancelled; the element on its way is for the next one who asks.
+            self._awaited = None if awaited.done() else awaited
+        if element is _END:
             raise StopAsyncIteration
         return element
 
@@ -67,8 +80,9 @@ class DatasetIterator(Iterator[Element]):
         self.close()
 
     def __del__(self) -> None:
-        # An iterator whose __init__ failed has nothing to close.
-        if getattr(self, "_run", None) is not None:
+        # An iterator whose __init__ failed has nothing to close; at the end of the process its
+        # threads have stopped where they were, perhaps with a lock in hand.
+        if getattr(self, "_run", None) is not None and not sys.is_finalizing():
             self.close()
 
     def state(self) -> State:
@@ -84,53 +98,71 @@ class DatasetIterator(Iterator[Element]):
         """Go on as if *state* had just been taken.
 
         Raises:
-            StateError: when *state* was taken of another pipeline, or is no state at all.
+            StateError: when *state* was taken of another pipeline, or is no state at all. Then
+                this iterator stays where it is.
         """
         self._check_open()
-        self._stop()
-        self._start(state)
+        self._begin(state)
 
     def close(self) -> None:
         """Let go of everything the pipeline holds. Idempotent."""
         self._closed = True
-        self._stop()
-
-    def _start(self, state: State) -> None:
-        self._shape = shape_of(self._node)
-        self._seed, at = (seeds.fresh(), None) if state is None else self._checked(state)
-        self._active: Iterator[Element] = iter(())
-        self._n = 1
-        run = open_node(self._node, Context.local(self._seed), at)
-        self._run, self._mark = run, run.mark()
-
-    def _stop(self) -> None:
         run, self._run = self._run, None
-        deque(self._active, maxlen=0)
         if run is not None:
             run.close()
+        self._active = iter(())
+
+    def _begin(self, state: State) -> None:
+        seed, at = (seeds.fresh(), None) if state is None else self._checked(state)
+        self._open(seed, at)
+
+    def _open(self, seed: int, at: State) -> None:
+        before = self._run
+        run = open_node(self._node, Context.local(seed, outlasting=True), at)
+        self._run, self._mark, self._seed = run, run.mark(), seed
+        self._active = iter(())
+        self._n = 1
+        if before is not None:
+            before.close()
 
     def _next_block(self) -> Element:
-        self._check_open()
-        run = cast("OpIterator", self._run)
+        run = self._check_open()
         began = time.perf_counter()
-        block = run.block(self._n)
-        if not block:
+        try:
+            block, active = run.hand(self._n)
+        except Exception:
+            self._check_open()
             self._mark = run.mark()
-            raise StopIteration
+            raise
+        except BaseException:
+            # Ctrl-C struck somewhere inside, and nobody knows where: go back to the last place.
+            with suppress(NotAvailableYet):  # a job that is shared with others cannot go back
+                self._open(self._seed, self._mark(0))
+            raise
         self._mark = run.mark()
+        self._active = active
+        if self._closed:  # meanwhile, by another thread
+            self.close()
+            self._check_open()
+        if not block:
+            raise StopIteration
         self._adapt((time.perf_counter() - began) / len(block))
-        if isinstance(block[0], (tuple, dict, NestedDataset)):
-            _refuse_datasets(block[0])
-        self._active = iter(block)
-        return next(self._active)
+        if isinstance(block[0], (tuple, dict, NestedDataset)) and _has_dataset(block[0]):
+            self._active = iter(())
+            raise ElementError(
+                "a dataset inside an element cannot be handed to a training loop: flatten it "
+                "first, as in window(size).flat_map(lambda w: w.batch(size))"
+            )
+        return block[0]
 
     def _adapt(self, seconds: float) -> None:
         affordable = int(BLOCK_SECONDS / seconds) if seconds > 0 else MAX_BLOCK
         self._n = max(1, min(2 * self._n, affordable, MAX_BLOCK))
 
-    def _check_open(self) -> None:
-        if self._closed:
+    def _check_open(self) -> OpIterator:
+        if self._closed or self._run is None:
             raise Closed("this iterator was closed; make another one with iter(dataset)")
+        return self._run
 
     def _checked(self, state: State) -> tuple[int, State]:
         try:
@@ -159,9 +191,5 @@ def shape_of(node: graph.Node) -> str:
     return f"{names[0]} and {len(names) - 1} more, {digest}"
 
 
-def _refuse_datasets(element: Element) -> None:
-    if any(isinstance(leaf, NestedDataset) for leaf in leaves(element)):
-        raise ElementError(
-            "a dataset inside an element cannot be handed to a training loop: flatten it first, "
-            "as in window(size).flat_map(lambda w: w.batch(size))"
-        )
+def _has_dataset(element: Element) -> bool:
+    return any(isinstance(leaf, NestedDataset) for leaf in leaves(element))

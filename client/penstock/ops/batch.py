@@ -1,7 +1,4 @@
-"""`batch`: runs of elements, stacked.
-
-State: the input's state at the first element of the next batch.
-"""
+"""`batch`: runs of elements, stacked. State: see `penstock.ops.held`, of the next batch's start."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from typing import Any, ClassVar
 
 from penstock.element import Element, collate
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.graph import Node, check_count
+from penstock.ops.held import Held
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +33,8 @@ class Batch(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        upstream = context.open(self.upstream, state)
-        return GroupsIterator(upstream, self.size, self.drop_remainder, collate)
+        held = Held(context, self.upstream, state)
+        return GroupsIterator(held, self.size, self.drop_remainder, collate)
 
 
 def batches(elements: int, size: int, drop_remainder: bool) -> int:
@@ -47,72 +45,79 @@ def batches(elements: int, size: int, drop_remainder: bool) -> int:
 
 
 class GroupsIterator(OpIterator):
-    """Runs of *size* elements, each made into one element by *join*."""
+    """Runs of *size* elements, each made into one element by *join*.
+
+    An error in the input leaves the run open: it is filled with the elements behind it. An error
+    of *join* belongs to the run, which is dropped.
+    """
 
     def __init__(
         self,
-        upstream: OpIterator,
+        held: Held,
         size: int,
         drop_remainder: bool,
         join: Callable[[Sequence[Any]], Element],
     ) -> None:
-        self._upstream = upstream
+        self._held = held
         self._size, self._drop, self._join = size, drop_remainder, join
-        self._pending: list[Element] = []
-        self._mark = upstream.mark()
-        self._reach = 0
-        """How far back, in input elements, the input's mark is valid."""
-        self._first = (self._mark, 0)
-        """Where the first batch of the last block began: a mark of the input, and how far back."""
+        self._first = 0
+        """The input element that the last block began with."""
+        self._made = 0
+        """How many elements it had."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
-        size, pending = self._size, self._pending
-        self._first = (self._mark, len(pending))
-        last = 0
-        while len(pending) < size:
-            got = self._upstream.block(n * size - len(pending))
-            last = len(got)
-            pending += got
-            if not got:
+        held, size = self._held, self._size
+        self._begin()
+        while len(held.elements) < size:
+            if not held.pull(n * size - len(held.elements)):
                 return self._rest()
-        whole = len(pending) // size
-        out = [self._join(pending[i * size : (i + 1) * size]) for i in range(whole)]
-        del pending[: whole * size]
-        self._mark = self._upstream.mark()
-        self._reach = last
-        return out
+        return self._join_runs(min(n, len(held.elements) // size), size)
 
     def mark(self) -> Mark:
-        """See `OpIterator.mark`.
-
-        Only the first batch of a block may begin before the last block of input: more input is
-        asked for only while there is not enough for one batch.
-        """
-        mark, reach, left, size = self._mark, self._reach, len(self._pending), self._size
-        first, first_back = self._first
-
-        def at(back: int) -> State:
-            behind = left + back * size
-            return mark(behind) if behind <= reach or not back else first(first_back)
-
-        return at
+        """See `OpIterator.mark`."""
+        at, first, made = self._held.mark(), self._first, self._made
+        stop, size = self._held.start, self._size
+        # The last run may be short, but then it is also the first of its block.
+        return lambda back: at(first if back == made else stop - back * size)
 
     def skip(self, n: int) -> int:
         """See `OpIterator.skip`."""
-        if self._pending:
+        self._begin()
+        if self._held.has_failed:
             return super().skip(n)
-        elements = self._upstream.skip(n * self._size)
-        self._mark, self._reach = self._upstream.mark(), 0
+        elements = self._held.skip(n * self._size)
+        self._begin()
         return batches(elements, self._size, self._drop)
 
     def close(self) -> None:
         """See `OpIterator.close`."""
-        self._upstream.close()
+        self._held.close()
+
+    def _begin(self) -> None:
+        self._held.begin()
+        self._first, self._made = self._held.start, 0
+
+    def _join_runs(self, runs: int, size: int) -> list[Element]:
+        held, join = self._held, self._join
+        out: list[Element] = []
+        try:  # what was joined before an error stays in the list
+            out.extend(join(held.elements[i : i + size]) for i in range(0, runs * size, size))
+        except ELEMENT_ERRORS:
+            if not out:
+                held.use(size)
+                self._begin()
+                raise
+        held.use(len(out) * size)
+        self._made = len(out)
+        return out
 
     def _rest(self) -> list[Element]:
-        """Return the last, short group, if there is one and it is wanted."""
-        rest = [] if self._drop or not self._pending else [self._join(self._pending)]
-        self._pending = []
-        self._mark, self._reach = self._upstream.mark(), 0
-        return rest
+        """Return the last, short run, if there is one and it is wanted."""
+        held = self._held
+        size = len(held.elements)
+        if size and not self._drop:
+            return self._join_runs(1, size)
+        held.use(size)
+        self._begin()
+        return []

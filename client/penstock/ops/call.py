@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from penstock.element import Element
+from penstock.element import Element, normalise, normalise_block
 from penstock.engine.seeds import ElementRng
-from penstock.errors import PenstockError, TransformError
+from penstock.errors import TransformError
 
 
 class UserFunction:
@@ -36,31 +36,77 @@ class UserFunction:
             TransformError: naming the operator and the number, when the function raises.
         """
         try:
-            if self._rng is not None:
-                rng = self._rng.at(number)
-                if type(element) is tuple:
-                    return self._fn(*element, rng=rng)
-                return self._fn(element, rng=rng)
-            if type(element) is tuple:
-                return self._fn(*element)
-            return self._fn(element)
+            return self._call(element, number)
         except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
             self.fail(exc, number)
 
+    def over(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """Call the function on each of *block*, of which the first is element *number*.
+
+        Return what it gave, as elements, up to the first error; and that error, if there is one.
+        """
+        raw, failed = self.answers(block, number)
+        try:
+            return normalise_block(raw), failed
+        except Exception:  # noqa: BLE001  __array__ is the user's as well
+            return self._up_to_error(raw, number)
+
+    def answers(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Any], TransformError | None]:
+        """Do as `over`, and return what the function gave as it is."""
+        raw: list[Any] = []
+        try:
+            if self._rng is None:
+                fn = self._fn
+                for element in block:
+                    raw.append(fn(*element) if type(element) is tuple else fn(element))  # noqa: PERF401  raw holds what was made before an error
+            else:
+                for element in block:
+                    raw.append(self._call(element, number + len(raw)))
+        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+            return raw, transform_error(self._label, number + len(raw), exc)
+        return raw, None
+
     def fail(self, exc: Exception, number: int) -> NoReturn:
         """Raise *exc* as the error of element *number*."""
-        raise transform_error(self._label, number, exc) from exc
+        raise transform_error(self._label, number, exc)
+
+    def _call(self, element: Element, number: int) -> Any:
+        if self._rng is not None:
+            rng = self._rng.at(number)
+            if type(element) is tuple:
+                return self._fn(*element, rng=rng)
+            return self._fn(element, rng=rng)
+        if type(element) is tuple:
+            return self._fn(*element)
+        return self._fn(element)
+
+    def _up_to_error(
+        self, raw: list[Any], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        out: list[Element] = []
+        for value in raw:
+            try:
+                out.append(normalise(value))
+            except Exception as exc:  # noqa: BLE001  __array__ is the user's as well
+                return out, transform_error(self._label, number + len(out), exc)
+        return out, None
 
 
-def transform_error(label: str, number: int, exc: Exception) -> PenstockError:
+def transform_error(label: str, number: int, exc: Exception) -> TransformError:
     """Return the error that says that operator *label* failed at its input element *number*.
 
-    An error that already says which operator failed stays as it is.
+    It is chained from *exc*. An error that already says which operator failed stays as it is.
     """
     if isinstance(exc, TransformError):
         return exc
     text = "".join(traceback.format_exception(exc))
-    return TransformError(label, number, f"{type(exc).__name__}: {exc}", None, text)
+    error = TransformError(label, number, f"{type(exc).__name__}: {exc}", None, text)
+    error.__cause__ = exc
+    return error
 
 
 def wants_rng(fn: Callable[..., Any]) -> bool:

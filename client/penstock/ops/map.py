@@ -1,6 +1,8 @@
 """`map`: a function of each element.
 
-State: ``[elements so far, the input's state]``; the first is the number for ``rng`` and errors.
+State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. With
+parallel calls that are returned as they complete, a third part says which calls behind that place
+have been returned: runs, as distances from it (see `penstock.ops.parallel`).
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.element import Element, normalise_block
+from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.errors import DatasetError, ElementError
+from penstock.errors import DatasetError, TransformError
 from penstock.graph import Node, check_count, function
-from penstock.ops.call import UserFunction, transform_error
+from penstock.ops.call import UserFunction
+from penstock.ops.parallel import ParallelCalls
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,8 @@ class Map(Node):
         if not callable(self.fn):
             raise DatasetError(f"map: map_func must be callable, not {self.fn!r}")
         if self.parallel is not None:
-            check_count("map", "num_parallel_calls", self.parallel)
+            parallel = check_count("map", "num_parallel_calls", self.parallel)
+            object.__setattr__(self, "parallel", parallel)
 
     @property
     def cardinality(self) -> int:
@@ -41,38 +45,63 @@ class Map(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        number, below = state or (0, None)
+        number, below, *returned = state or (0, None)
         call = UserFunction(self.fn, self.label, context.seed())
-        return _MapIterator(context.open(self.upstream, below), call, self.label, number)
+        upstream = context.open(self.upstream, below)
+        if self.parallel is None and not returned:
+            return _MapIterator(upstream, call, number)
+        threads = self.parallel or 1
+        return ParallelCalls(upstream, call, number, threads, self.deterministic, *returned)
 
 
 class _MapIterator(OpIterator):
-    def __init__(self, upstream: OpIterator, call: UserFunction, label: str, number: int) -> None:
-        self._upstream, self._call, self._label = upstream, call, label
+    def __init__(self, upstream: OpIterator, call: UserFunction, number: int) -> None:
+        self._upstream, self._call = upstream, call
         self._number = number
+        self._inputs: list[Element] = []
+        """Elements of the input's last block for which the function was not called yet."""
+        self._failed: TransformError | None = None
+        """The error of the element before those."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
-        call, number = self._call, self._number
-        block = self._upstream.block(n)
-        try:
-            out = normalise_block([call(x, k) for k, x in enumerate(block, number)])
-        except ElementError as exc:
-            raise transform_error(self._label, number, exc) from exc
-        self._number += len(block)
+        if self._failed is not None:
+            self._raise(self._failed)
+        block = self._inputs[:n] or self._upstream.block(n)
+        out, failed = self._call.over(block, self._number)
+        self._number += len(out)
+        self._inputs = self._inputs[len(block) :] if self._inputs else []
+        if failed is not None:
+            self._inputs = block[len(out) :] + self._inputs
+            self._failed = failed
+            if not out:
+                self._raise(failed)
         return out
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
-        number, below = self._number, self._upstream.mark()
-        return lambda back: [number - back, below(back)]
+        number, left, below = self._number, len(self._inputs), self._upstream.mark()
+        return lambda back: [number - back, below(left + back)]
 
     def skip(self, n: int) -> int:
         """See `OpIterator.skip`. Calls nothing: element k of the output is that of the input."""
-        skipped = self._upstream.skip(n)
-        self._number += skipped
-        return skipped
+        if n and self._failed is not None:
+            self._pass_over()
+        held = min(n, len(self._inputs))
+        del self._inputs[:held]
+        more = self._upstream.skip(n - held) if n > held else 0
+        self._number += held + more
+        return held + more
 
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._upstream.close()
+
+    def _raise(self, failed: TransformError) -> None:
+        self._pass_over()
+        raise failed
+
+    def _pass_over(self) -> None:
+        self._failed = None
+        self._number += 1
+        del self._inputs[:1]

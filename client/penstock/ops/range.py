@@ -29,6 +29,8 @@ class Range(Node):
             value = getattr(self, name)
             if isinstance(value, bool) or not hasattr(value, "__index__"):
                 raise DatasetError(f"range: {name} must be an integer, not {value!r}")
+            if not -(2**63) <= int(value) < 2**63:
+                raise DatasetError(f"range: {name} must fit int64, which {value} does not")
             object.__setattr__(self, name, int(value))
         if self.step == 0:
             raise DatasetError("range: step must not be 0")
@@ -36,7 +38,9 @@ class Range(Node):
     @property
     def cardinality(self) -> int:
         """See `Node.cardinality`."""
-        return len(range(self.start, self.stop, self.step))
+        sign = 1 if self.step > 0 else -1
+        # Not len(range(...)), which gives up at 2**63.
+        return max(0, (self.stop - self.start + self.step - sign) // self.step)
 
     def units(self) -> int:
         """See `Node.units`."""
@@ -52,7 +56,7 @@ class _RangeIterator(UnitsIterator):
         super().__init__(context, node.cardinality, state)
         self._start, self._step = node.start, node.step
 
-    def fetch(self, start: int, stop: int) -> list[Element]:
+    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
         """See `UnitsIterator.fetch`."""
-        first, step = self._start + start * self._step, self._step
-        return list(np.arange(first, first + (stop - start) * step, step, dtype=np.int64))
+        run = np.arange(stop - start, dtype=np.int64)
+        return list(run * self._step + (self._start + start * self._step)), None

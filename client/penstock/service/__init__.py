@@ -1,1 +1,6 @@
 """Reading a dataset through the mesh. Imports no gRPC until an iterator is made."""
+
+from penstock.service.distribution import distribute
+from penstock.service.policy import ShardingPolicy
+
+__all__ = ["ShardingPolicy", "distribute"]

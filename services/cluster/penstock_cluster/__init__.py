@@ -1,1 +1,18 @@
-"""Penstock."""
+"""The top floor: a dispatcher and its workers together.
+
+`LocalCluster` runs them as processes on this machine.
+"""
+
+from penstock_cluster.local import LocalCluster
+from penstock_cluster.member import Member
+from penstock_dispatcher import DispatcherConfig, DispatchServer
+from penstock_worker import WorkerConfig, WorkerServer
+
+__all__ = [
+    "DispatchServer",
+    "DispatcherConfig",
+    "LocalCluster",
+    "Member",
+    "WorkerConfig",
+    "WorkerServer",
+]

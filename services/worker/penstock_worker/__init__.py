@@ -1,1 +1,29 @@
-"""Penstock."""
+"""The worker: it runs tasks of datasets and serves their elements to readers.
+
+Read `core` first: it holds every decision. `service` gives it streams, runners and a clock,
+`delivery` is what those streams are made of, `runner` where users' code runs, `config` the
+settings, `server` a worker inside a process, `__main__` a process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock_worker.config import WorkerConfig
+    from penstock_worker.server import WorkerServer
+
+__all__ = ["WorkerConfig", "WorkerServer"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: runners import this package too, and must not load gRPC."""
+    if name == "WorkerServer":
+        from penstock_worker.server import WorkerServer  # noqa: PLC0415
+
+        return WorkerServer
+    if name == "WorkerConfig":
+        from penstock_worker.config import WorkerConfig  # noqa: PLC0415
+
+        return WorkerConfig
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

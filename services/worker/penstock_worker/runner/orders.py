@@ -16,14 +16,14 @@ class Order(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """From the worker to the runner."""
 
 
-class Load(Order):
-    """Load the definition that follows out of band, and keep it under *dataset*."""
+class Load(Order, frozen=True):
+    """Load *definition*, and keep it under *dataset* instead of what was loaded before."""
 
     dataset: str
     definition: bytes
 
 
-class Start(Order):
+class Start(Order, frozen=True):
     """Run *dataset* from *state* on; stop what ran before. *run* names this run in answers.
 
     With *streams* split logs the sources draw splits; without any they read everything.
@@ -38,7 +38,7 @@ class Start(Order):
     logs: tuple[SplitLog, ...]
 
 
-class Grant(Order):
+class Grant(Order, frozen=True):
     """The log of *stream* holds *splits* from *position* on."""
 
     run: int
@@ -47,33 +47,34 @@ class Grant(Order):
     splits: tuple[Split, ...]
 
 
-class Free(Order):
+class Free(Order, frozen=True):
     """The places at these offsets may be written again."""
 
     run: int
     offsets: tuple[int, ...]
 
 
-class Want(Order):
+class Want(Order, frozen=True):
     """A reader has credit and nothing to read: send what you have, full or not."""
 
     run: int
 
 
-class Stop(Order):
+class Stop(Order, frozen=True):
     """End the run; stay warm for another."""
 
     run: int
 
 
 class Report(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """From the runner to the worker."""
-
-
-class Made(Report):
-    """Elements *first* to *first + count* lie in *nbytes* at *offset* of the arena."""
+    """From the runner to the worker, about one run."""
 
     run: int
+
+
+class Made(Report, frozen=True):
+    """Elements *first* to *first + count* lie in *nbytes* at *offset* of the arena."""
+
     first: int
     count: int
     offset: int
@@ -83,37 +84,31 @@ class Made(Report):
     raw_nbytes: int
 
 
-class Reached(Report):
+class Reached(Report, frozen=True):
     """An engine state: the engine just before element `state.number`."""
 
-    run: int
     state: EngineState
 
 
-class Need(Report):
+class Need(Report, frozen=True):
     """The engine needs what stands at *position* of the log of *stream* (soon, or now)."""
 
-    run: int
     stream: int
     position: int
 
 
-class Ended(Report):
+class Ended(Report, frozen=True):
     """The input has ended: *number* is how many elements there are."""
 
-    run: int
     number: int
 
 
-class Failed(Report):
+class Failed(Report, frozen=True):
     """The engine cannot go on behind element *number*."""
 
-    run: int
     number: int
     failure: Failure
 
 
-class Stopped(Report):
+class Stopped(Report, frozen=True):
     """The run is over, and the arena is no longer read or written by the runner."""
-
-    run: int

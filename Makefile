@@ -1,0 +1,50 @@
+# `make demo` and `make test` need Python 3.11 and make, and nothing else.
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PROTOS := $(wildcard protos/*.proto)
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check protos bench clean
+
+help:  ## say what each target does
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: set PYTHON=... to a Python of 3.11 or newer" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+demo: $(READY)  ## train a small language model through two workers, for real
+	$(BIN)/python -m penstock_cluster.demo
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest --durations=15
+
+check: $(READY)  ## lint, types, import contracts, generated code is current
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) protos
+	git diff --exit-code -- client/penstock/wire/_pb
+
+# The generator has a venv of its own: an old one on purpose, as it sets the floor of protobuf.
+$(VENV)-protos/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-protos
+	$(VENV)-protos/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-protos/bin/python -m pip install --quiet --group protos
+	@touch $@
+
+protos: $(VENV)-protos/.ready  ## make client/penstock/wire/_pb from protos/
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -Ipenstock/wire/_pb=protos \
+	  --python_out=client --pyi_out=client $(PROTOS)
+
+bench: $(READY)  ## run the benchmarks, one question a file
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:  ## forget the virtual environments and caches
+	rm -rf $(VENV) $(VENV)-protos .mypy_cache .ruff_cache .pytest_cache .hypothesis

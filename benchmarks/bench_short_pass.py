@@ -1,0 +1,30 @@
+"""How long does a whole pass over ten elements take, from `iter` to the end of input?"""
+
+from __future__ import annotations
+
+from measure import arguments, in_turn, seconds, show
+
+from penstock import Dataset
+from penstock_cluster import LocalCluster
+
+
+def main() -> None:
+    """Measure warm passes: the workers' processes and the definition are there already."""
+    question = __doc__ or ""
+    options = arguments(question, runs=20)
+    with LocalCluster(workers=2) as cluster:
+        off = Dataset.range(10).distribute("parallel_epochs", cluster.target)
+        dynamic = Dataset.range(10).distribute("distributed_epoch", cluster.target)
+        figures = in_turn(
+            [
+                ("OFF, 2 workers", lambda: 1000 * seconds(lambda: list(off))),
+                ("DYNAMIC, 2 workers", lambda: 1000 * seconds(lambda: list(dynamic))),
+            ],
+            "ms",
+            options.runs,
+        )
+    show(question, figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

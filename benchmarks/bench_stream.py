@@ -1,0 +1,114 @@
+"""How fast do elements come through one worker, beside a bare gRPC stream of the same bytes?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+import numpy as np
+from measure import arguments, in_turn, show
+
+from penstock import Dataset
+from penstock_cluster import LocalCluster
+
+OPTIONS = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.http2.max_frame_size", 16 * 2**20 - 1),
+]
+SERVER = f"""
+import asyncio, sys, grpc, uvloop
+sizes = {{}}
+async def stream(request, context):
+    nbytes, count = map(int, request.split())
+    message = sizes.setdefault(nbytes, bytes(nbytes))
+    for _ in range(count):
+        yield message
+async def main():
+    server = grpc.aio.server(options={OPTIONS!r})
+    handler = grpc.unary_stream_rpc_method_handler(stream)
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler("bare", {{"Stream": handler}})]
+    )
+    print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+    await server.start()
+    await server.wait_for_termination()
+uvloop.run(main())
+"""
+SIZES = {"1 MiB": (2**20, 400), "4.8 MB": (4_816_896, 120)}
+SCALARS = 1_000_000
+
+
+@contextmanager
+def _bare_server() -> Iterator[str]:
+    """Run a gRPC server that streams constant bytes, in a process of its own."""
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield f"127.0.0.1:{process.stdout.readline().strip()}"
+        finally:
+            process.kill()
+
+
+def _bare(address: str, nbytes: int, count: int) -> float:
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
+        stream = channel.unary_stream("/bare/Stream")
+        began = time.perf_counter()
+        got = sum(len(message) for message in stream(f"{nbytes} {count}".encode()))
+        return got / (time.perf_counter() - began) / 1e9
+
+
+def _through_a_worker(target: str, nbytes: int, count: int) -> float:
+    array = np.zeros(nbytes, np.uint8)
+    dataset = Dataset.range(count).map(lambda _: array)
+    with iter(dataset.distribute("parallel_epochs", target, compression=None)) as it:
+        next(it)
+        began = time.perf_counter()
+        got = sum(element.nbytes for element in it)
+        return got / (time.perf_counter() - began) / 1e9
+
+
+def _scalars(target: str) -> float:
+    with iter(Dataset.range(SCALARS).distribute("parallel_epochs", target)) as it:
+        next(it)
+        began = time.perf_counter()
+        got = sum(1 for _ in it)
+        return got / (time.perf_counter() - began)
+
+
+def _sharded_scalars(target: str) -> float:
+    with iter(Dataset.range(SCALARS).distribute("distributed_epoch", target)) as it:
+        next(it)
+        began = time.perf_counter()
+        got = sum(1 for _ in it)
+        return got / (time.perf_counter() - began)
+
+
+def main() -> None:
+    """Measure each size against the bare stream, and scalars alone."""
+    question = __doc__ or ""
+    options = arguments(question)
+    figures = []
+    with _bare_server() as bare, LocalCluster(workers=1) as cluster:
+        target = cluster.target
+        for name, (nbytes, count) in SIZES.items():
+            pair: list[tuple[str, Callable[[], float]]] = [
+                (f"{name}: bare gRPC", lambda n=nbytes, c=count: _bare(bare, n, c)),
+                (f"{name}: one worker", lambda n=nbytes, c=count: _through_a_worker(target, n, c)),
+            ]
+            figures += in_turn(pair, "GB/s", options.runs)
+        scalars: list[tuple[str, Callable[[], float]]] = [
+            ("int64 scalars, OFF", lambda: _scalars(target)),
+            ("int64 scalars, DYNAMIC", lambda: _sharded_scalars(target)),
+        ]
+        figures += in_turn(scalars, "elements/s", options.runs)
+    show(question, figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""Definitions: a pipeline as it travels, a plain part that anyone may read and opaque pickles.
+
+The dispatcher reads structure, cardinality, streams and fingerprint; it never unpickles. Only a
+process that runs user code calls `Definition.decode`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from penstock.errors import DatasetError, DefinitionError
+from penstock.fingerprint import Outline, outline, stages
+from penstock.graph import Node
+from penstock.sharding import Stream, plan
+from penstock.travel import pickling
+from penstock.travel.contents import ContentKeys
+from penstock.travel.pickling import Pickled
+from penstock.travel.stages import Stage, StageReader, StageWriter
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A pipeline as it travels. The last stage is the outermost; sources come first."""
+
+    stages: tuple[Stage, ...]
+    outline: Outline
+    cardinality: int
+    streams: tuple[Stream, ...]
+    """Which sources draw splits of what; empty when the pipeline cannot be split."""
+    unsplittable: str
+    """Why it cannot be split, or nothing."""
+    pickled: Pickled
+    contents: dict[str, memoryview] = field(default_factory=dict, repr=False)
+    """Large data by its content key."""
+    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    numpy: str = np.__version__
+    version: int = _VERSION
+
+    @property
+    def fingerprint(self) -> str:
+        """See `penstock.fingerprint`."""
+        return self.outline.fingerprint
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Installed modules that a worker must have, beyond Python's own."""
+        return self.pickled.modules
+
+    @property
+    def nbytes(self) -> int:
+        """About how large it is."""
+        return len(self.pickled.stream) + sum(data.nbytes for data in self.contents.values())
+
+    def to_bytes(self) -> bytes:
+        """Return it as MessagePack."""
+        try:
+            return msgspec.msgpack.encode(self)
+        except ValueError as exc:
+            raise DefinitionError(
+                f"the pipeline holds data that is too large to travel ({self.nbytes} bytes in "
+                f"all): {exc}; keep it in files, and read these in the pipeline"
+            ) from exc
+
+    @classmethod
+    def from_bytes(cls, data: bytes | memoryview) -> Definition:
+        """Read what `to_bytes` wrote, without unpickling anything; large data are views of *data*.
+
+        Raises:
+            DefinitionError: when *data* is none.
+        """
+        try:
+            made = _decoder().decode(data)
+        except msgspec.MsgspecError as exc:
+            raise DefinitionError(f"these {len(data)} bytes are no definition: {exc}") from exc
+        if made.version != _VERSION:
+            raise DefinitionError(
+                f"the definition has version {made.version}; this Penstock reads version {_VERSION}"
+            )
+        return made
+
+    def decode(self) -> Node:
+        """Build the graph again. This unpickles, and so may run what the definition's maker likes.
+
+        Raises:
+            DefinitionError: naming what is missing in this process.
+        """
+        _check_versions(self)
+        reader = StageReader(pickling.load(self.pickled, self.contents), self.contents)
+        return [reader.node(stage) for stage in self.stages][-1]
+
+
+def encode(root: Node) -> Definition:
+    """Return the pipeline that ends in *root* as it travels. Runs no user function, reads no data.
+
+    Raises:
+        DefinitionError: naming the operator, and what in it cannot be sent.
+    """
+    keys = ContentKeys()
+    writer = StageWriter(keys)
+    made = tuple(writer.stage(node) for node in stages(root))
+    pickled, contents = pickling.dump(writer.owned, keys)
+    streams, unsplittable = _streams(root)
+    return Definition(
+        made,
+        outline(root, keys),
+        root.cardinality,
+        streams,
+        unsplittable,
+        pickled,
+        writer.contents | contents,
+    )
+
+
+def _streams(root: Node) -> tuple[tuple[Stream, ...], str]:
+    try:
+        return plan(root), ""
+    except DatasetError as exc:
+        return (), str(exc)
+
+
+def _check_versions(definition: Definition) -> None:
+    if not definition.pickled.owners:
+        return  # plain data are the same for all
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if definition.python != here:
+        raise DefinitionError(
+            f"the pipeline was made with Python {definition.python} and this process runs Python "
+            f"{here}; functions travel between equal minor versions only: use one of them for both"
+        )
+    majors = [version.partition(".")[0] for version in (definition.numpy, np.__version__)]
+    if majors[0] != majors[1]:
+        raise DefinitionError(
+            f"the pipeline was made with NumPy {definition.numpy} and this process has NumPy "
+            f"{np.__version__}; install the same major version"
+        )
+
+
+@functools.cache
+def _decoder() -> msgspec.msgpack.Decoder[Definition]:
+    return msgspec.msgpack.Decoder(Definition)

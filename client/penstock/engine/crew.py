@@ -1,0 +1,98 @@
+"""Threads that operators keep for the length of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+from penstock.errors import Closed
+
+T = TypeVar("T")
+_Job: TypeAlias = tuple["Future[Any]", Callable[[], Any]]
+
+
+class Crew:
+    """Up to *limit* daemon threads, started as they are needed.
+
+    Unlike those of `concurrent.futures` they keep no process from ending, and `close` wakes
+    whoever waits for a call, also for one that never returns.
+    """
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit, self._name = limit, name
+        self._todo: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._waiting: set[Future[Any]] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Have *call* made by a thread.
+
+        Raises:
+            Closed: when the crew was closed.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise Closed("this iterator was closed while it waited for an element")
+            self._waiting.add(future)
+            if len(self._threads) < min(self._limit, len(self._waiting)):
+                self._hire()
+        future.add_done_callback(self._waiting.discard)
+        self._todo.put((future, call))
+        return future
+
+    def close(self) -> None:
+        """Fail all calls that are not done, and let the threads end when they can."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        for _ in self._threads:
+            self._todo.put(None)
+        for future in tuple(self._waiting):
+            with contextlib.suppress(InvalidStateError):
+                future.set_exception(Closed("this iterator was closed while it waited"))
+
+    def join(self, seconds: float) -> None:
+        """Wait for the threads to end, but not longer than so many *seconds*."""
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            # Garbage collection may close an iterator in a thread of its own.
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the threads have stopped, perhaps with a lock in hand
+            self.close()
+
+    def _hire(self) -> None:
+        thread = threading.Thread(target=_work, args=(self._todo,), name=self._name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+
+def _work(todo: SimpleQueue[_Job | None]) -> None:
+    # Knows the queue, not the crew: a crew that is dropped is collected, and that ends it.
+    while (job := todo.get()) is not None:
+        future, call = job
+        if not future.done():
+            _make(future, call)
+        del job, future, call
+
+
+def _make(future: Future[Any], call: Callable[[], Any]) -> None:
+    with contextlib.suppress(InvalidStateError):  # whoever closed the crew was faster
+        try:
+            outcome = call()
+        except BaseException as exc:  # noqa: BLE001  it is raised where the outcome is asked for
+            future.set_exception(exc)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,33 @@
+"""How much to ask of an input at once."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.element import Element
+from penstock.engine.iterator import OpIterator
+from penstock.engine.root import BLOCK_SECONDS
+
+
+class Pace:
+    """Reads blocks that take about `BLOCK_SECONDS`: one element at first, more while it is fast.
+
+    Between two blocks an operator can be closed, or hand on what it has.
+    """
+
+    __slots__ = ("_n",)
+
+    def __init__(self) -> None:
+        self._n = 1
+
+    def read(self, source: OpIterator, most: int) -> list[Element]:
+        """Read a block of at most *most* elements."""
+        wish = min(self._n, most)
+        began = time.perf_counter()
+        block = source.block(wish)
+        seconds = time.perf_counter() - began
+        if seconds > BLOCK_SECONDS:
+            self._n = max(1, int(wish * BLOCK_SECONDS / seconds))
+        elif len(block) == self._n:
+            self._n *= 2
+        return block

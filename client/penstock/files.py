@@ -1,0 +1,129 @@
+"""Files by name and by pattern, local and remote, through fsspec.
+
+A name without ``://`` is a local path. Names are made absolute where a dataset is built, so that
+they mean the same wherever they are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from penstock.errors import DatasetError, MissingFile
+from penstock.graph import FilePattern
+
+
+def names(op: str, parameter: str, value: Any) -> tuple[str, ...]:
+    """Return the names or patterns that a user gave, one or a sequence, made absolute.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    many = [value] if isinstance(value, (str, os.PathLike)) else value
+    if not isinstance(many, Sequence) or isinstance(many, (bytes, bytearray)) or not many:
+        raise _no_names(op, parameter, value)
+    paths = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in many]
+    if not all(isinstance(path, str) and path for path in paths):
+        raise _no_names(op, parameter, value)
+    return tuple(path if _is_url(path) else _absolute(path) for path in paths)
+
+
+def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
+    """Return the names of the files of *pattern*, sorted; or as they stand there, if literal.
+
+    Raises:
+        MissingFile: for a pattern that matches nothing.
+    """
+    if pattern.literal:
+        return pattern.patterns
+    found: set[str] = set()
+    for one in pattern.patterns:
+        matches = _glob(op, one)
+        if not matches:
+            raise MissingFile(f"{op}: no file matches {one!r}; check the pattern and the directory")
+        found.update(matches)
+    return tuple(sorted(found))
+
+
+def shuffled(found: Iterable[str], seed: int) -> tuple[str, ...]:
+    """Return names in the order that *seed* makes; it needs nothing else, on any machine."""
+    key = seed.to_bytes(16, "little", signed=True)
+
+    def place(name: str) -> bytes:
+        text = name.encode("utf-8", "surrogateescape")
+        return hashlib.blake2b(text, digest_size=16, key=key).digest()
+
+    return tuple(sorted(found, key=place))
+
+
+def digest(found: Iterable[str]) -> str:
+    """Return what tells one listing from another."""
+    text = "\0".join(found).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(text, digest_size=6).hexdigest()
+
+
+def check_local(op: str, paths: Iterable[str]) -> None:
+    """Check that those of *paths* that are local exist; others are found missing when read.
+
+    Raises:
+        MissingFile: naming the first that does not.
+    """
+    for path in paths:
+        if not _is_url(path) and not Path(path).exists():
+            raise missing(op, path)
+
+
+def missing(op: str, path: str) -> MissingFile:
+    """Return the error that says that *path* does not exist."""
+    return MissingFile(f"{op}: there is no file {path!r}")
+
+
+def open_file(path: str, buffer: int) -> BinaryIO:
+    """Open *path* for reading bytes and lines, so many bytes at a time."""
+    if not _is_url(path):
+        return open(path, "rb", buffering=buffer)  # noqa: PTH123  the caller closes it
+    from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
+
+    fs, inner = url_to_fs(path)
+    return _RemoteFile(fs, inner, buffer)
+
+
+class _RemoteFile(io.BufferedReader):
+    def __init__(self, fs: Any, path: str, buffer: int) -> None:
+        super().__init__(fs.open(path, "rb"), buffer)
+        self._fs = fs  # an archive is closed when its file system is dropped
+
+
+def _glob(op: str, pattern: str) -> list[str]:
+    # Imported late: only who reads files by pattern waits 80 ms for it.
+    from fsspec.core import url_to_fs  # noqa: PLC0415
+
+    try:
+        fs, inner = url_to_fs(pattern)
+    except (ImportError, ValueError) as exc:
+        raise DatasetError(f"{op}: cannot read {pattern!r}: {exc}") from exc
+    found = fs.glob(inner, detail=True)
+    files = [name for name, info in found.items() if info["type"] != "directory"]
+    if not _is_url(pattern):
+        return files
+    _, chain, rest = pattern.partition("::")
+    return [f"{fs.unstrip_protocol(name)}{chain}{rest}" for name in files]
+
+
+def _is_url(path: str) -> bool:
+    return "://" in path or "::" in path
+
+
+def _absolute(path: str) -> str:
+    # Not Path.resolve, which would follow links: the name is the user's.
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
+
+
+def _no_names(op: str, parameter: str, value: Any) -> DatasetError:
+    return DatasetError(
+        f"{op}: {parameter} must be a path, or a list of paths that is not empty, not {value!r}"
+    )

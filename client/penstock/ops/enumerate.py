@@ -1,0 +1,68 @@
+"""`enumerate`: each element with its number. State: ``[elements so far, the input's state]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.errors import DatasetError
+from penstock.graph import Node, check_count
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerate(Node):
+    """Pairs of a number, from *start* on, and an element."""
+
+    op: ClassVar[str] = "enumerate"
+    one_to_one: ClassVar[bool] = True
+    own_stream: ClassVar[bool] = True
+    upstream: Node
+    start: int
+
+    def __post_init__(self) -> None:
+        start = check_count("enumerate", "start", self.start, least=-(2**63))
+        if start >= 2**63:
+            raise DatasetError(f"enumerate: start must fit int64, which {start} does not")
+        object.__setattr__(self, "start", start)
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return self.upstream.cardinality
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        number, below = state or (0, None)
+        return _EnumerateIterator(context.open(self.upstream, below), self.start, number)
+
+
+class _EnumerateIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, start: int, number: int) -> None:
+        self._upstream, self._start, self._number = upstream, start, number
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        block = self._upstream.block(n)
+        first = self._start + self._number
+        self._number += len(block)
+        return list(zip(first + np.arange(len(block), dtype=np.int64), block, strict=True))
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        number, below = self._number, self._upstream.mark()
+        return lambda back: [number - back, below(back)]
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        skipped = self._upstream.skip(n)
+        self._number += skipped
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()

@@ -1,0 +1,129 @@
+"""`filter`: the elements for which a function says yes.
+
+State: ``[calls so far, the input's state]``, as for `map`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.errors import DatasetError, TransformError
+from penstock.graph import UNKNOWN, Node, function
+from penstock.ops.call import UserFunction, transform_error
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Node):
+    """The elements of which *predicate* is true."""
+
+    op: ClassVar[str] = "filter"
+    upstream: Node
+    predicate: Callable[..., Any] = function()
+
+    def __post_init__(self) -> None:
+        if not callable(self.predicate):
+            raise DatasetError(f"filter: predicate must be callable, not {self.predicate!r}")
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return UNKNOWN
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        number, below = state or (0, None)
+        call = UserFunction(self.predicate, self.label, context.seed())
+        return _FilterIterator(context.open(self.upstream, below), call, self.label, number)
+
+
+_BOOLS = {bool, np.bool_}
+
+
+class _FilterIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, call: UserFunction, label: str, number: int) -> None:
+        self._upstream, self._call, self._label = upstream, call, label
+        self._number = number
+        """How many elements of the input are decided."""
+        self._inputs: list[Element] = []
+        """Elements of the input's last block that are not decided yet."""
+        self._kept: list[int] = []
+        """The numbers of the last block's elements."""
+        self._failed: TransformError | None = None
+        """The error of the first of `_inputs`."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        while True:
+            self._kept = []
+            if self._failed is not None:
+                self._raise(self._failed)
+            self._inputs = self._inputs or self._upstream.block(n)
+            if not self._inputs:
+                return []
+            if out := self._decide(n):
+                return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`.
+
+        Before a kept element means right before it: what was dropped ahead of it stays decided.
+        """
+        number, left, kept = self._number, len(self._inputs), self._kept
+        below = self._upstream.mark()
+
+        def at(back: int) -> State:
+            place = kept[-back] if back else number
+            return [place, below(left + number - place)]
+
+        return at
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()
+
+    def _decide(self, n: int) -> list[Element]:
+        """Return those of the next *n* inputs that are kept, up to the first error."""
+        block, first = self._inputs[:n], self._number
+        answers, self._failed = self._call.answers(block, first)
+        if not set(map(type, answers)) <= _BOOLS:
+            answers = self._up_to_error(answers)
+        self._kept = list(compress(range(first, first + len(answers)), answers))
+        self._number += len(answers)
+        self._inputs = self._inputs[len(answers) :]
+        return list(compress(block, answers))
+
+    def _up_to_error(self, answers: list[Any]) -> list[bool]:
+        """Return the answers as bools, up to the first that is none: then its error is noted."""
+        out: list[bool] = []
+        for answer in answers:
+            if not (type(answer) in _BOOLS or _is_bool(answer)):
+                error = DatasetError(
+                    f"the predicate must return one bool, not {type(answer).__name__} "
+                    f"{str(answer)[:60]!r}; for arrays, use .any() or .all()"
+                )
+                self._failed = transform_error(self._label, self._number + len(out), error)
+                break
+            out.append(bool(answer))
+        return out
+
+    def _raise(self, failed: TransformError) -> None:
+        self._failed = None
+        self._number += 1
+        del self._inputs[:1]
+        raise failed
+
+
+def _is_bool(answer: Any) -> bool:
+    """Say whether *answer* is an array, or like one, that holds one bool and has no dimension."""
+    if not hasattr(answer, "__array__"):
+        return False
+    array = np.asarray(answer)
+    return array.dtype == np.bool_ and array.ndim == 0

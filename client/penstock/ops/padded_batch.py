@@ -1,0 +1,199 @@
+"""`padded_batch`: runs of elements of differing lengths, padded and stacked. State: as `batch`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element, collate, describe, is_namedtuple, structure
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.errors import DatasetError, ElementError
+from penstock.graph import Node, check_count
+from penstock.ops.batch import GroupsIterator, batches
+from penstock.ops.held import Held
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedBatch(Node):
+    """Runs of *size* elements, each leaf padded to a shape and stacked.
+
+    *shapes* and *values* have the structure of the elements.
+    """
+
+    op: ClassVar[str] = "padded_batch"
+    own_stream: ClassVar[bool] = True
+    upstream: Node
+    size: int
+    shapes: Any
+    values: Any
+    drop_remainder: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", check_count("padded_batch", "batch_size", self.size))
+        object.__setattr__(self, "shapes", _plain("padded_shapes", self.shapes))
+        object.__setattr__(self, "values", _plain("padding_values", self.values))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return batches(self.upstream.cardinality, self.size, self.drop_remainder)
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        shapes, values = self.shapes, self.values
+        held = Held(context, self.upstream, state)
+        return GroupsIterator(
+            held, self.size, self.drop_remainder, lambda run: pad(run, shapes, values)
+        )
+
+
+def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
+    """Stack *elements*, leaf by leaf, each padded to its shape (None: the longest) with its value.
+
+    Raises:
+        ElementError: when the elements, or what they are to be padded to, do not fit together.
+    """
+    first = elements[0]
+    for other in elements:
+        if structure(other) != structure(first):
+            raise _differ("structure", first, other)
+    if isinstance(first, tuple):
+        below = zip(
+            zip(*elements, strict=True),
+            _parts("padded_shapes", shapes, first),
+            _parts("padding_values", values, first),
+            strict=True,
+        )
+        columns = [pad(*part) for part in below]
+        return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
+    if isinstance(first, dict):
+        below = zip(
+            (tuple(element[key] for element in elements) for key in first),
+            _parts("padded_shapes", shapes, first),
+            _parts("padding_values", values, first),
+            strict=True,
+        )
+        return dict(zip(first, (pad(*part) for part in below), strict=True))
+    return _pad_leaf(elements, shapes, values)
+
+
+def _plain(name: str, spec: Any) -> Any:
+    """Return *spec* in dicts, tuples, numbers and text."""
+    if spec is None or isinstance(spec, (int, float, complex, str, bytes)):
+        return spec
+    if isinstance(spec, np.generic):
+        return spec.item()
+    if isinstance(spec, dict):
+        return {key: _plain(name, part) for key, part in spec.items()}
+    if isinstance(spec, (tuple, list)):
+        return tuple(_plain(name, part) for part in spec)
+    raise DatasetError(
+        f"padded_batch: {name} must be a nest of {_HOLDS[name]} like the elements, and not hold "
+        f"{spec!r} ({type(spec).__name__})"
+    )
+
+
+_HOLDS = {
+    "padded_shapes": "shapes (tuples of lengths or None)",
+    "padding_values": "numbers or text",
+}
+
+
+def _parts(name: str, spec: Any, like: Element) -> list[Any]:
+    """Return the parts of *spec* that belong to the parts of *like*."""
+    if spec is None or (not isinstance(spec, (tuple, dict)) and name == "padding_values"):
+        return [spec] * len(like)
+    if isinstance(like, dict):
+        if isinstance(spec, dict) and spec.keys() == like.keys():
+            return [spec[key] for key in like]
+    elif isinstance(spec, tuple) and len(spec) == len(like):
+        return list(spec)
+    raise ElementError(
+        f"padded_batch: {name} {spec!r} does not have the structure of the elements, "
+        f"{describe(like)}"
+    )
+
+
+def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any) -> NDArray[Any]:
+    first = leaves[0]
+    if not isinstance(first, np.ndarray):
+        for leaf in leaves:
+            if type(leaf) is not type(first):
+                raise _differ("dtype and number of axes", first, leaf)
+        if shape:
+            raise ElementError(f"padded_batch: {describe(first)} has no axis to pad to {shape!r}")
+        return np.asarray(collate(leaves))
+    for leaf in leaves:
+        if not isinstance(leaf, np.ndarray) or (leaf.ndim, leaf.dtype) != (first.ndim, first.dtype):
+            raise _differ("dtype and number of axes", first, leaf)
+    target = _target(leaves, shape)
+    out = np.full((len(leaves), *target), _fill(leaves, value), first.dtype)
+    for row, leaf in zip(out, leaves, strict=True):
+        row[tuple(map(slice, leaf.shape))] = leaf
+    return out
+
+
+def _target(leaves: Sequence[NDArray[Any]], shape: Any) -> tuple[int, ...]:
+    longest = tuple(map(max, zip(*(leaf.shape for leaf in leaves), strict=True)))
+    if shape is None:
+        return longest
+    known = isinstance(shape, tuple) and all(d is None or type(d) is int for d in shape)
+    if not known or len(shape) != len(longest):
+        raise ElementError(
+            f"padded_batch: padded_shapes has {shape!r} for {describe(leaves[0])}: give one length "
+            "or None for each axis"
+        )
+    target = tuple(
+        have if want is None or want == -1 else want
+        for want, have in zip(shape, longest, strict=True)
+    )
+    if any(have > want for have, want in zip(longest, target, strict=True)):
+        raise ElementError(
+            f"padded_batch: an element of shape {list(longest)} is longer than the padded shape "
+            f"{list(target)}: give None for that axis, or cut the element in a map before"
+        )
+    return target
+
+
+def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
+    """Return what to pad with: *value* if it fits, else zero or empty text."""
+    dtype = leaves[0].dtype
+    if dtype.kind == "O":
+        return _text(leaves, value)
+    if value is None:
+        return np.zeros((), dtype)[()]
+    if isinstance(value, (str, bytes)) or (isinstance(value, complex) and dtype.kind != "c"):
+        raise _unfit(value, str(dtype))
+    with np.errstate(all="ignore"):
+        filled = np.asarray(value).astype(dtype)
+    if dtype.kind not in "fc" and filled != value:
+        raise _unfit(value, str(dtype))
+    return filled
+
+
+def _text(leaves: Sequence[NDArray[Any]], value: Any) -> str | bytes:
+    kinds = {type(leaf.flat[0]) for leaf in leaves if leaf.size}
+    if len(kinds) > 1:
+        raise ElementError("padded_batch: a batch cannot hold str and bytes: use one kind of text")
+    kind = kinds.pop() if kinds else type(value) if isinstance(value, bytes) else str
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise _unfit(value, kind.__name__)
+    return value
+
+
+def _unfit(value: Any, what: str) -> ElementError:
+    return ElementError(f"padded_batch: padding value {value!r} does not fit {what}")
+
+
+def _differ(what: str, first: Element, other: Element) -> ElementError:
+    return ElementError(
+        f"padded_batch: elements of one batch must have the same {what}, but {describe(first)} is "
+        f"followed by {describe(other)}: map them to one first"
+    )

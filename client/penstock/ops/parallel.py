@@ -1,0 +1,367 @@
+"""How `map` calls a function in several threads.
+
+```
+ puller thread             worker threads             the consumer's thread
+ input ──▶ window of runs ──▶ each run made ──▶ outcomes taken from the window, in its order
+```
+
+A *run* is one call, or a few where calls take less time than handing them over. The window holds
+at most as many runs as there are threads. A state stands at the first input that is not returned:
+what is in flight is called again after a restore. Where outcomes are taken as they complete, the
+state also says which inputs behind that place have been returned already.
+
+Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from penstock.element import Element
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.errors import Closed
+from penstock.numbers import Runs
+from penstock.ops.call import UserFunction
+
+CLOSING_SECONDS = 0.2
+"""How long closing waits for threads in the middle of a call; later they end by themselves."""
+
+RUN_SECONDS = 0.00025
+"""About how long the calls of a run may take together."""
+
+MAX_RUN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Input elements *number* to *stop*, and the input's state before them: *mark* at *back*."""
+
+    number: int
+    stop: int
+    mark: Mark
+    back: int
+
+    def part(self, start: int, stop: int) -> _Place:
+        """Return elements *start* to *stop* of these."""
+        first = self.number
+        return _Place(first + start, first + stop, self.mark, self.back - start)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """An entry of the window: inputs, and then what became of them; or an error of the input."""
+
+    place: _Place
+    inputs: list[Element]
+    outcomes: list[Element] = field(default_factory=list)
+    failed: dict[int, BaseException] = field(default_factory=dict)
+    """The errors, by their places among the outcomes."""
+    made: bool = False
+    dropped: bool = False
+    taken: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all is taken."""
+        return self.taken >= (len(self.outcomes) if self.made else len(self.inputs))
+
+    @property
+    def rest(self) -> _Place:
+        """The inputs whose outcomes are not taken."""
+        return self.place.part(min(self.taken, len(self.inputs)), len(self.inputs))
+
+    def make(self, call: UserFunction) -> float:
+        """Make the calls; return how long one took."""
+        began = time.perf_counter()
+        out, first = self.outcomes, self.place.number
+        while (done := len(out)) < len(self.inputs):
+            try:
+                more, failed = call.over(self.inputs[done:], first + done)
+            except BaseException as exc:  # noqa: BLE001  SystemExit ends no thread: an outcome too
+                self.fail(exc)
+                continue
+            out += more
+            if failed is not None:
+                self.fail(failed)
+        return (time.perf_counter() - began) / len(out)
+
+    def fail(self, exc: BaseException) -> None:
+        """Let the next outcome be an error."""
+        self.failed[len(self.outcomes)] = exc
+        self.outcomes.append(None)
+
+    def take(self, n: int) -> list[Element]:
+        """Return the next outcomes, up to *n*, ahead of the next error."""
+        start = self.taken
+        self.taken = min([start + n, len(self.outcomes), *(i for i in self.failed if i >= start)])
+        return self.outcomes[start : self.taken]
+
+    def take_error(self) -> BaseException:
+        """Return the error that is the next outcome."""
+        self.taken += 1
+        return self.failed[self.taken - 1]
+
+    def drop(self, n: int) -> int:
+        """Pass over up to *n* of the rest; say how many. Errors that are known do not count."""
+        if not self.made:
+            dropped = min(n, len(self.inputs) - self.taken)
+            self.taken += dropped
+            return dropped
+        dropped = len(self.take(n))
+        if dropped < n and not self.over:
+            error = self.take_error()
+            if not isinstance(error, ELEMENT_ERRORS):
+                raise error
+        return dropped
+
+
+class ParallelCalls(OpIterator):
+    """*call* on each element of *upstream*, in *threads* threads."""
+
+    def __init__(
+        self,
+        upstream: OpIterator,
+        call: UserFunction,
+        number: int,
+        threads: int,
+        deterministic: bool,
+        returned: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self._upstream, self._call, self._limit = upstream, call, threads
+        self._in_order = deterministic
+        self._pulling = threading.Lock()
+        self._changed = threading.Condition()
+        self._behind = _Place(number, number, upstream.mark(), 0)
+        """Behind all input that was read."""
+        self._returned = deque(Runs.of(*((number + a, number + b) for a, b in returned)).spans)
+        """Runs of input elements still to come that are not wanted: returned before a restore."""
+        self._window: deque[_Run] = deque()
+        self._ready: deque[_Run] = deque()
+        """Those that are made, as they were completed."""
+        self._last: list[_Place] = []
+        """The inputs of the last block, in its order."""
+        self._todo: SimpleQueue[_Run | None] = SimpleQueue()
+        self._seconds = RUN_SECONDS
+        """About how long a call takes."""
+        self._puller: threading.Thread | None = None
+        self._workers: list[threading.Thread] = []
+        self._ended = self._closed = False
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        out: list[Element] = []
+        with self._changed:
+            self._last = []
+            self._start()
+            while not (self._head() or (self._ended and not self._window)):
+                self._check_open()
+                self._changed.wait()
+            self._check_open()
+            while len(out) < n and (run := self._head()):
+                place, taken = run.place, run.taken
+                more = run.take(n - len(out))
+                self._last.append(place.part(taken, run.taken))
+                out += more
+                if not more:
+                    break
+                self._let_go(run)
+            if not out and run is not None:
+                error = run.take_error()
+                self._let_go(run)
+                raise error
+        return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        with self._changed:
+            behind, to_come = self._behind, tuple(self._returned)
+            window, last = [run.rest for run in self._window], self._last
+
+        def at(back: int) -> State:
+            waiting = [*_tail(last, back), *window]
+            # Errors of the input come before the element of the same number: min takes the first.
+            first = min(waiting, key=lambda place: place.number, default=behind)
+            numbers = Runs.of(*((place.number, place.stop) for place in waiting))
+            returned = (Runs.of((first.number, behind.number)) - numbers) | Runs.of(*to_come)
+            runs = [[a - first.number, b - first.number] for a, b in returned.spans]
+            below = first.mark(first.back)
+            return [first.number, below, runs] if runs else [first.number, below]
+
+        return at
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`. Calls nothing that was not called ahead."""
+        if self._returned:
+            return super().skip(n)
+        with self._pulling:
+            skipped = self._drop(n)
+            if skipped < n and not self._ended:
+                more = self._upstream.skip(n - skipped)
+                skipped += more
+                self._move(more)
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`. Does not wait long for a call that does not return."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        for _ in range(self._limit):
+            self._todo.put(None)
+        deadline = time.monotonic() + CLOSING_SECONDS
+        # A puller that has let go of the input lets it close well; one that waits is woken by it.
+        _join([self._puller], time.monotonic() + CLOSING_SECONDS / 4)
+        self._upstream.close()
+        _join([self._puller, *self._workers], deadline)
+
+    # --- the consumer's side, holding `_changed` ---
+
+    def _head(self) -> _Run | None:
+        """Return the run to take from next, if it is made."""
+        if not self._in_order:
+            return self._ready[0] if self._ready else None
+        return self._window[0] if self._window and self._window[0].made else None
+
+    def _let_go(self, run: _Run) -> None:
+        """Make room if all of *run*, the next one, is taken."""
+        if run.over:
+            self._window.remove(run)
+            if not self._in_order:
+                self._ready.popleft()
+            self._changed.notify_all()
+
+    def _drop(self, n: int) -> int:
+        """Drop up to *n* inputs from the window."""
+        dropped = 0
+        with self._changed:
+            self._last = []
+            while dropped < n and self._window:
+                run = self._window[0]
+                dropped += run.drop(n - dropped)
+                run.dropped = run.over
+                if run.dropped:
+                    self._window.popleft()
+            self._ready = deque(run for run in self._ready if not run.dropped)
+            self._changed.notify_all()
+        return dropped
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("this iterator was closed while it waited for an element")
+
+    def _start(self) -> None:
+        if self._puller is None and not self._closed:
+            self._puller = _thread(self._pull)
+
+    # --- the puller's thread ---
+
+    def _pull(self) -> None:
+        while not self._ended and (room := self._wait_for_room()):
+            with self._pulling:
+                runs = self._pull_runs(room)
+            for run in runs:
+                self._todo.put(run)
+
+    def _wait_for_room(self) -> int:
+        """Return how many runs the window has room for; 0 once this is closed."""
+        with self._changed:
+            while not self._closed and len(self._window) >= self._limit:
+                self._changed.wait()
+            return 0 if self._closed else self._limit - len(self._window)
+
+    def _pull_runs(self, room: int) -> list[_Run]:
+        size = max(1, min(MAX_RUN, int(RUN_SECONDS / self._seconds)))
+        try:
+            block = self._next_inputs(room * size)
+        except BaseException as exc:  # noqa: BLE001  it is raised where the element is asked for
+            error = _Run(self._behind, [], made=True)
+            error.fail(exc)
+            self._add([error], 0)
+            return []
+        mark, length, first = self._upstream.mark(), len(block), self._behind.number
+        size = -(-length // room)  # so that the last inputs, too, are spread over all threads
+        runs = []
+        for i in range(0, length, size or 1):
+            inputs = block[i : i + size]
+            place = _Place(first + i, first + i + len(inputs), mark, length - i)
+            runs.append(_Run(place, inputs))
+        self._add(runs, length)
+        return runs
+
+    def _next_inputs(self, n: int) -> list[Element]:
+        """Return up to *n* input elements that are wanted."""
+        returned = self._returned
+        while returned and returned[0][0] <= self._behind.number:
+            skipped = self._upstream.skip(returned[0][1] - self._behind.number)
+            with self._changed:
+                returned.popleft()
+                self._move(skipped)
+        if returned:
+            n = min(n, returned[0][0] - self._behind.number)
+        return self._upstream.block(n)
+
+    def _add(self, runs: list[_Run], inputs: int) -> None:
+        with self._changed:
+            self._window += runs
+            self._ready += [run for run in runs if run.made]
+            self._move(inputs)
+            self._ended = not runs
+            # As many threads as runs so far, up to the limit: a short input needs few.
+            for _ in range(min(len(runs), self._limit - len(self._workers))):
+                if not self._closed:
+                    self._workers.append(_thread(self._work))
+            self._changed.notify_all()
+
+    def _move(self, inputs: int) -> None:
+        """Stand behind so many more elements of the input."""
+        number = self._behind.number + inputs
+        self._behind = _Place(number, number, self._upstream.mark(), 0)
+
+    # --- the workers' threads ---
+
+    def _work(self) -> None:
+        call = self._call.copy()
+        while (run := self._todo.get()) is not None and not self._closed:
+            if run.dropped:
+                continue
+            seconds = run.make(call)
+            with self._changed:
+                run.made = True
+                self._seconds += (seconds - self._seconds) / 4
+                if not self._in_order and not run.dropped:
+                    self._ready.append(run)
+                if self._head():
+                    self._changed.notify_all()
+
+
+def _tail(places: list[_Place], back: int) -> list[_Place]:
+    """Return the last *back* inputs of *places*."""
+    out: list[_Place] = []
+    for place in reversed(places):
+        size = place.stop - place.number
+        taken = min(back, size)
+        back -= taken
+        if taken:
+            out.append(place.part(size - taken, size))
+    return out[::-1]
+
+
+def _thread(target: Callable[[], None]) -> threading.Thread:
+    # A daemon: a call that never returns must not keep the process from ending.
+    thread = threading.Thread(target=target, name="penstock-map", daemon=True)
+    thread.start()
+    return thread
+
+
+def _join(threads: Sequence[threading.Thread | None], deadline: float) -> None:
+    for thread in threads:
+        # Garbage collection may close an iterator in a thread of its own.
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))

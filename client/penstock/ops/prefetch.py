@@ -1,0 +1,205 @@
+"""`prefetch`: the input, run ahead by a thread. State: the input's own.
+
+```
+ thread                             lane                             iterator
+ input ──block, mark──▶ blocks with their marks, in order ──block, mark──▶ elements
+                        at most *size* elements, those of
+                        the iterator's block included
+```
+
+The thread knows the lane and the input, never the iterator: an iterator that is dropped is
+collected, tells the lane, and so ends the thread, which closes the input.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.pace import Pace
+from penstock.engine.root import MAX_BLOCK
+from penstock.errors import Closed
+from penstock.graph import Node, check_count
+
+CLOSING_SECONDS = 0.2
+"""How long closing waits for a thread that is inside the input; later it ends by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prefetch(Node):
+    """The same elements, up to *size* of them made before they are asked for."""
+
+    op: ClassVar[str] = "prefetch"
+    one_to_one: ClassVar[bool] = True
+    upstream: Node
+    size: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", check_count("prefetch", "buffer_size", self.size))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return self.upstream.cardinality
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _PrefetchIterator(context.open(self.upstream, state), self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """What one call of the input gave: a block, the end (an empty one), or an error."""
+
+    block: list[Element]
+    """What of it is still to be returned."""
+    mark: Mark
+    error: BaseException | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether the thread stops here: at the end, or when the run itself is in trouble."""
+        return not self.block and not isinstance(self.error, ELEMENT_ERRORS)
+
+
+class _Lane:
+    """What thread and iterator share."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._least = max(1, size // 16)
+        """The room for which the thread is woken: not for every element of a large buffer."""
+        self._changed = threading.Condition()
+        self._handed: deque[_Handed] = deque()
+        self._level = 0
+        self.closed = False
+
+    def wait_for_room(self) -> int:
+        """Wait until it pays to make more; return how many elements, 0 once it is closed."""
+        with self._changed:
+            while not self.closed and self._size - self._level < self._least:
+                self._changed.wait()
+            return 0 if self.closed else self._size - self._level
+
+    def put(self, handed: _Handed) -> None:
+        """Hand over what the input gave."""
+        with self._changed:
+            self._handed.append(handed)
+            self._level += len(handed.block)
+            self._changed.notify_all()
+
+    def take(self) -> _Handed:
+        """Wait for what the input gave next.
+
+        Raises:
+            Closed: when the lane is closed before there is anything.
+        """
+        with self._changed:
+            while not self._handed and not self.closed:
+                self._changed.wait()
+            if self.closed:
+                raise Closed("this iterator was closed while it waited for an element")
+            return self._handed.popleft()
+
+    def leave(self, elements: int) -> None:
+        """Note that so many *elements* are out of the buffer."""
+        with self._changed:
+            before = self._size - self._level
+            self._level -= elements
+            if before < self._least <= before + elements:
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wake both sides, for the last time."""
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+
+def _run_ahead(upstream: OpIterator, lane: _Lane) -> None:
+    pace = Pace()
+    while room := lane.wait_for_room():
+        try:
+            handed = _Handed(pace.read(upstream, min(room, MAX_BLOCK)), upstream.mark())
+        except BaseException as exc:  # noqa: BLE001  it is raised where the element is asked for
+            handed = _Handed([], upstream.mark(), exc)
+        last = handed.last
+        lane.put(handed)
+        del handed  # the block is the iterator's now
+        if last:
+            break
+    if lane.closed:
+        upstream.close()
+
+
+class _PrefetchIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, size: int) -> None:
+        self._upstream = upstream
+        self._lane = _Lane(size)
+        self._thread: threading.Thread | None = None
+        self._current = _Handed([], upstream.mark())
+        self._ended = False
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        if not self._current.block and not self._ended:
+            self._advance()
+        block = self._current.block
+        out = block[:n]
+        del block[:n]
+        self._lane.leave(len(out))
+        return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        mark, left = self._current.mark, len(self._current.block)
+        return lambda back: mark(left + back)
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        if self._thread is not None or self._ended:
+            return super().skip(n)
+        skipped = self._upstream.skip(n)
+        self._current = _Handed([], self._upstream.mark())
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`. Does not wait long for an input that does not return."""
+        self._lane.close()
+        thread = self._thread
+        # Garbage collection may close an iterator in a thread of its own input.
+        if thread is None or thread is threading.current_thread():
+            self._upstream.close()
+            return
+        # A thread that has let go of the input lets it close well; one that waits is woken by it.
+        thread.join(CLOSING_SECONDS / 4)
+        self._upstream.close()
+        thread.join(CLOSING_SECONDS)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the thread has stopped, perhaps with the lock in hand
+            self._lane.close()
+
+    def _advance(self) -> None:
+        """Wait for the next block. An error of the run itself ends the thread, not the iterator."""
+        if self._thread is None:
+            # A daemon: an input that never returns must not keep the process from ending.
+            self._thread = threading.Thread(
+                target=_run_ahead,
+                args=(self._upstream, self._lane),
+                name="penstock-prefetch",
+                daemon=True,
+            )
+            self._thread.start()
+        self._current = self._lane.take()
+        if self._current.last:
+            self._thread = None
+            self._ended = self._current.error is None
+        if self._current.error is not None:
+            raise self._current.error

@@ -1,0 +1,107 @@
+"""`repeat`: pass after pass over a dataset.
+
+State: ``[pass, 1 if it gave elements, the state of that pass]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context, Pass
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.graph import INFINITE, Node, check_count, walk
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Node):
+    """*count* passes over the input; None and -1 are without end."""
+
+    op: ClassVar[str] = "repeat"
+    upstream: Node
+    count: int | None
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            count = check_count("repeat", "count", self.count, least=-1)
+            object.__setattr__(self, "count", None if count == -1 else count)
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        below = self.upstream.cardinality
+        if 0 in (below, self.count):
+            return 0
+        if self.count is None:
+            return INFINITE
+        return below if below < 0 else below * self.count
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _RepeatIterator(self, context, state)
+
+
+class _RepeatIterator(OpIterator):
+    def __init__(self, node: Repeat, context: Context, state: State) -> None:
+        self._node, self._context = node.upstream, context
+        self._count = node.count
+        self._shared = any(stage.shared for _, stage in walk(node.upstream))
+        turn, gave, below = state or (0, 0, None)
+        self._turn: int = turn
+        self._gave = bool(gave)
+        self._before: dict[str, Pass] = {}
+        """How far the sources were when this pass began."""
+        self._pass = context.open(node.upstream, below, turn=self._turn)
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        if self._count == 0:
+            return []
+        while not (block := self._pass.block(n)):
+            if not self._next_pass():
+                return []
+        self._gave = True
+        return block
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        turn, gave, below = self._turn, int(self._gave), self._pass.mark()
+        return lambda back: [turn, gave, below(back)]
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        skipped = 0
+        while skipped < n and self._count != 0:
+            more = self._pass.skip(n - skipped)
+            skipped += more
+            self._gave = self._gave or more > 0
+            if skipped < n and not self._next_pass():
+                break
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._pass.close()
+
+    def _next_pass(self) -> bool:
+        """Begin the next pass; say False when there is none."""
+        last = self._turn + 1 == self._count
+        if last or (self._count is None and not self._gave and not self._idle()):
+            return False
+        before, over = self._places(), self._pass
+        self._pass = self._context.open(self._node, turn=self._turn + 1)
+        self._turn, self._gave, self._before = self._turn + 1, False, before
+        over.close()
+        return True
+
+    def _idle(self) -> bool:
+        """Say whether this pass may have given nothing because others drew all there was."""
+        if self._shared:
+            return True
+        now = self._places()
+        return now != self._before and not any(source.drew for source in now.values())
+
+    def _places(self) -> dict[str, Pass]:
+        splits = self._context.splits
+        return splits.passes(self._context.path) if splits is not None else {}

@@ -1,0 +1,80 @@
+"""`from_sequence`: anything with a length and items. State: see `penstock.ops.units`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.element import Element, normalise
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.errors import DatasetError, TransformError
+from penstock.graph import Node, check_count, function
+from penstock.ops.call import transform_error
+from penstock.ops.units import UnitsIterator
+
+
+@dataclass(frozen=True, eq=False)
+class Sequence(Node):
+    """The items of *sequence*, of which there are *size*."""
+
+    op: ClassVar[str] = "from_sequence"
+    sequence: Any = function()
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        check_count("from_sequence", "the length", self.size, least=0)
+
+    @property
+    def label(self) -> str:
+        """See `Node.label`."""
+        return f"from_sequence({type(self.sequence).__name__})"
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return self.size
+
+    def units(self) -> int:
+        """See `Node.units`."""
+        return self.size
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _SequenceIterator(self, context, state)
+
+
+class _SequenceIterator(UnitsIterator):
+    def __init__(self, node: Sequence, context: Context, state: State) -> None:
+        super().__init__(context, node.size, state)
+        self._sequence, self._label = node.sequence, node.label
+
+    def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+        """See `UnitsIterator.fetch`."""
+        out: list[Element] = []
+        for i in range(start, stop):
+            try:
+                out.append(normalise(self._sequence[i]))
+            except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+                return out, transform_error(self._label, i, exc)
+        return out, None
+
+
+def sequence_of(value: Any) -> Sequence:
+    """Return the node for the items of *value*.
+
+    Raises:
+        DatasetError: when it has no length or no items.
+    """
+    kind = type(value)
+    if not hasattr(kind, "__len__") or not hasattr(kind, "__getitem__"):
+        raise DatasetError(
+            f"from_sequence: {kind.__name__} must have __len__ and __getitem__; "
+            "use from_generator for what can only be iterated over"
+        )
+    if isinstance(value, dict):
+        raise DatasetError(
+            "from_sequence: a dict has keys, not numbers; give list(d.items()), or use "
+            "from_tensor_slices for a dict of arrays"
+        )
+    return Sequence(value, len(value))

@@ -1,0 +1,97 @@
+"""`shard`: every n-th element. State: ``[place in the round of shards, the input's state]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.errors import DatasetError
+from penstock.graph import Node, check_count
+
+_AT_ONCE = 256
+"""How many elements of the input to ask for at a time, where that holds one of ours."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shard(Node):
+    """The elements whose number leaves *index* when divided by *num_shards*."""
+
+    op: ClassVar[str] = "shard"
+    own_stream: ClassVar[bool] = True
+    upstream: Node
+    num_shards: int
+    index: int
+
+    def __post_init__(self) -> None:
+        shards = check_count("shard", "num_shards", self.num_shards)
+        index = check_count("shard", "index", self.index, least=0)
+        if index >= shards:
+            raise DatasetError(
+                f"shard: index must be below num_shards ({shards}), not {index}; "
+                "the first shard is 0"
+            )
+        object.__setattr__(self, "num_shards", shards)
+        object.__setattr__(self, "index", index)
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        below = self.upstream.cardinality
+        return below if below < 0 else max(0, -(-(below - self.index) // self.num_shards))
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        place, below = state or (0, None)
+        return _ShardIterator(context.open(self.upstream, below), self, place)
+
+
+class _ShardIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, node: Shard, place: int) -> None:
+        self._upstream = upstream
+        self._shards, self._index = node.num_shards, node.index
+        self._place = place
+        """The number of the input's next element, modulo the number of shards."""
+        self._behind = 0
+        """How many elements of the input's last block are behind the last one of ours."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        while True:
+            # At most *n* of ours: the first is up to a round away, each other a round more.
+            wanted = (self._index - self._place) % self._shards + 1 + (n - 1) * self._shards
+            self._behind = 0
+            block = self._upstream.block(min(wanted, max(_AT_ONCE, self._shards)))
+            first = (self._index - self._place) % self._shards
+            self._place = (self._place + len(block)) % self._shards
+            out = block[first :: self._shards]
+            if out:
+                self._behind = (len(block) - first - 1) % self._shards
+            if out or not block:
+                return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`. Before an element means right before it."""
+        place, behind, shards, index = self._place, self._behind, self._shards, self._index
+        below = self._upstream.mark()
+
+        def at(back: int) -> State:
+            return [index, below(behind + 1 + (back - 1) * shards)] if back else [place, below(0)]
+
+        return at
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        if not n:
+            return 0
+        first = (self._index - self._place) % self._shards
+        wanted = first + 1 + (n - 1) * self._shards
+        moved = self._upstream.skip(wanted)
+        self._place, self._behind = (self._place + moved) % self._shards, 0
+        return n if moved == wanted else max(0, -(-(moved - first) // self._shards))
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()

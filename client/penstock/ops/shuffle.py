@@ -1,0 +1,333 @@
+"""`shuffle`: a buffer of elements, of which a random one leaves and the next of the input comes.
+
+Pick j empties slot ``draw(seed, j) mod size``, and input element j + size fills it. When the input
+has ended with N elements, N - j of them are left at pick j: it empties one of the first N - j
+slots, and what is in the last one moves there. So which input elements are in which slots at pick
+n is a function of the seed, n and N, and no element need be saved to come back there.
+
+State: ``[n, N or null, place, the input's state there, errors]``. The place is a little before the
+oldest element in the buffer; what is no longer in the buffer is skipped. So many *errors* of the
+input were raised behind the place; where there are any, skipping might miscount, and all is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element
+from penstock.engine import seeds
+from penstock.engine.context import Context
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.pace import Pace
+from penstock.errors import Closed, DatasetError, StateError
+from penstock.graph import Node, check_count
+
+PICKS = 1024
+"""How many picks are drawn at once."""
+
+MAX_SCAN = 1 << 20
+"""How many picks are looked at at once to find out what the slots hold."""
+
+GAP = object()
+"""In place of an element that failed when it was made again for a restored buffer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffle(Node):
+    """The elements in random order, as far as a buffer of *size* elements allows."""
+
+    op: ClassVar[str] = "shuffle"
+    upstream: Node
+    size: int
+    seed: int | None
+    reshuffle: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", check_count("shuffle", "buffer_size", self.size))
+        if self.seed is not None:
+            if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
+                raise DatasetError(f"shuffle: seed must be an integer or None, not {self.seed!r}")
+            object.__setattr__(self, "seed", int(self.seed))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return self.upstream.cardinality
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _ShuffleIterator(self, context, state)
+
+
+def contents(seed: int, size: int, n: int, total: int | None) -> NDArray[np.int64]:
+    """Return which input element is in which slot just before pick *n*; *total* if it has ended."""
+    slots = np.arange(size if total is None else min(size, total))
+    refills = n if total is None else min(n, max(0, total - size))
+    stop = refills
+    while stop and slots.min() < size:  # some slot's last refill lies further back
+        start = max(0, stop - min(max(size, PICKS), MAX_SCAN))
+        np.maximum.at(slots, picks(seed, start, stop, size), np.arange(start, stop) + size)
+        stop = start
+    if refills == n:
+        return slots
+    left = slots.tolist()
+    for slot in picks(seed, refills, n, size, total).tolist():
+        left[slot] = left[-1]
+        left.pop()
+    return np.array(left, np.int64)
+
+
+def picks(
+    seed: int, start: int, stop: int, size: int, total: int | None = None
+) -> NDArray[np.int64]:
+    """Return which slots picks *start* to *stop* empty."""
+    bits = seeds.draw(seed, start, stop)
+    if total is None:
+        return seeds.below(bits, size)
+    left = np.minimum(total - np.arange(start, stop), size)
+    return seeds.below(bits, left.astype(np.uint64))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Input elements *start* to *stop*, of one block: the state before each of them is known."""
+
+    start: int
+    stop: int
+    mark: Mark
+    errors: int
+    """How many errors of the input came before."""
+
+
+class _Input:
+    """The input, with a state from a little before the oldest element that matters."""
+
+    def __init__(self, upstream: OpIterator, place: int, errors: int, apart: int) -> None:
+        self.upstream = upstream
+        self.read = place
+        """The number of the next element."""
+        self._errors = self._known = errors
+        """How many errors there were; how many of them are still to be passed over in silence."""
+        self._apart = apart
+        self._closed = False
+        self._blocks = [_Block(place, place, upstream.mark(), 0)]
+        """Those that are kept, about *apart* elements from one to the next."""
+
+    def pull(self, n: int, pace: Pace | None = None) -> list[Element]:
+        """Read up to *n* elements, none at the end."""
+        while True:
+            if self._closed:
+                raise Closed("this iterator was closed while it filled its buffer")
+            try:
+                block = self.upstream.block(n) if pace is None else pace.read(self.upstream, n)
+            except ELEMENT_ERRORS:
+                if not self._known:
+                    self._errors += 1
+                    raise
+                self._known -= 1
+                continue
+            start, self.read = self.read, self.read + len(block)
+            if self.read - self._blocks[-1].stop >= self._apart:
+                errors = self._errors - self._known
+                self._blocks.append(_Block(start, self.read, self.upstream.mark(), errors))
+            return block
+
+    def close(self) -> None:
+        """Close the input; the buffer is not filled further."""
+        self._closed = True
+        self.upstream.close()
+
+    def pass_to(self, number: int) -> None:
+        """Pass over the elements before *number*, or the first of them."""
+        left = number - self.read
+        if not self._known:
+            self.read += self.upstream.skip(left)
+            return
+        try:
+            self.pull(left)  # to skip might count elements that fail
+        except ELEMENT_ERRORS:
+            self.replace()
+
+    def replace(self) -> None:
+        """Count the element that just failed: in an earlier run it did not."""
+        self._errors -= 1
+        self.read += 1
+
+    def settle(self) -> None:
+        """Expect no more of the errors that were raised in an earlier run."""
+        self._errors, self._known = self._errors - self._known, 0
+
+    def forget(self, oldest: int) -> None:
+        """Keep only what it takes to come back to element *oldest*."""
+        while len(self._blocks) > 1 and self._blocks[1].start <= oldest:
+            del self._blocks[0]
+
+    def mark(self, oldest: int) -> Callable[[], list[State]]:
+        """Capture the last kept place that is not behind element *oldest*."""
+        block = next(block for block in reversed(self._blocks) if block.start <= oldest)
+        place = min(oldest, block.stop)
+        errors = self._errors - block.errors
+        return lambda: [place, block.mark(block.stop - place), errors]
+
+
+class _ShuffleIterator(OpIterator):
+    def __init__(self, node: Shuffle, context: Context, state: State) -> None:
+        n, total, place, below, errors = state or (0, None, 0, None, 0)
+        self._n: int = n
+        """The number of the next pick."""
+        self._total: int | None = total
+        """How many elements the input had, once it has ended."""
+        self._size = node.size
+        self._seed = context.seed(node.seed, every_turn=node.reshuffle)
+        upstream = context.open(node.upstream, below)
+        self._input = _Input(upstream, place, errors, max(1, node.size // 4))
+        self._slots: list[Element] = []
+        self._filled = False
+        self._pace = Pace()
+        self._missing: list[tuple[int, int]] = []
+        """What a restored buffer still lacks, the next one last: input element and slot."""
+        self._gaps = 0
+        """How many slots hold a `GAP`."""
+        self._drawn: Iterator[int] = iter(())
+        """The slots of the next picks."""
+        self._oldest = place
+        """No element in the buffer is older."""
+        self._looked = self._n
+        """The pick at which that was found."""
+        self._held: NDArray[np.int64] | None = None
+        """Which input elements were in the slots then."""
+        if self._n or self._total is not None:  # else there is nothing to come back to
+            self._held = contents(self._seed, self._size, self._n, self._total)
+            order = np.argsort(-self._held)
+            self._missing = list(zip(self._held[order].tolist(), order.tolist(), strict=True))
+            self._slots = [GAP] * len(order)
+            self._oldest = min((number for number, _ in self._missing[-1:]), default=self._n)
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        if not self._filled:
+            self._fill()
+        if not self._gaps:
+            return self._picked(n)
+        while (out := self._picked(1)) and out[0] is GAP:
+            self._gaps -= 1
+        return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        n, total, below = self._n, self._total, self._input.mark(self._oldest)
+        return lambda back: [n - back, total, *below()]
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._input.close()
+
+    # --- filling ---
+
+    def _fill(self) -> None:
+        """Fill the buffer; after an error, go on where it was."""
+        while self._missing:
+            self._make_again()
+        while self._total is None and len(self._slots) < self._size:
+            self._slots += self._pull(self._size - len(self._slots), self._pace)
+        self._filled = True
+
+    def _make_again(self) -> None:
+        """Read the next elements that a restored buffer lacks."""
+        source, missing = self._input, self._missing
+        number, start = missing[-1][0], source.read
+        if start < number:
+            source.pass_to(number)
+            self._check(source.read > start)
+            return
+        run = 1
+        while run < len(missing) and missing[-1 - run][0] == number + run:
+            run += 1
+        try:
+            block = source.pull(run, self._pace)
+        except ELEMENT_ERRORS:
+            source.replace()
+            missing.pop()
+            self._gaps += 1
+            raise
+        self._check(bool(block))
+        for element in block:
+            self._slots[missing.pop()[1]] = element
+
+    def _check(self, more: bool) -> None:
+        if not more:
+            raise StateError(
+                f"shuffle: the input ends at element {self._input.read}, but element "
+                f"{self._missing[-1][0]} was in the buffer when the state was taken: give the "
+                "dataset the data that it had then"
+            )
+
+    def _pull(self, n: int, pace: Pace | None = None) -> list[Element]:
+        block = self._input.pull(n, pace)
+        if not block:
+            self._total = self._input.read
+            self._drawn = iter(())
+        return block
+
+    # --- picking ---
+
+    def _picked(self, n: int) -> list[Element]:
+        self._look()
+        if self._total is None:
+            fresh = self._pull(n)
+            self._input.settle()
+            if fresh:
+                return self._exchange(fresh)
+        return self._drain(n)
+
+    def _exchange(self, fresh: list[Element]) -> list[Element]:
+        out, slots = [], self._slots
+        for slot, element in zip(self._draw(len(fresh)), fresh, strict=True):
+            out.append(slots[slot])
+            slots[slot] = element
+        self._n += len(out)
+        return out
+
+    def _drain(self, n: int) -> list[Element]:
+        out, slots = [], self._slots
+        for slot in self._draw(min(n, len(slots))):
+            out.append(slots[slot])
+            slots[slot] = slots[-1]
+            slots.pop()
+        self._n += len(out)
+        return out
+
+    def _draw(self, n: int) -> list[int]:
+        """Return the slots of the next *n* picks."""
+        drawn = list(itertools.islice(self._drawn, n))
+        if len(drawn) < n:
+            start = self._n + len(drawn)
+            stop = start + max(PICKS, n)
+            if self._total is not None:
+                stop = min(stop, self._total)
+            more = picks(self._seed, start, stop, self._size, self._total)
+            self._drawn = iter(more.tolist())
+            drawn += itertools.islice(self._drawn, n - len(drawn))
+        return drawn
+
+    def _look(self) -> None:
+        """Look for the oldest element in the buffer, if that was long ago."""
+        if self._total is not None:
+            if not self._slots:
+                self._oldest = self._total
+            return
+        looked, size = self._looked, self._size
+        if self._n - looked < max(size // 8, 16):
+            return
+        if self._held is None:
+            self._held = np.arange(size)
+        emptied = picks(self._seed, looked, self._n, size)
+        np.maximum.at(self._held, emptied, np.arange(looked, self._n) + size)
+        self._oldest, self._looked = int(self._held.min()), self._n
+        self._input.forget(self._oldest)

@@ -1,0 +1,70 @@
+"""`skip`: all but the first elements. State: ``[how many are yet to be skipped, the input's]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.graph import Node, check_count
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Skip(Node):
+    """What follows the first *count* elements; -1 skips all."""
+
+    op: ClassVar[str] = "skip"
+    own_stream: ClassVar[bool] = True
+    upstream: Node
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", check_count("skip", "count", self.count, least=-1))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        below = self.upstream.cardinality
+        if self.count == -1:
+            return 0
+        return below if below < 0 else max(0, below - self.count)
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        left, below = state or (self.count, None)
+        return _SkipIterator(context.open(self.upstream, below), left)
+
+
+class _SkipIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, left: int) -> None:
+        self._upstream, self._left = upstream, left
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        # Not by `skip`: the errors of these elements are the user's to see, and a cache below
+        # must get to see the elements.
+        while self._left > 0:
+            block = self._upstream.block(min(self._left, _AT_ONCE))
+            self._left -= len(block)
+            if not block:
+                break
+        return [] if self._left else self._upstream.block(n)
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        left, below = self._left, self._upstream.mark()
+        return lambda back: [left, below(back)]
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        if self._left > 0:
+            self._left -= self._upstream.skip(self._left)
+        return 0 if self._left else self._upstream.skip(n)
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()

@@ -1,0 +1,93 @@
+"""`from_tensor_slices`: arrays, cut along their first axis. State: see `penstock.ops.units`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.element import Element, as_arrays, leaves, read_only, rebuild
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.errors import DatasetError
+from penstock.graph import Node, arrays
+from penstock.ops.units import UnitsIterator
+
+
+@dataclass(frozen=True, eq=False)
+class Slices(Node):
+    """Row after row of the arrays in *tensors*, in the same nest."""
+
+    op: ClassVar[str] = "from_tensor_slices"
+    tensors: Element = arrays()
+
+    def __post_init__(self) -> None:
+        tensors = as_arrays(self.tensors)
+        object.__setattr__(self, "tensors", tensors)
+        _check_rows(tensors)
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return len(leaves(self.tensors)[0])
+
+    def units(self) -> int:
+        """See `Node.units`."""
+        return self.cardinality
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _SlicesIterator(self, context, state)
+
+
+class _SlicesIterator(UnitsIterator):
+    def __init__(self, node: Slices, context: Context, state: State) -> None:
+        super().__init__(context, node.cardinality, state)
+        self._like = node.tensors
+        # Not subclasses of arrays, such as memory maps, whose rows are memory maps again.
+        self._columns = [read_only(np.asarray(leaf)) for leaf in leaves(node.tensors)]
+
+    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
+        """See `UnitsIterator.fetch`."""
+        if isinstance(self._like, np.ndarray):
+            return list(self._columns[0][start:stop]), None
+        rows = zip(*(column[start:stop] for column in self._columns), strict=True)
+        return [rebuild(self._like, row) for row in rows], None
+
+
+def _check_rows(tensors: Element) -> None:
+    """Check that all arrays have equally many rows.
+
+    Raises:
+        DatasetError: naming two that differ, or one without rows.
+    """
+    named = list(_named("", tensors))
+    if not named:
+        raise DatasetError("from_tensor_slices: tensors must hold an array, but it is empty")
+    for name, array in named:
+        if not array.ndim:
+            raise DatasetError(
+                f"from_tensor_slices: {name} is a scalar, which has no slices; "
+                "use from_tensors for a single element"
+            )
+    first_name, first = named[0]
+    for name, array in named:
+        if len(array) != len(first):
+            raise DatasetError(
+                "from_tensor_slices: all arrays must have the same first dimension, but "
+                f"{first_name} has {len(first)} rows and {name} has {len(array)}"
+            )
+
+
+def _named(path: str, element: Element) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Yield each array with the path to it, for messages."""
+    if isinstance(element, tuple):
+        for i, part in enumerate(element):
+            yield from _named(f"{path}[{i}]", part)
+    elif isinstance(element, dict):
+        for key, part in element.items():
+            yield from _named(f"{path}[{key!r}]", part)
+    else:
+        yield f"tensors{path}", element

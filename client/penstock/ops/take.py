@@ -1,0 +1,68 @@
+"""`take`: the first elements. State: ``[elements so far, the input's state]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.graph import INFINITE, UNKNOWN, Node, check_count
+
+
+@dataclass(frozen=True, eq=False)
+class Take(Node):
+    """At most *count* elements; -1 is all."""
+
+    op: ClassVar[str] = "take"
+    own_stream: ClassVar[bool] = True
+    upstream: Node
+    count: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", check_count("take", "count", self.count, least=-1))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        below = self.upstream.cardinality
+        if self.count == -1 or below == UNKNOWN:
+            return below
+        return self.count if below == INFINITE else min(self.count, below)
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        taken, below = state or (0, None)
+        return _TakeIterator(context.open(self.upstream, below), self.count, taken)
+
+
+class _TakeIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, count: int, taken: int) -> None:
+        self._upstream, self._count, self._taken = upstream, count, taken
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        wanted = self._wanted(n)
+        block = self._upstream.block(wanted) if wanted else []
+        self._taken += len(block)
+        return block
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        taken, below = self._taken, self._upstream.mark()
+        return lambda back: [taken - back, below(back)]
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        wanted = self._wanted(n)
+        skipped = self._upstream.skip(wanted) if wanted else 0
+        self._taken += skipped
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()
+
+    def _wanted(self, n: int) -> int:
+        return n if self._count == -1 else max(0, min(n, self._count - self._taken))

@@ -1,0 +1,46 @@
+"""`from_tensors`: one element. State: see `penstock.ops.units`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.element import Element, as_arrays, normalise, own_nest, read_only
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.graph import Node, arrays
+from penstock.ops.units import UnitsIterator
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors(Node):
+    """The element *tensors*, once."""
+
+    op: ClassVar[str] = "from_tensors"
+    tensors: Element = arrays()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", normalise(as_arrays(self.tensors)))
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return 1
+
+    def units(self) -> int:
+        """See `Node.units`."""
+        return 1
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        return _TensorsIterator(self, context, state)
+
+
+class _TensorsIterator(UnitsIterator):
+    def __init__(self, node: Tensors, context: Context, state: State) -> None:
+        super().__init__(context, 1, state)
+        self._element = read_only(node.tensors)
+
+    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
+        """See `UnitsIterator.fetch`."""
+        return [own_nest(self._element)] * (stop - start), None

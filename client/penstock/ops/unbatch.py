@@ -1,0 +1,181 @@
+"""`unbatch`: the rows of batches. State: ``[the input's state before the batch, rows so far]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.element import Element, describe, is_namedtuple, leaves, normalise_scalar
+from penstock.engine.context import Context
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.errors import ElementError
+from penstock.graph import INFINITE, UNKNOWN, Node
+
+
+@dataclass(frozen=True, eq=False)
+class Unbatch(Node):
+    """Each element's rows along the first axis of its leaves."""
+
+    op: ClassVar[str] = "unbatch"
+    upstream: Node
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return INFINITE if self.upstream.cardinality == INFINITE else UNKNOWN
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        below, row = state or (None, 0)
+        return _UnbatchIterator(context.open(self.upstream, below), row)
+
+
+def row_count(op: str, batch: Element) -> int:
+    """Return how many rows *batch* has.
+
+    Raises:
+        ElementError: when a leaf has no first axis, or the leaves do not agree.
+    """
+    arrays = leaves(batch)
+    counts = {leaf.shape[0] for leaf in arrays if isinstance(leaf, np.ndarray)}
+    if len(counts) != 1 or not all(isinstance(leaf, np.ndarray) for leaf in arrays):
+        raise ElementError(
+            f"{op}: every part of an element must be an array with one row per element, as many as "
+            f"the others, but this one is {describe(batch)}"
+        )
+    return int(counts.pop())
+
+
+def rows(batch: Element, start: int, stop: int) -> list[Element]:
+    """Return rows *start* to *stop* of *batch*, none of which keeps the batch in memory."""
+    if isinstance(batch, tuple):
+        if not batch:
+            return [()] * (stop - start)
+        parts = zip(*(rows(part, start, stop) for part in batch), strict=True)
+        return [type(batch)(*row) for row in parts] if is_namedtuple(batch) else list(parts)
+    if isinstance(batch, dict):
+        if not batch:
+            return [{} for _ in range(start, stop)]
+        parts = zip(*(rows(part, start, stop) for part in batch.values()), strict=True)
+        return [dict(zip(batch, row, strict=True)) for row in parts]
+    return _array_rows(batch[start:stop])
+
+
+def _array_rows(part: np.ndarray[Any, Any]) -> list[Any]:
+    if part.ndim > 1 or part.dtype.kind == "V":
+        return [row.copy() for row in part]
+    if part.dtype.hasobject:
+        return [normalise_scalar(value) for value in part]
+    return list(part)
+
+
+class _UnbatchIterator(OpIterator):
+    def __init__(self, upstream: OpIterator, row: int) -> None:
+        self._upstream = upstream
+        self._batches: list[Element] = []
+        """The last block of input."""
+        self._mark = upstream.mark()
+        self._at = 0
+        """Which of the batches has the next row."""
+        self._row = row
+        self._count: int | None = None
+        """How many rows that batch has, once it was looked at."""
+        self._typical = 1
+        """How many rows the last batch with any had."""
+        self._runs: list[tuple[int, int, int]] = []
+        """What the last block was made of: a batch, the row behind the last one, how many."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        self._runs = []
+        out: list[Element] = []
+        while not out and self._read(n):
+            while len(out) < n and (left := self._left(made=bool(out))):
+                count = min(left, n - len(out))
+                stop = self._row + count
+                out += rows(self._batches[self._at], self._row, stop)
+                self._runs.append((self._at, stop, count))
+                self._go(count)
+        return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        below, size, runs = self._mark, len(self._batches), tuple(self._runs)
+        at, row = self._at, self._row
+
+        def state(back: int) -> State:
+            if not back:
+                return [below(size - at), row]
+            left = back
+            for batch, stop, count in reversed(runs):
+                if left <= count:
+                    return [below(size - batch), stop - left]
+                left -= count
+            raise IndexError(back)
+
+        return state
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`. Makes no rows."""
+        self._runs = []
+        skipped = 0
+        while skipped < n:
+            try:
+                if not self._read(n - skipped):
+                    break
+                while skipped < n and (left := self._left(made=False)):
+                    count = min(left, n - skipped)
+                    self._go(count)
+                    skipped += count
+            except ELEMENT_ERRORS:
+                continue
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._upstream.close()
+
+    def _read(self, n: int) -> bool:
+        """Have input for about *n* rows; say False at the end."""
+        if self._at < len(self._batches):
+            return True
+        self._batches, self._at = [], 0
+        try:
+            self._batches = self._upstream.block(-(-n // self._typical))
+        except ELEMENT_ERRORS:
+            self._row = 0
+            raise
+        finally:
+            self._mark = self._upstream.mark()
+        return bool(self._batches)
+
+    def _left(self, *, made: bool) -> int:
+        """Stand in the next batch that has rows; return how many are left, 0 if none has.
+
+        A batch without rows of its own kind is an error, but not while there are rows *made*.
+        """
+        while self._at < len(self._batches):
+            if self._count is None:
+                try:
+                    self._count = row_count("unbatch", self._batches[self._at])
+                except ELEMENT_ERRORS:
+                    if made:
+                        return 0
+                    self._next()
+                    raise
+                self._typical = self._count or self._typical
+            if self._row < self._count:
+                return self._count - self._row
+            self._next()
+        return 0
+
+    def _go(self, count: int) -> None:
+        self._row += count
+        if self._row == self._count:
+            self._next()
+
+    def _next(self) -> None:
+        self._batches[self._at] = None  # nobody needs it any more
+        self._at, self._row, self._count = self._at + 1, 0, None

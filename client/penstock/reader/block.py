@@ -1,0 +1,79 @@
+"""Elements on their way from a frame to the training loop."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Protocol
+
+from penstock.element import Element
+from penstock.messages import Codec, Frame
+from penstock.reader import clock
+from penstock.wire.compression import decompress
+from penstock.wire.frame import unpack
+
+
+class Load:
+    """A frame's payload, which becomes elements when the first of them is wanted."""
+
+    __slots__ = ("_elements", "_frame", "_payload", "_writable")
+
+    def __init__(self, frame: Frame, payload: memoryview, *, writable: bool) -> None:
+        self._frame, self._writable = frame, writable
+        self._payload: memoryview | None = payload
+        self._elements: list[Element] = []
+
+    def elements(self, start: int, stop: int) -> list[Element]:
+        """Return the elements with the numbers *start* to *stop*."""
+        if self._payload is not None:
+            self._elements = self._unpacked(self._payload)
+            self._payload = None
+        first = self._frame.first
+        if start == first and stop == first + len(self._elements):
+            return self._elements
+        return self._elements[start - first : stop - first]
+
+    def _unpacked(self, payload: memoryview) -> list[Element]:
+        if self._frame.stored is not Codec.NONE:
+            payload = decompress(payload, self._frame.raw_nbytes)
+        return unpack(self._frame.layout, payload, writable=self._writable)
+
+
+class Block:
+    """A block of which the training loop has the first element. See `penstock.reader.hand.Handed`.
+
+    The rest is a list's own iterator: to take one element, to count what is left and to take all
+    that is left are each one step, whichever thread does it.
+    """
+
+    __slots__ = ("_count", "rest")
+
+    def __init__(self, elements: list[Element]) -> None:
+        self._count = len(elements)
+        self.rest = iter(elements)
+        next(self.rest)
+
+    def returned(self) -> int:
+        """See `Handed.returned`."""
+        return self._count - operator.length_hint(self.rest)
+
+    def withdraw(self) -> int:
+        """See `Handed.withdraw`."""
+        return self._count - len(list(self.rest))
+
+
+class Permission(Protocol):
+    """Until when elements may be handed out."""
+
+    permitted_until: float
+
+
+def permitted(rest: Iterator[Element], permission: Permission) -> Iterator[Element]:
+    """Yield from *rest*, each element within the lease."""
+    now = clock.now
+    while now() < permission.permitted_until:
+        for element in rest:
+            yield element
+            break
+        else:
+            return

@@ -1,0 +1,58 @@
+"""What the engine sees of a reader: an operator that makes elements by receiving them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+from penstock.element import Element
+from penstock.engine.iterator import Mark, OpIterator
+from penstock.errors import NotAvailableYet
+from penstock.reader.block import permitted
+from penstock.reader.session import Session
+
+
+class DistributedIterator(OpIterator):
+    """The elements of one iteration that fall to this reader.
+
+    What an operator behind it asks for is taken; what the training loop itself is given is taken
+    element by element.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._over = False
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        elements = [] if self._over else self._session.take(n)
+        return elements or self._end()
+
+    def hand(self, _n: int) -> tuple[list[Element], Iterator[Element]]:
+        """See `OpIterator.hand`. A block is as long as it came."""
+        elements, block = ([], None) if self._over else self._session.hand()
+        if block is None:
+            return self._end(), iter(())
+        return elements, permitted(block.rest, self._session.core)
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        return no_state
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._session.close()
+
+    def _end(self) -> list[Element]:
+        """Let go of everything: there is nothing left to wait for."""
+        self._over = True
+        self._session.close()
+        return []
+
+
+def no_state(_back: int = 0) -> NoReturn:
+    """Refuse to say where a shared pass stands."""
+    raise NotAvailableYet(
+        "state() and restore() of an iterator over a distributed dataset are not available yet; "
+        "iterators of datasets without distribute(...) have both"
+    )

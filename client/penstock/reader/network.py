@@ -1,0 +1,210 @@
+"""A reader's life in the background loop: a control stream, a stream a task, and a clock.
+
+It performs what the mind ordered and tells it what arrived; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from penstock.errors import PenstockError, Unavailable
+from penstock.messages import Failure, Frame, ReaderBeat, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.numbers import TaskId
+from penstock.reader.core import ACK_EVERY
+from penstock.reader.orders import CloseStream, OpenStream, Order, SendAck, SendBeat
+from penstock.transport.lines import Lines
+from penstock.wire.dispatcher import DispatcherClient
+from penstock.wire.line import connect
+
+if TYPE_CHECKING:
+    from penstock.reader.session import Session
+
+FAREWELL = 0.3
+"""Seconds that the dispatcher gets to answer a reader that leaves."""
+
+RETRY, MAX_RETRY = 0.05, 1.0
+"""Seconds before the control stream is opened anew: doubled each time, up to the second."""
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """One opening of a task, being read."""
+
+    opening: int
+    requests: asyncio.Queue[ReadRequest] = field(default_factory=asyncio.Queue)
+    reading: asyncio.Task[None] | None = None
+
+
+class Network:
+    """What one reader has open. Everything but the constructor runs in the loop."""
+
+    def __init__(self, session: Session, dispatcher: str, beat_interval: float) -> None:
+        self._session = session
+        self._dispatcher, self._beat_interval = dispatcher, beat_interval
+        self._streams: dict[TaskId, _Stream] = {}
+        self._lines = Lines()
+        self._group: asyncio.TaskGroup | None = None
+        self._beat_now, self._stir, self._leaving, self._parted = (asyncio.Event() for _ in "1234")
+        self.trouble = "no answer yet"
+        """What is wrong with the line to the dispatcher; nothing while it answers."""
+
+    async def run(self) -> None:
+        """Read until `leave`; what goes wrong is told the session."""
+        try:
+            async with (
+                connect(self._dispatcher) as channel,
+                self._lines,
+                asyncio.TaskGroup() as self._group,
+            ):
+                control = self._control_forever(DispatcherClient(channel))
+                tasks = [
+                    self._group.create_task(control, name="reader-control"),
+                    self._group.create_task(self._tick_forever(), name="reader-clock"),
+                ]
+                await self._leaving.wait()
+                await self._take_leave()
+                for task in tasks:
+                    task.cancel()
+                for name in list(self._streams):
+                    self._close(name)
+        except BaseExceptionGroup as group:
+            self._session.fail(_first(group))
+
+    def leave(self) -> None:
+        """Perform the last orders, and end `run` when the dispatcher knows."""
+        self.perform()
+        self._leaving.set()
+
+    def stir(self) -> None:
+        """Let the clock look again at what is due."""
+        self._stir.set()
+
+    def perform(self) -> None:
+        """Do what the mind ordered."""
+        for order in self._session.orders():
+            self._perform(order)
+
+    def _perform(self, order: Order) -> None:
+        match order:
+            case SendBeat():
+                self._beat_now.set()
+            case OpenStream():
+                self._close(order.task)
+                if self._group is not None and not self._leaving.is_set():
+                    stream = self._streams[order.task] = _Stream(order.open.opening)
+                    stream.requests.put_nowait(order.open)
+                    reading = self._read(order, stream)
+                    stream.reading = self._group.create_task(reading, name="reader-stream")
+            case CloseStream(task):
+                self._close(task)
+            case SendAck(task, ack):
+                if task in self._streams:
+                    self._streams[task].requests.put_nowait(ack)
+            case _:
+                assert_never(order)
+
+    def _close(self, task: TaskId) -> None:
+        stream = self._streams.pop(task, None)
+        if stream is not None and stream.reading is not None:
+            stream.reading.cancel()
+
+    # --- the dispatcher ---
+
+    async def _control_forever(self, dispatcher: DispatcherClient) -> None:
+        pause = RETRY
+        while True:
+            try:
+                await self._control(dispatcher)
+                raise Unavailable("it hung up")
+            except PenstockError as exc:
+                if self._leaving.is_set():
+                    break
+                if not exc.retryable:
+                    self._session.fail(exc)
+                    break
+                pause = RETRY if not self.trouble else min(2 * pause, MAX_RETRY)
+                self.trouble = str(exc)
+            await asyncio.sleep(pause)
+        self._parted.set()
+
+    async def _control(self, dispatcher: DispatcherClient) -> None:
+        core = self._session.core
+        async with aclosing(dispatcher.reader_control(self._beats())) as views:  # type: ignore[type-var]
+            async for view in views:
+                self.trouble = ""
+                self._session.apply(core.viewed, view)
+                if core.left:
+                    self._parted.set()
+
+    async def _beats(self) -> AsyncIterator[ReaderBeat]:
+        """Beat now, regularly, and when something changed; the last says that we leave."""
+        core = self._session.core
+        while True:
+            self._beat_now.clear()
+            yield self._session.beat()
+            if core.leaving:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._beat_interval):
+                    await self._beat_now.wait()
+
+    async def _take_leave(self) -> None:
+        if self.trouble:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._parted.wait()
+
+    # --- workers ---
+
+    async def _read(self, order: OpenStream, stream: _Stream) -> None:
+        core, task, opening = self._session.core, order.task, stream.opening
+        try:
+            worker = await self._lines.to(order.worker)
+            async with aclosing(worker.read(_all_of(stream.requests))) as replies:  # type: ignore[type-var]
+                async for reply, payload in replies:
+                    self._replied(reply, payload, opening)
+            raise Unavailable(f"worker {order.worker} hung up")
+        except PenstockError as exc:
+            if exc.retryable:
+                self._session.apply(core.stream_broken, task, opening, str(exc))
+            else:
+                end = StreamEnd(task, order.open.attempt, Failure.of(exc))
+                self._session.apply(core.stream_ended, opening, end)
+
+    def _replied(self, reply: ReadReply, payload: memoryview, opening: int) -> None:
+        match reply:
+            case Frame():
+                self._session.received(reply, payload)
+            case Recall():
+                self._session.apply(self._session.core.recalled, reply)
+            case StreamEnd():
+                self._session.apply(self._session.core.stream_ended, opening, reply)
+            case _:
+                assert_never(reply)
+
+    # --- time ---
+
+    async def _tick_forever(self) -> None:
+        while True:
+            self._stir.clear()
+            delay = self._session.tick(ACK_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._stir.wait()
+
+
+async def _all_of(requests: asyncio.Queue[ReadRequest]) -> AsyncIterator[ReadRequest]:
+    while True:
+        yield await requests.get()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    exc: BaseException = group
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

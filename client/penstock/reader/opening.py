@@ -1,0 +1,109 @@
+"""Before a reader reads: the dataset is registered, the iteration opened."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import platform
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib import metadata
+from typing import TypeVar
+from uuid import uuid4
+
+from penstock.errors import PenstockError, UnknownDataset
+from penstock.messages import PROTOCOL, Opened, OpenRequest, Versions
+from penstock.numbers import DatasetId
+from penstock.reader import clock
+from penstock.reader.core import Reader
+from penstock.reader.credit import ByteLimit, FrameLimit
+from penstock.reader.pace import short_turns
+from penstock.reader.session import Manner, Session
+from penstock.reader.waiting import Patience, dispatcher_silent
+from penstock.wire.allocator import tune
+from penstock.wire.dispatcher import DispatcherClient
+from penstock.wire.line import connect
+from penstock.wire.loop import LoopThread
+
+log = logging.getLogger("penstock.reader")
+
+T = TypeVar("T")
+
+BUDGET = 64 << 20
+"""Bytes of frames that a reader holds or has under way, where no number of frames is given."""
+
+RETRY, MAX_RETRY = 0.05, 1.0
+"""Seconds before an absent dispatcher is called again: doubled each time, up to the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be read, and how."""
+
+    address: str
+    definition: Callable[[], bytes]
+    request: OpenRequest
+    max_frames: int | None
+    timeout: float
+    writable: bool
+
+
+def open_session(wish: Wish) -> tuple[Session, DatasetId]:
+    """Register, open the iteration, and begin to read; also return the dataset's id.
+
+    If the wish's request names a dataset, that is not registered again unless it was forgotten.
+
+    Raises:
+        WaitedTooLong: when nobody answers at the address within the timeout.
+    """
+    with ExitStack() as stack:
+        loop = stack.enter_context(LoopThread.shared())
+        tune()
+        dataset, opened = _open(loop, wish)
+        stack.enter_context(short_turns())
+        limit = FrameLimit(wish.max_frames) if wish.max_frames else ByteLimit(BUDGET)
+        core = Reader(opened.iteration, uuid4().hex, opened.reader_lease, limit)
+        manner = Manner(wish.address, opened.beat_interval, wish.timeout, wish.writable)
+        session = Session(core, manner, loop, stack.pop_all())
+    return session, dataset
+
+
+@functools.cache
+def versions() -> Versions:
+    """Return what this process speaks."""
+    return Versions(PROTOCOL, platform.python_version(), metadata.version("penstock"))
+
+
+def _open(loop: LoopThread, wish: Wish) -> tuple[DatasetId, Opened]:
+    dataset = wish.request.dataset
+    if dataset:
+        try:
+            return dataset, loop.run(_call(wish, lambda d: d.open_iteration(wish.request)))
+        except UnknownDataset:
+            log.info("the dispatcher at %s forgot dataset %s", wish.address, dataset)
+    definition = wish.definition()
+    register = _call(wish, lambda d: d.register_dataset(definition, wish.request.versions))
+    dataset = loop.run(register)
+    request = replace(wish.request, dataset=dataset)
+    return dataset, loop.run(_call(wish, lambda d: d.open_iteration(request)))
+
+
+async def _call(wish: Wish, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
+    """Call until somebody answers, or the timeout is over."""
+    patience = Patience(wish.timeout, clock.now(), longest_step=wish.timeout)
+    trouble, pause = "", RETRY
+    async with connect(wish.address) as channel:
+        while True:
+            why = dispatcher_silent(wish.address, trouble)
+            if line := patience.spend(why, clock.now()):
+                log.warning("%s", line)
+            try:
+                return await call(DispatcherClient(channel, timeout=patience.left))
+            except PenstockError as exc:
+                if not exc.retryable:
+                    raise
+                trouble = str(exc)
+            await asyncio.sleep(min(pause, patience.left))
+            pause = min(2 * pause, MAX_RETRY)

@@ -1,0 +1,41 @@
+"""What the reader's mind wants done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.messages import Ack, Open
+from penstock.numbers import TaskId, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class SendBeat:
+    """Beat at once: the dispatcher waits for what changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """Read a task from *worker* by a new stream; an older one of the task is worth nothing now."""
+
+    task: TaskId
+    worker: WorkerId
+    open: Open
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStream:
+    """Nothing of this task's stream is wanted any more."""
+
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True)
+class SendAck:
+    """Say on the task's stream what was taken, and give credit."""
+
+    task: TaskId
+    ack: Ack
+
+
+Order: TypeAlias = SendBeat | OpenStream | CloseStream | SendAck

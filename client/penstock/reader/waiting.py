@@ -1,0 +1,101 @@
+"""The patience of a training loop that gets nothing: whom it waits for, since when, until when."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.errors import WaitedTooLong
+from penstock.reader.core import Reader
+
+LOG_EVERY = 10.0
+"""Seconds between lines about a wait."""
+
+LONGEST_STEP = 2.0
+"""A wait wakes more often than this. If it did not, the process stood still, and nobody is late."""
+
+
+class Whom(Enum):
+    """Whom a loop waits for."""
+
+    DISPATCHER = "dispatcher"
+    MESH = "mesh"
+    WORKER = "worker"
+    WORK = "work"
+    """User code, or splits: that may take as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a loop waits; *what* goes on behind "waiting for"."""
+
+    whom: Whom
+    what: str
+
+
+def dispatcher_silent(address: str, trouble: str) -> Cause:
+    """Return the cause of a wait for a dispatcher; *trouble* is what became of the last call."""
+    return Cause(
+        Whom.DISPATCHER, f"the dispatcher at {address} to answer{f' ({trouble})' * bool(trouble)}"
+    )
+
+
+def cause(core: Reader, address: str, trouble: str, now: float) -> Cause:
+    """Say why there is nothing for the loop; *trouble* is of the line to the dispatcher."""
+    if trouble or core.reader is None or now >= core.permitted_until:
+        return dispatcher_silent(address, trouble)
+    if core.waiting_for:
+        return Cause(Whom.MESH, core.waiting_for)
+    readable = [share for share in core.shares.values() if share.readable]
+    if not readable:
+        return Cause(Whom.WORK, f"tasks, or the end of the pass, from the dispatcher at {address}")
+    if not any(share.streaming for share in readable):
+        workers = "; ".join(f"worker {s.worker} to answer ({s.trouble})" for s in readable)
+        return Cause(Whom.WORKER, workers)
+    names = sorted({str(share.worker) for share in readable if share.streaming})
+    return Cause(Whom.WORK, f"elements of {len(readable)} task(s) of {', '.join(names)}")
+
+
+class Patience:
+    """One wait of a training loop. Time counts while it is spent waiting for the same one."""
+
+    def __init__(self, timeout: float, now: float, longest_step: float = LONGEST_STEP) -> None:
+        self._timeout, self._longest_step = timeout, longest_step
+        self._whom: Whom | None = None
+        self._last = now
+        self._spent = self._logged = 0.0
+        self._since = ""
+
+    @property
+    def left(self) -> float:
+        """Seconds that may still be spent on the same one."""
+        return max(0.0, self._timeout - self._spent)
+
+    def spend(self, why: Cause, now: float) -> str:
+        """Count the time since the last call as spent on *why*; return what is to be logged.
+
+        Raises:
+            WaitedTooLong: when the timeout is over, unless the wait is for work.
+        """
+        if why.whom is not self._whom:
+            self._whom, self._spent, self._logged = why.whom, 0.0, 0.0
+            self._since = _clock_time()
+        else:
+            self._spent += min(now - self._last, self._longest_step)
+        self._last = now
+        bounded = why.whom is not Whom.WORK
+        if bounded and self._spent >= self._timeout:
+            raise WaitedTooLong(
+                f"waited {self._spent:.1f} s, from {self._since} to {_clock_time()}, for "
+                f"{why.what}; distribute(..., timeout={self._timeout:g}) says how long"
+            )
+        if self._spent < self._logged + LOG_EVERY:
+            return ""
+        self._logged = self._spent
+        until = f", at most {self._timeout:g} s" if bounded else ""
+        return f"waiting since {self._since} ({self._spent:.0f} s{until}) for {why.what}"
+
+
+def _clock_time() -> str:
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,104 @@
+"""`distribute`: from here on upstream runs on workers, and downstream here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.element import NestedDataset
+from penstock.errors import DatasetError
+from penstock.graph import check_count
+from penstock.messages import Mode
+from penstock.service import arguments
+from penstock.service.node import Distributed, Remote
+from penstock.service.policy import ShardingPolicy
+from penstock.sharding import own_stream_operators
+
+if TYPE_CHECKING:
+    from penstock.dataset import Dataset
+
+log = logging.getLogger("penstock.service")
+
+
+def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
+    processing_mode: ShardingPolicy | str,
+    service: str | tuple[str, str],
+    job_name: str | None = None,
+    consumer_index: int | None = None,
+    num_consumers: int | None = None,
+    max_outstanding_requests: int | None = None,
+    data_transfer_protocol: str | None = None,
+    compression: str | None = "AUTO",
+    cross_trainer_cache: object = None,
+    target_workers: str = "AUTO",
+    *,
+    ordered: bool = False,
+    remainder: str = "drop",
+    writable: bool = False,
+    timeout: float = 60.0,
+) -> Callable[[Dataset], Dataset]:
+    """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
+
+    Neither that function nor this one runs a user's function, reads data or calls anybody; the
+    dataset is registered when it is first read. While an iterator is open this process lets its
+    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory (glibc's
+    ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+
+    Args:
+        processing_mode: `ShardingPolicy.OFF` or ``"parallel_epochs"``: every worker yields the
+            whole dataset; `ShardingPolicy.DYNAMIC` or ``"distributed_epoch"``: every element comes
+            once.
+        service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
+            ``("grpc", "host:port")``.
+        job_name: readers of one name share the job's elements, first come, first served. Each
+            pass over one dataset object is the job's next repetition.
+        consumer_index: with *num_consumers*, for coordinated reads; not available yet.
+        num_consumers: see *consumer_index*.
+        max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
+        data_transfer_protocol: None or ``"grpc"``.
+        compression: ``"AUTO"`` (LZ4 where it pays), ``"LZ4"`` or None.
+        cross_trainer_cache: not available yet.
+        target_workers: ``"AUTO"`` or ``"ANY"``.
+        ordered: not available yet.
+        remainder: only ``"drop"`` is available yet.
+        writable: arrays may be written to, which costs a copy.
+        timeout: for how many seconds a dispatcher or all workers may be absent before an error
+            names them.
+
+    Raises:
+        DatasetError: when an argument is malformed.
+        NotAvailableYet: naming what is planned and not built.
+    """
+    name = arguments.job_name_of(job_name)
+    frames = max_outstanding_requests
+    if frames is not None:
+        frames = check_count("distribute", "max_outstanding_requests", frames)
+    address = arguments.address_of(service)
+    seconds = arguments.timeout_of(timeout)
+    codec = arguments.codec_of(compression)
+    mode = arguments.mode_of(processing_mode)
+    target = arguments.target_workers_of(target_workers)
+    arguments.check_coordination(consumer_index, num_consumers, name)
+    arguments.check_later(data_transfer_protocol, cross_trainer_cache, ordered, remainder)
+
+    def apply(dataset: Dataset) -> Dataset:
+        if not isinstance(dataset, NestedDataset):
+            raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
+        remote = Remote(dataset.node)
+        unsplittable = remote.definition.unsplittable
+        if mode is Mode.DYNAMIC and unsplittable:
+            raise DatasetError(unsplittable)
+        _log_own_streams(remote)
+        node = Distributed(
+            remote, address, mode.value, name, codec.value, target, frames, bool(writable), seconds
+        )
+        return type(dataset)(node)
+
+    return apply
+
+
+def _log_own_streams(remote: Remote) -> None:
+    labels = own_stream_operators(remote.node)
+    if labels:
+        log.info("applied to each task's own stream of elements: %s", ", ".join(labels))

@@ -1,0 +1,180 @@
+"""Which split streams a pipeline's sources draw from under dynamic sharding.
+
+Each source has a stream of its own, but those below a `zip` share one: every split of it gives
+each of them the same units, so that pairs line up in every task. That holds as long as element k
+of every branch comes from the same units of its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.errors import DatasetError
+from penstock.graph import INFINITE, FilePattern, Node, walk
+from penstock.ops.batch import Batch
+from penstock.ops.repeat import Repeat
+from penstock.ops.zip import Zip
+
+UNLISTED = -1
+"""Units of a stream of files: known when the files are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What one sequence of splits is cut from."""
+
+    sources: tuple[str, ...]
+    """The paths of the sources that draw from it, as `penstock.graph.walk` gives them."""
+    units: int
+    """How many units a pass has, or `UNLISTED`. A source with fewer clips splits to its own."""
+    files: FilePattern | None = None
+    """The files that are its units."""
+    passes: int = 1
+    """How often it is read: the product of the counts of the `repeat`s around it, or `INFINITE`."""
+    align: int = 1
+    """Splits begin and end at multiples of this, but for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A source below a `zip`."""
+
+    path: str
+    source: Node
+    group: int
+    """How many of its elements make one element of the outermost zip."""
+    elements: int
+    """How many elements its branch gives to that zip; negative if it cannot be known."""
+
+
+def plan(root: Node) -> tuple[Stream, ...]:
+    """Return the streams of the pipeline that ends in *root*, sources first to last.
+
+    Raises:
+        DatasetError: naming the operator or source that stands in the way, and the ways out.
+    """
+    return tuple(_streams("", root, 1))
+
+
+def assignments(streams: Iterable[Stream]) -> dict[str, int]:
+    """Return the number of the stream that each source draws from, by the source's path."""
+    return {source: i for i, stream in enumerate(streams) for source in stream.sources}
+
+
+def own_stream_operators(root: Node) -> list[str]:
+    """Return the labels of operators that work on each task's stream by itself, sources first."""
+    labels = [node.label for _, node in walk(root) if node.own_stream]
+    return list(dict.fromkeys(reversed(labels)))
+
+
+def _streams(path: str, node: Node, passes: int) -> Iterator[Stream]:
+    if isinstance(node, Zip):
+        yield _lockstep(path, node, passes)
+    elif not node.inputs:
+        units = _units(node)
+        files = units if isinstance(units, FilePattern) else None
+        yield Stream((path,), units if isinstance(units, int) else UNLISTED, files, passes)
+    else:
+        inside = _times(passes, node.count) if isinstance(node, Repeat) else passes
+        for i, upstream in enumerate(node.inputs):
+            yield from _streams(f"{path}.{i}", upstream, inside)
+
+
+def _times(passes: int, count: int | None) -> int:
+    if 0 in (passes, count):
+        return 0
+    return INFINITE if count is None or passes == INFINITE else passes * count
+
+
+def _lockstep(path: str, node: Zip, passes: int) -> Stream:
+    branches = list(_branches(path, node, 1, None))
+    groups = {branch.group for branch in branches}
+    if len(groups) > 1:
+        most, least = (pick(branches, key=_group) for pick in (max, min))
+        raise DatasetError(
+            f"zip: {most.source.label} is batched by {most.group} and {least.source.label} by "
+            f"{least.group} before they meet, so their elements cannot be drawn in lockstep; "
+            f"batch them alike, {_WAYS}"
+        )
+    align = groups.pop()
+    files = _files(branches)
+    sizes = [branch.elements for branch in branches if branch.elements >= 0]
+    units = UNLISTED if files or not sizes else min(sizes) * align
+    return Stream(tuple(branch.path for branch in branches), units, files, passes, align)
+
+
+def _group(branch: _Branch) -> int:
+    return branch.group
+
+
+def _branches(path: str, node: Node, group: int, elements: int | None) -> Iterator[_Branch]:
+    """Yield the sources below a zip; *elements* is what this branch gives it, once known."""
+    if not node.inputs:
+        yield _Branch(path, _element_a_unit(node), group, _known(node, elements))
+    elif isinstance(node, Zip):
+        for i, upstream in enumerate(node.inputs):
+            given = upstream.cardinality if elements is None else elements
+            yield from _branches(f"{path}.{i}", upstream, group, given)
+    elif isinstance(node, Batch):
+        yield from _branches(f"{path}.0", node.upstream, group * node.size, elements)
+    elif node.one_to_one:
+        yield from _branches(f"{path}.0", node.inputs[0], group, elements)
+    else:
+        raise DatasetError(
+            f"zip: {node.label} stands between a source and zip; under dynamic sharding the "
+            "branches of zip are drawn in lockstep, so they may hold only what keeps one element "
+            f"per element (map, enumerate, prefetch, cache, or equal batches) {_WAYS}"
+        )
+
+
+def _known(source: Node, elements: int | None) -> int:
+    return source.cardinality if elements is None else elements
+
+
+def _element_a_unit(source: Node) -> Node:
+    units = _units(source)
+    if source.one_to_one if isinstance(units, FilePattern) else source.cardinality == units:
+        return source
+    raise DatasetError(
+        f"zip: what {source.label} is split by may hold any number of elements (lines of a file), "
+        f"so they cannot be drawn in lockstep with others: {_WAYS}"
+    )
+
+
+def _files(branches: list[_Branch]) -> FilePattern | None:
+    """Return the files that the branches share, if their units are files."""
+    found = {
+        units: branch.source
+        for branch in branches
+        for units in [branch.source.units()]
+        if isinstance(units, FilePattern)
+    }
+    pattern = next(iter(found), None)
+    alone = sum(isinstance(branch.source.units(), FilePattern) for branch in branches) == 1
+    if pattern is None or alone:
+        return pattern
+    if len(found) > 1 or (pattern.shuffle and pattern.seed is None):
+        raise DatasetError(
+            f"zip: two {found[pattern].label} below it list their files in orders of their own, "
+            f"so they cannot be drawn in lockstep: list the files once and map to both, {_WAYS}"
+        )
+    return pattern
+
+
+def _units(source: Node) -> int | FilePattern:
+    units = source.units()
+    if units is None:
+        raise DatasetError(
+            f"{source.label} cannot be split among workers, as dynamic sharding does: use "
+            'processing_mode="parallel_epochs" (ShardingPolicy.OFF), where every worker reads all '
+            "of it; or begin with a source that has an index (from_sequence, from_tensor_slices, "
+            "list_files) and read in map, flat_map or interleave"
+        )
+    return units
+
+
+_WAYS = (
+    "zip the sources first and do the rest behind it, or use "
+    'processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
+)

@@ -1,0 +1,23 @@
+"""How frames come from a worker to a reader: today by a stream of gRPC.
+
+A transport is chosen for each worker when a reader first reads from it. They have one interface,
+`Transport`, so that memory shared with a worker on this machine, or a worker in this process, can
+be had beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from penstock.messages import ReadReply, ReadRequest
+
+
+class Transport(Protocol):
+    """A way to one worker."""
+
+    def read(
+        self, requests: AsyncIterator[ReadRequest]
+    ) -> AsyncIterator[tuple[ReadReply, memoryview]]:
+        """Read a task: the first request opens it; payloads are views of what arrived."""
+        ...

@@ -1,0 +1,307 @@
+from penstock.wire._pb import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RegisterDatasetRequest(_message.Message):
+    __slots__ = ("definition", "versions")
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    definition: bytes
+    versions: _common_pb2.Versions
+    def __init__(self, definition: _Optional[bytes] = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ...) -> None: ...
+
+class RegisterDatasetReply(_message.Message):
+    __slots__ = ("dataset",)
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    def __init__(self, dataset: _Optional[str] = ...) -> None: ...
+
+class GetDefinitionRequest(_message.Message):
+    __slots__ = ("dataset",)
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    dataset: str
+    def __init__(self, dataset: _Optional[str] = ...) -> None: ...
+
+class GetDefinitionReply(_message.Message):
+    __slots__ = ("definition",)
+    DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    definition: bytes
+    def __init__(self, definition: _Optional[bytes] = ...) -> None: ...
+
+class OpenRequest(_message.Message):
+    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder")
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_FIELD_NUMBER: _ClassVar[int]
+    CODEC_FIELD_NUMBER: _ClassVar[int]
+    NUM_CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    TRAINER_FIELD_NUMBER: _ClassVar[int]
+    TARGET_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
+    REMAINDER_FIELD_NUMBER: _ClassVar[int]
+    versions: _common_pb2.Versions
+    dataset: str
+    mode: _common_pb2.Mode
+    job_name: str
+    repetition: int
+    codec: _common_pb2.Codec
+    num_consumers: int
+    trainer: str
+    target_workers: str
+    ordered: bool
+    remainder: str
+    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("iteration", "job_name", "beat_interval", "reader_lease")
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
+    BEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    READER_LEASE_FIELD_NUMBER: _ClassVar[int]
+    iteration: int
+    job_name: str
+    beat_interval: float
+    reader_lease: float
+    def __init__(self, iteration: _Optional[int] = ..., job_name: _Optional[str] = ..., beat_interval: _Optional[float] = ..., reader_lease: _Optional[float] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("attempt", "made", "taken", "state", "done", "failure")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    MADE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    made: int
+    taken: _common_pb2.Taken
+    state: _common_pb2.EngineState
+    done: bool
+    failure: _common_pb2.Failure
+    def __init__(self, attempt: _Optional[int] = ..., made: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class WorkerBeat(_message.Message):
+    __slots__ = ("worker", "incarnation", "as_of", "progress", "ended", "draining", "versions", "stats")
+    class ProgressEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Progress
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    incarnation: int
+    as_of: int
+    progress: _containers.MessageMap[int, Progress]
+    ended: _containers.RepeatedScalarFieldContainer[int]
+    draining: bool
+    versions: _common_pb2.Versions
+    stats: bytes
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., as_of: _Optional[int] = ..., progress: _Optional[_Mapping[int, Progress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ...) -> None: ...
+
+class SplitRequest(_message.Message):
+    __slots__ = ("worker", "incarnation", "task", "attempt", "stream", "position")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    incarnation: int
+    task: int
+    attempt: int
+    stream: int
+    position: int
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., stream: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+
+class WorkerSignal(_message.Message):
+    __slots__ = ("worker_beat", "split_request")
+    WORKER_BEAT_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    worker_beat: WorkerBeat
+    split_request: SplitRequest
+    def __init__(self, worker_beat: _Optional[_Union[WorkerBeat, _Mapping]] = ..., split_request: _Optional[_Union[SplitRequest, _Mapping]] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "state", "logs", "taken", "held")
+    class HeldEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: _common_pb2.Runs
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ...) -> None: ...
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    DATASET_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    CODEC_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    index: int
+    attempt: int
+    iteration: int
+    dataset: str
+    seed: int
+    codec: _common_pb2.Codec
+    state: _common_pb2.EngineState
+    logs: _containers.RepeatedCompositeFieldContainer[_common_pb2.SplitLog]
+    taken: _common_pb2.Taken
+    held: _containers.MessageMap[int, _common_pb2.Runs]
+    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., held: _Optional[_Mapping[int, _common_pb2.Runs]] = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("as_of", "incarnation", "runs", "readers", "beat_interval")
+    class ReadersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: _common_pb2.Standing
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.Standing, str]] = ...) -> None: ...
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    BEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    as_of: int
+    incarnation: int
+    runs: _containers.RepeatedCompositeFieldContainer[Run]
+    readers: _containers.ScalarMap[int, _common_pb2.Standing]
+    beat_interval: float
+    def __init__(self, as_of: _Optional[int] = ..., incarnation: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., readers: _Optional[_Mapping[int, _common_pb2.Standing]] = ..., beat_interval: _Optional[float] = ...) -> None: ...
+
+class SplitGrant(_message.Message):
+    __slots__ = ("task", "attempt", "stream", "position", "splits")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    attempt: int
+    stream: int
+    position: int
+    splits: _containers.RepeatedCompositeFieldContainer[_common_pb2.Split]
+    def __init__(self, task: _Optional[int] = ..., attempt: _Optional[int] = ..., stream: _Optional[int] = ..., position: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[_common_pb2.Split, _Mapping]]] = ...) -> None: ...
+
+class WorkerRefused(_message.Message):
+    __slots__ = ("failure",)
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    failure: _common_pb2.Failure
+    def __init__(self, failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class WorkerOrder(_message.Message):
+    __slots__ = ("assignment", "split_grant", "worker_refused")
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    SPLIT_GRANT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    assignment: Assignment
+    split_grant: SplitGrant
+    worker_refused: WorkerRefused
+    def __init__(self, assignment: _Optional[_Union[Assignment, _Mapping]] = ..., split_grant: _Optional[_Union[SplitGrant, _Mapping]] = ..., worker_refused: _Optional[_Union[WorkerRefused, _Mapping]] = ...) -> None: ...
+
+class Holding(_message.Message):
+    __slots__ = ("fence", "taken", "buffered")
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    BUFFERED_FIELD_NUMBER: _ClassVar[int]
+    fence: int
+    taken: _common_pb2.Taken
+    buffered: _common_pb2.Runs
+    def __init__(self, fence: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ...) -> None: ...
+
+class ReaderBeat(_message.Message):
+    __slots__ = ("iteration", "token", "reader", "beat", "holdings", "cut", "leaving")
+    class HoldingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: Holding
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Holding, _Mapping]] = ...) -> None: ...
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    HOLDINGS_FIELD_NUMBER: _ClassVar[int]
+    CUT_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    iteration: int
+    token: str
+    reader: int
+    beat: int
+    holdings: _containers.MessageMap[int, Holding]
+    cut: str
+    leaving: bool
+    def __init__(self, iteration: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., beat: _Optional[int] = ..., holdings: _Optional[_Mapping[int, Holding]] = ..., cut: _Optional[str] = ..., leaving: bool = ...) -> None: ...
+
+class TaskView(_message.Message):
+    __slots__ = ("attempt", "worker", "lost", "failure")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    worker: str
+    lost: str
+    failure: _common_pb2.Failure
+    def __init__(self, attempt: _Optional[int] = ..., worker: _Optional[str] = ..., lost: _Optional[str] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class View(_message.Message):
+    __slots__ = ("as_of", "token", "reader", "standing", "beat", "tasks", "finished", "failure", "verdicts", "waiting_for")
+    class TasksEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: TaskView
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[TaskView, _Mapping]] = ...) -> None: ...
+    class VerdictsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    STANDING_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    as_of: int
+    token: str
+    reader: int
+    standing: _common_pb2.Standing
+    beat: int
+    tasks: _containers.MessageMap[int, TaskView]
+    finished: bool
+    failure: _common_pb2.Failure
+    verdicts: _containers.ScalarMap[str, bytes]
+    waiting_for: str
+    def __init__(self, as_of: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., standing: _Optional[_Union[_common_pb2.Standing, str]] = ..., beat: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., verdicts: _Optional[_Mapping[str, bytes]] = ..., waiting_for: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,50 @@
+from penstock.wire._pb import common_pb2 as _common_pb2
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Open(_message.Message):
+    __slots__ = ("reader", "task", "attempt", "opening", "taken", "buffered", "credit")
+    READER_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    OPENING_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    BUFFERED_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    reader: int
+    task: int
+    attempt: int
+    opening: int
+    taken: _common_pb2.Taken
+    buffered: _common_pb2.Runs
+    credit: int
+    def __init__(self, reader: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., opening: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
+
+class Ack(_message.Message):
+    __slots__ = ("taken", "credit")
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    taken: _common_pb2.Runs
+    credit: int
+    def __init__(self, taken: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("open", "ack")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    open: Open
+    ack: Ack
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ...) -> None: ...
+
+class Frame(_message.Message):
+    __slots__ = ("header", "payload", "padding")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    header: bytes
+    payload: bytes
+    padding: bytes
+    def __init__(self, header: _Optional[bytes] = ..., payload: _Optional[bytes] = ..., padding: _Optional[bytes] = ...) -> None: ...

@@ -1,0 +1,291 @@
+"""Dataclasses to protobuf and back, by one rule: a field has the same name on both sides.
+
+How a field crosses follows from its type hint alone:
+
+=============================  ==================================================
+``int``, ``str``, ``bytes`` …   the scalar
+``T | None``                   a field with presence
+another dataclass              a nested message
+``Enum``                       the enum value named ``<ENUM>_<MEMBER>``
+``tuple[T, ...]``              repeated
+``tuple[tuple[int, int], …]``  repeated numbers, pairs one after another
+``Mapping[K, V]``              a map
+a union                        a message with one ``oneof`` of all alternatives
+=============================  ==================================================
+
+Zeros are not sent and an absent field reads as zero, as protobuf has it. So a field may be added
+at any time, and its zero must mean what its absence meant. The plan for a class is made once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from penstock.errors import ConfigError, VersionMismatch
+
+T = TypeVar("T")
+
+Put = Callable[[Any, Any], None]
+"""Write a value into a message."""
+Get = Callable[[Any], Any]
+"""Read a value out of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """How a message becomes bytes, and bytes become it."""
+
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+
+
+def form(kind: Any, message: Any) -> Form[Any]:
+    """Return the form of *kind*, a dataclass or a union of them, as the protobuf *message*.
+
+    Raises:
+        TypeError: when the two do not have the same fields, or a hint has no rule.
+    """
+    name = getattr(kind, "__name__", None) or message.DESCRIPTOR.name
+    put, get = _nest(kind, message.DESCRIPTOR)
+
+    def encode(value: Any) -> bytes:
+        pb = message()
+        try:
+            put(pb, value)
+        except ValueError as exc:
+            raise ConfigError(
+                f"{name} cannot be sent: {exc}; text must be Unicode, and numbers fit 64 bits"
+            ) from exc
+        return typing.cast("bytes", pb.SerializeToString())
+
+    def decode(data: bytes) -> Any:
+        try:
+            return get(message.FromString(data))
+        except (DecodeError, ValueError, KeyError) as exc:
+            raise VersionMismatch(
+                f"{len(data)} bytes arrived that are no {name} ({exc!r}): the sender is no "
+                "Penstock process, or of a version that this one does not know"
+            ) from exc
+
+    return Form(encode, decode)
+
+
+# --- messages: a put and a get for the whole of it ---
+
+
+def _nest(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
+    kind = _plain(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _dataclass(kind, descriptor)
+    if typing.get_origin(kind) in _UNIONS:
+        return _union(kind, descriptor)
+    raise TypeError(f"{kind} cannot be the protobuf message {descriptor.name}")
+
+
+@functools.cache
+def _dataclass(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
+    hints = typing.get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    if set(names) != set(descriptor.fields_by_name):
+        differ = sorted(set(names) ^ set(descriptor.fields_by_name))
+        raise TypeError(f"{kind.__name__} and its protobuf message differ in {differ}")
+    parts = [_field(hints[name], descriptor.fields_by_name[name]) for name in names]
+    puts, gets = [put for put, _ in parts], [get for _, get in parts]
+    if not names:
+        return (lambda _pb, _value: None), (lambda _pb: kind())
+    values = attrgetter(*names)
+    if len(names) == 1:
+        put_one, get_one = puts[0], gets[0]
+        return (lambda pb, value: put_one(pb, values(value))), (lambda pb: kind(get_one(pb)))
+
+    def put_all(pb: Any, value: Any) -> None:
+        for put, part in zip(puts, values(value), strict=True):
+            put(pb, part)
+
+    def get_all(pb: Any) -> Any:
+        return kind(*[get(pb) for get in gets])
+
+    return put_all, get_all
+
+
+@functools.cache
+def _union(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
+    oneof = descriptor.oneofs[0]
+    empty = type(None) in typing.get_args(kind)
+    alternatives = [arg for arg in typing.get_args(kind) if arg is not type(None)]
+    names = {arg: _ALTERNATIVES.get(arg) or _snake(arg.__name__) for arg in alternatives}
+    if set(names.values()) != {field.name for field in oneof.fields}:
+        raise TypeError(f"{kind} and the oneof of {descriptor.name} differ")
+    fields = {arg: descriptor.fields_by_name[name] for arg, name in names.items()}
+    parts = {arg: _present(arg, field) for arg, field in fields.items()}
+    puts = {arg: put for arg, (put, _) in parts.items()}
+    gets = {names[arg]: get for arg, (_, get) in parts.items()}
+
+    def put(pb: Any, value: Any) -> None:
+        if value is not None or not empty:
+            puts[type(value)](pb, value)
+
+    def get(pb: Any) -> Any:
+        which = pb.WhichOneof(oneof.name)
+        if which is None and empty:
+            return None
+        return gets[which](pb)
+
+    return put, get
+
+
+# --- fields: a put into the message around it, and a get out of it ---
+
+
+def _field(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+    hint = _plain(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _UNIONS:
+        (kind,) = (arg for arg in args if arg is not type(None))
+        return _optional(*_present(kind, field), field.name)
+    if origin is tuple or origin is frozenset:
+        return _repeated(args[0], field, origin)
+    if origin is Mapping:
+        return _map(args[1], field)
+    if field.message_type is not None:
+        return _present(hint, field)
+    return _scalar(hint, field)
+
+
+def _scalar(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+    name = field.name
+    if _is_enum(hint):
+        there, back = _enum(hint, field.enum_type)
+        return (
+            lambda pb, value: setattr(pb, name, there[value]),
+            lambda pb: back[getattr(pb, name)],
+        )
+
+    def put(pb: Any, value: Any) -> None:
+        if value:
+            setattr(pb, name, value)
+
+    return put, attrgetter(name)
+
+
+def _present(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+    """Write a field so that its presence shows even if it is zero."""
+    hint, name = _plain(hint), field.name
+    if field.message_type is None:
+        if _is_enum(hint):
+            return _scalar(hint, field)
+        return (lambda pb, value: setattr(pb, name, value)), attrgetter(name)
+    fill, make = _nest(hint, field.message_type)
+
+    def put(pb: Any, value: Any) -> None:
+        nested = getattr(pb, name)
+        nested.SetInParent()
+        fill(nested, value)
+
+    return put, lambda pb: make(getattr(pb, name))
+
+
+def _optional(fill: Put, make: Get, name: str) -> tuple[Put, Get]:
+    def put(pb: Any, value: Any) -> None:
+        if value is not None:
+            fill(pb, value)
+
+    return put, lambda pb: make(pb) if pb.HasField(name) else None
+
+
+def _repeated(hint: Any, field: FieldDescriptor, collect: type) -> tuple[Put, Get]:
+    hint, name = _plain(hint), field.name
+    items = sorted if collect is frozenset else tuple
+    if typing.get_origin(hint) is tuple:
+        return _pairs(len(typing.get_args(hint)), name, collect)
+    if field.message_type is None:
+        return (
+            lambda pb, values: getattr(pb, name).extend(items(values)),
+            lambda pb: collect(getattr(pb, name)),
+        )
+    fill, make = _nest(hint, field.message_type)
+
+    def put(pb: Any, values: Any) -> None:
+        if values:
+            add = getattr(pb, name).add
+            for value in values:
+                fill(add(), value)
+
+    return put, lambda pb: collect(map(make, getattr(pb, name)))
+
+
+def _pairs(width: int, name: str, collect: type) -> tuple[Put, Get]:
+    items = sorted if collect is frozenset else tuple
+
+    def put(pb: Any, values: Any) -> None:
+        if values:
+            getattr(pb, name).extend(chain.from_iterable(items(values)))
+
+    def get(pb: Any) -> Any:
+        numbers = iter(getattr(pb, name))
+        return collect(zip(*[numbers] * width, strict=True))
+
+    return put, get
+
+
+def _map(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+    hint, name = _plain(hint), field.name
+    item = field.message_type.fields_by_name["value"]
+    if item.message_type is not None:
+        fill, make = _nest(hint, item.message_type)
+
+        def put(pb: Any, values: Any) -> None:
+            if values:
+                entries = getattr(pb, name)
+                for key, value in values.items():
+                    fill(entries[key], value)
+
+        return put, lambda pb: {key: make(value) for key, value in getattr(pb, name).items()}
+    if _is_enum(hint):
+        there, back = _enum(hint, item.enum_type)
+        return (
+            lambda pb, values: getattr(pb, name).update({k: there[v] for k, v in values.items()}),
+            lambda pb: {key: back[value] for key, value in getattr(pb, name).items()},
+        )
+    return (
+        lambda pb, values: getattr(pb, name).update(values),
+        lambda pb: dict(getattr(pb, name)),
+    )
+
+
+# --- type hints ---
+
+_UNIONS = (types.UnionType, typing.Union)
+_ALTERNATIVES = {str: "text", int: "number"}
+
+
+def _plain(hint: Any) -> Any:
+    while isinstance(hint, typing.NewType):
+        hint = hint.__supertype__
+    return hint
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Enum)
+
+
+def _enum(kind: type[Enum], descriptor: EnumDescriptor) -> tuple[dict[Any, int], dict[int, Any]]:
+    prefix = f"{_snake(kind.__name__).upper()}_"
+    there = {member: descriptor.values_by_name[prefix + member.name].number for member in kind}
+    return there, {number: member for member, number in there.items()}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")

@@ -1,0 +1,189 @@
+"""The dispatcher's methods, in our own types."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import grpc
+
+from penstock.messages import (
+    Opened,
+    OpenRequest,
+    ReaderBeat,
+    Versions,
+    View,
+    WorkerOrder,
+    WorkerRefused,
+    WorkerSignal,
+)
+from penstock.numbers import DatasetId
+from penstock.wire._pb import common_pb2, dispatcher_pb2
+from penstock.wire.codec import form
+from penstock.wire.line import Channel
+from penstock.wire.rpc import Stream, Unary
+
+
+class DispatcherApi(Protocol):
+    """What a dispatcher can do, near or far.
+
+    `DispatcherClient` does it over the network. The service's own class does it in place, so that
+    a test may hand one to a worker or a reader with no socket between them.
+    """
+
+    async def register_dataset(self, definition: bytes, versions: Versions) -> DatasetId:
+        """Make *definition* known; the same one has the same id each time."""
+        ...
+
+    async def get_definition(self, dataset: DatasetId) -> bytes:
+        """Return what was registered as *dataset*."""
+        ...
+
+    async def open_iteration(self, request: OpenRequest) -> Opened:
+        """Find or make the job and the iteration that *request* asks for."""
+        ...
+
+    async def status(self) -> bytes:
+        """Return the dispatcher's counters as JSON."""
+        ...
+
+    def worker_control(self, signals: AsyncIterator[WorkerSignal]) -> AsyncIterator[WorkerOrder]:
+        """Hear a worker for as long as it lives, and tell it what to do."""
+        ...
+
+    def reader_control(self, beats: AsyncIterator[ReaderBeat]) -> AsyncIterator[View]:
+        """Hear a reader for as long as it lives, and tell it what it should know."""
+        ...
+
+
+class DispatcherClient:
+    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds."""
+
+    def __init__(self, channel: Channel, *, timeout: float = 5.0) -> None:
+        self._channel = channel
+        self._timeout = timeout
+
+    async def register_dataset(self, definition: bytes, versions: Versions) -> DatasetId:
+        """See `DispatcherApi.register_dataset`."""
+        request = RegisterDatasetRequest(definition, versions)
+        return (await REGISTER_DATASET.call(self._channel, request, self._timeout)).dataset
+
+    async def get_definition(self, dataset: DatasetId) -> bytes:
+        """See `DispatcherApi.get_definition`."""
+        request = GetDefinitionRequest(dataset)
+        return (await GET_DEFINITION.call(self._channel, request, self._timeout)).definition
+
+    async def open_iteration(self, request: OpenRequest) -> Opened:
+        """See `DispatcherApi.open_iteration`."""
+        return await OPEN_ITERATION.call(self._channel, request, self._timeout)
+
+    async def status(self) -> bytes:
+        """See `DispatcherApi.status`."""
+        return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
+
+    def worker_control(self, signals: AsyncIterator[WorkerSignal]) -> AsyncIterator[WorkerOrder]:
+        """See `DispatcherApi.worker_control`."""
+        return WORKER_CONTROL.call(self._channel, signals)
+
+    def reader_control(self, beats: AsyncIterator[ReaderBeat]) -> AsyncIterator[View]:
+        """See `DispatcherApi.reader_control`."""
+        return READER_CONTROL.call(self._channel, beats)
+
+
+def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
+    """Answer the dispatcher's methods with *api*."""
+
+    async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
+        dataset = await api.register_dataset(request.definition, request.versions)
+        return RegisterDatasetReply(dataset)
+
+    async def get_definition(request: GetDefinitionRequest) -> GetDefinitionReply:
+        return GetDefinitionReply(await api.get_definition(request.dataset))
+
+    async def status(_request: StatusRequest) -> StatusReply:
+        return StatusReply(await api.status())
+
+    methods = {
+        "RegisterDataset": REGISTER_DATASET.handler(register_dataset),
+        "GetDefinition": GET_DEFINITION.handler(get_definition),
+        "OpenIteration": OPEN_ITERATION.handler(api.open_iteration),
+        "Status": STATUS.handler(status),
+        "WorkerControl": WORKER_CONTROL.handler(api.worker_control),
+        "ReaderControl": READER_CONTROL.handler(api.reader_control),
+    }
+    return grpc.method_handlers_generic_handler("penstock.v1.Dispatcher", methods)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDatasetRequest:
+    """See `protos/dispatcher.proto`."""
+
+    definition: bytes
+    versions: Versions
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterDatasetReply:
+    """See `protos/dispatcher.proto`."""
+
+    dataset: DatasetId
+
+
+@dataclass(frozen=True, slots=True)
+class GetDefinitionRequest:
+    """See `protos/dispatcher.proto`."""
+
+    dataset: DatasetId
+
+
+@dataclass(frozen=True, slots=True)
+class GetDefinitionReply:
+    """See `protos/dispatcher.proto`."""
+
+    definition: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """See `protos/common.proto`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReply:
+    """See `protos/common.proto`."""
+
+    stats: bytes
+
+
+REGISTER_DATASET: Unary[RegisterDatasetRequest, RegisterDatasetReply] = Unary(
+    "/penstock.v1.Dispatcher/RegisterDataset",
+    form(RegisterDatasetRequest, dispatcher_pb2.RegisterDatasetRequest),
+    form(RegisterDatasetReply, dispatcher_pb2.RegisterDatasetReply),
+)
+GET_DEFINITION: Unary[GetDefinitionRequest, GetDefinitionReply] = Unary(
+    "/penstock.v1.Dispatcher/GetDefinition",
+    form(GetDefinitionRequest, dispatcher_pb2.GetDefinitionRequest),
+    form(GetDefinitionReply, dispatcher_pb2.GetDefinitionReply),
+)
+OPEN_ITERATION: Unary[OpenRequest, Opened] = Unary(
+    "/penstock.v1.Dispatcher/OpenIteration",
+    form(OpenRequest, dispatcher_pb2.OpenRequest),
+    form(Opened, dispatcher_pb2.Opened),
+)
+STATUS: Unary[StatusRequest, StatusReply] = Unary(
+    "/penstock.v1.Dispatcher/Status",
+    form(StatusRequest, common_pb2.StatusRequest),
+    form(StatusReply, common_pb2.StatusReply),
+)
+WORKER_CONTROL: Stream[WorkerSignal, WorkerOrder] = Stream(
+    "/penstock.v1.Dispatcher/WorkerControl",
+    form(WorkerSignal, dispatcher_pb2.WorkerSignal),
+    form(WorkerOrder, dispatcher_pb2.WorkerOrder),
+    last=lambda order: isinstance(order, WorkerRefused),
+)
+READER_CONTROL: Stream[ReaderBeat, View] = Stream(
+    "/penstock.v1.Dispatcher/ReaderControl",
+    form(ReaderBeat, dispatcher_pb2.ReaderBeat),
+    form(View, dispatcher_pb2.View),
+)

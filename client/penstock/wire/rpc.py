@@ -1,0 +1,141 @@
+"""A remote method as a value, good for both ends of the line.
+
+Both ends speak our dataclasses and raise our errors; what goes wrong between them is `Unavailable`
+and names the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import grpc
+import grpc.aio
+
+from penstock.errors import Unavailable
+from penstock.wire.codec import Form
+from penstock.wire.line import Channel
+from penstock.wire.status import Code, Status, abort
+from penstock.wire.stream import CallerGoneError, Ending, Inbox, Pump, asked_to_stop, write
+
+Request = TypeVar("Request")
+Reply = TypeVar("Reply")
+
+HALF_CLOSE_WAIT = 2.0
+"""Seconds that a client gets to half-close a stream whose last message was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Generic[Request, Reply]):
+    """A method with one request and one reply."""
+
+    path: str
+    request: Form[Request]
+    reply: Form[Reply]
+
+    async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
+        """Call the method on *channel*; raise our errors, not gRPC's."""
+        method = channel.grpc.unary_unary(self.path)
+        try:
+            data = await method(self.request.encode(request), timeout=timeout)
+        except grpc.aio.AioRpcError as exc:
+            raise Status.of(exc).error(channel.address, self.path, timeout) from exc
+        return self.reply.decode(data)
+
+    def handler(self, fn: Callable[[Request], Awaitable[Reply]]) -> grpc.RpcMethodHandler:
+        """Serve the method with *fn*."""
+
+        async def serve(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
+            try:
+                return self.reply.encode(await fn(self.request.decode(data)))
+            except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001  # it crosses
+                await abort(context, _not_cancelled(exc, self.path), self.path)
+
+        return grpc.unary_unary_rpc_method_handler(serve)
+
+
+def never(_reply: Any) -> bool:
+    """Say that no reply is the last: the stream ends when its client wants it."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[Request, Reply]):
+    """A method with a stream of requests and one of replies.
+
+    *last* tells the reply behind which nothing comes. The client half-closes behind it, and the
+    server waits for that: to end a call while the other side writes could lose what is under way.
+    """
+
+    path: str
+    request: Form[Request]
+    reply: Form[Reply]
+    last: Callable[[Reply], bool] = never
+
+    async def call(
+        self, channel: Channel, requests: AsyncIterator[Request]
+    ) -> AsyncGenerator[Reply, None]:
+        """Call the method on *channel*; closing this generator cancels the far one.
+
+        It closes *requests*, too, if that is a generator.
+        """
+        call = channel.grpc.stream_stream(self.path)()
+        channel.calls.add(call)
+        ending = Ending(call)
+        pump = Pump(call, requests, self.request.encode)
+        try:
+            async for data in call:
+                reply = self.reply.decode(data)
+                if self.last(reply):
+                    await pump.half_close()
+                yield reply
+        except grpc.aio.AioRpcError as exc:
+            status = await ending.true_status(Status.of(exc))
+            if status.code is not Code.OK:
+                raise status.error(channel.address, self.path) from exc
+        except asyncio.CancelledError:
+            # gRPC raises this, too, when the far side or the pump cancelled the call.
+            if pump.failure is not None:
+                raise pump.failure from None
+            if asked_to_stop():
+                raise
+            raise Unavailable(f"{channel.address} hung up during {self.path}") from None
+        finally:
+            channel.calls.discard(call)
+            call.cancel()
+            await pump.close()
+
+    def handler(
+        self, fn: Callable[[AsyncIterator[Request]], AsyncIterator[Any]]
+    ) -> grpc.RpcMethodHandler:
+        """Serve the method with *fn*, an async generator function."""
+
+        async def serve(_received: object, context: grpc.aio.ServicerContext) -> None:
+            requests = Inbox(context, self.request.decode)
+            try:
+                async with aclosing(fn(requests)) as replies:  # type: ignore[type-var]
+                    async for reply in replies:
+                        await write(context, self.reply.encode(reply))
+                if self.last is not never:
+                    await requests.wait_half_closed(HALF_CLOSE_WAIT)
+            except CallerGoneError as exc:
+                raise asyncio.CancelledError from exc
+            except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001  # it crosses
+                await abort(context, _not_cancelled(exc, self.path), self.path)
+            finally:
+                await requests.close()
+
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+
+def _not_cancelled(exc: Exception | asyncio.CancelledError, path: str) -> Exception:
+    """Return what to tell the caller of *exc*; raise it if it is the call that was cancelled."""
+    if isinstance(exc, Exception):
+        return exc
+    if asked_to_stop():
+        raise exc
+    # Something that the service waited for was cancelled. gRPC would send no status at all.
+    return Unavailable(f"the service stopped working on {path}")

@@ -1,0 +1,103 @@
+"""How an error crosses a line, and what gRPC's own failures mean to us.
+
+An error of our tree travels in the trailing metadata, by class name and fields; the status code is
+only its family, for those who look from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+import grpc
+import grpc.aio
+import msgspec
+
+from penstock import errors
+from penstock.messages import Failure
+
+log = logging.getLogger("penstock.wire")
+
+Code = grpc.StatusCode
+
+_KEY = "penstock-error-bin"
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(Failure)
+
+_LONGEST = 1 << 16
+"""Characters of one field that travel: metadata must stay below what `line` allows."""
+
+_FAMILIES: tuple[tuple[type[errors.PenstockError], grpc.StatusCode], ...] = (
+    (errors.Overloaded, Code.RESOURCE_EXHAUSTED),
+    (errors.UnknownDataset, Code.NOT_FOUND),
+    (errors.UnknownIteration, Code.NOT_FOUND),
+    (errors.Refused, Code.FAILED_PRECONDITION),
+    (errors.WaitedTooLong, Code.DEADLINE_EXCEEDED),
+    (errors.Unavailable, Code.UNAVAILABLE),
+    (errors.WorkerLost, Code.DATA_LOSS),
+    (errors.NotAvailableYet, Code.UNIMPLEMENTED),
+    (errors.ConfigError, Code.INVALID_ARGUMENT),
+    (errors.DatasetError, Code.INVALID_ARGUMENT),
+    (errors.TransformError, Code.ABORTED),
+    (errors.PenstockError, Code.INTERNAL),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a call ended."""
+
+    code: grpc.StatusCode
+    details: str | None
+    trailing: Iterable[tuple[str, str | bytes]] | None
+
+    @classmethod
+    def of(cls, exc: grpc.aio.AioRpcError) -> Status:
+        """Return the status that *exc* tells of."""
+        return cls(exc.code(), exc.details(), exc.trailing_metadata())
+
+    def error(self, address: str, path: str, timeout: float | None = None) -> errors.PenstockError:
+        """Return what this status of a call of *path* at *address* means to us."""
+        for key, value in self.trailing or ():
+            if key == _KEY:
+                with suppress(msgspec.MsgspecError):
+                    return _UNPACK.decode(cast("bytes", value)).error()
+        if self.code is Code.UNIMPLEMENTED:
+            return errors.Refused(
+                f"{address} speaks gRPC but does not know {path}: it is another service, or an "
+                "older Penstock; check the address and the version there"
+            )
+        if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
+            return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")
+        return errors.Unavailable(
+            f"{address} cannot be reached, or hung up during {path} "
+            f"({self.code.name}: {self.details})"
+        )
+
+
+async def abort(context: grpc.aio.ServicerContext, exc: Exception, path: str) -> NoReturn:
+    """End a call with *exc*; one that is not ours is logged here, and its text crosses."""
+    while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
+        exc = exc.exceptions[0]
+    if not isinstance(exc, errors.PenstockError):
+        log.error("%s failed", path, exc_info=exc)
+        exc = errors.PenstockError(
+            f"{path} failed with {type(exc).__name__}: {exc}; the log of that service has more"
+        )
+    code = next(code for kind, code in _FAMILIES if isinstance(exc, kind))
+    failure = Failure.of(exc)
+    short = Failure(failure.kind, tuple(map(_shortened, failure.fields)))
+    # With words that UTF-8 cannot say gRPC would send no status at all.
+    words = str(short.error())[:200]
+    await context.abort(code, words, ((_KEY, _PACK.encode(short)),))
+    raise AssertionError("abort() always raises")
+
+
+def _shortened(field: str | int | None) -> str | int | None:
+    if isinstance(field, str) and len(field) > _LONGEST:
+        half = _LONGEST // 2
+        return f"{field[:half]}\n[... {len(field) - 2 * half} characters ...]\n{field[-half:]}"
+    return field

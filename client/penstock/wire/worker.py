@@ -1,0 +1,204 @@
+"""The worker's methods, in our own types, and the one message that carries elements.
+
+A frame is the protobuf message ``Frame { bytes header = 1; bytes payload = 2; }``, written and
+read by hand around one buffer: one copy where it is sent (gRPC takes `bytes` only), none where it
+arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+import grpc
+import msgspec
+
+from penstock.errors import VersionMismatch
+from penstock.messages import Frame, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.wire._pb import common_pb2, worker_pb2
+from penstock.wire.codec import Form, form
+from penstock.wire.dispatcher import StatusReply, StatusRequest
+from penstock.wire.line import Channel
+from penstock.wire.rpc import Stream, Unary
+
+
+class WorkerApi(Protocol):
+    """What a worker can do for readers, near or far."""
+
+    def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
+        """Deliver a task's elements to one reader: messages made by `encode_reply`.
+
+        The first request is an `Open`, the others are `Ack`. The last message is a `StreamEnd`.
+        """
+        ...
+
+    async def status(self) -> bytes:
+        """Return the worker's counters as JSON."""
+        ...
+
+
+class WorkerClient:
+    """A worker at the other end of *channel*; a unary call waits *timeout* seconds."""
+
+    def __init__(self, channel: Channel, *, timeout: float = 5.0) -> None:
+        self._channel = channel
+        self._timeout = timeout
+
+    def read(
+        self, requests: AsyncIterator[ReadRequest]
+    ) -> AsyncIterator[tuple[ReadReply, memoryview]]:
+        """See `WorkerApi.read`; payloads are views of what arrived."""
+        return READ.call(self._channel, requests)
+
+    async def status(self) -> bytes:
+        """See `WorkerApi.status`."""
+        return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
+
+
+def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:
+    """Answer the worker's methods with *api*."""
+
+    async def status(_request: StatusRequest) -> StatusReply:
+        return StatusReply(await api.status())
+
+    methods = {"Read": READ.handler(api.read), "Status": STATUS.handler(status)}
+    return grpc.method_handlers_generic_handler("penstock.v1.Worker", methods)
+
+
+def encode_reply(header: ReadReply, payload: memoryview | bytes = b"") -> bytes:
+    """Return the message that carries *header* and *payload*: one copy of the payload."""
+    if isinstance(header, Frame):
+        head = _ENCODER.encode(_Header(frame=header))
+    elif isinstance(header, Recall):
+        head = _ENCODER.encode(_Header(recall=header))
+    else:
+        head = _ENCODER.encode(_Header(end=header))
+    prefix = bytearray((_HEADER_TAG,))
+    _put_varint(prefix, len(head))
+    prefix += head
+    nbytes = memoryview(payload).nbytes
+    if nbytes:
+        opening = bytearray((_PAYLOAD_TAG,))
+        _put_varint(opening, nbytes)
+        _pad(prefix, len(opening))
+        prefix += opening
+    return b"".join((prefix, payload))
+
+
+def decode_reply(message: bytes) -> tuple[ReadReply, memoryview]:
+    """Return the header of *message*, and its payload as a view of it.
+
+    Raises:
+        VersionMismatch: when *message* is something else.
+    """
+    view = memoryview(message)
+    head = payload = view[:0]
+    try:
+        at = 0
+        while at < len(message):
+            key, at = _get_varint(message, at)
+            at, stop = _span(message, key & 7, at)
+            if key == _HEADER_TAG:
+                head = view[at:stop]
+            elif key == _PAYLOAD_TAG:
+                payload = view[at:stop]
+            at = stop
+        header = _DECODER.decode(head)
+    except (IndexError, msgspec.MsgspecError) as exc:
+        raise VersionMismatch(_no_frame(message, repr(exc))) from exc
+    reply = header.frame or header.recall or header.end
+    if reply is None:
+        raise VersionMismatch(_no_frame(message, "its header has no alternative that is known"))
+    return reply, payload
+
+
+_HEADER_TAG = 1 << 3 | 2
+_PAYLOAD_TAG = 2 << 3 | 2
+_PADDING_TAG = 3 << 3 | 2
+_BOUNDARY = 64
+
+
+class _Header(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Exactly one of these."""
+
+    frame: Frame | None = None
+    recall: Recall | None = None
+    end: StreamEnd | None = None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_Header)
+
+
+def _pad(out: bytearray, behind: int) -> None:
+    """Add a field of zeros, so that what comes *behind* bytes later starts on a boundary.
+
+    `bytes` lie on a multiple of 16 in memory, and so does the payload then.
+    """
+    missing = -(len(out) + behind) % _BOUNDARY
+    if missing:
+        missing += _BOUNDARY * (missing < 2)
+        out += bytes((_PADDING_TAG, missing - 2)) + bytes(missing - 2)
+
+
+def _put_varint(out: bytearray, number: int) -> None:
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def _get_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while (byte := data[at]) > 0x7F:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return number | byte << shift, at + 1
+
+
+def _span(data: bytes, wire_type: int, at: int) -> tuple[int, int]:
+    """Return where the contents of a field start and stop."""
+    match wire_type:
+        case 0:
+            return at, _get_varint(data, at)[1]
+        case 1:
+            stop = at + 8
+        case 2:
+            length, at = _get_varint(data, at)
+            stop = at + length
+        case 5:
+            stop = at + 4
+        case _:
+            raise IndexError(f"wire type {wire_type} at byte {at}")
+    if stop > len(data):
+        raise IndexError(f"a field ends at {stop}, behind the message's {len(data)} bytes")
+    return at, stop
+
+
+def _no_frame(message: bytes, why: str) -> str:
+    return (
+        f"{len(message)} bytes arrived that are no frame ({why}): the sender is no Penstock "
+        "worker, or of a version that this one does not know"
+    )
+
+
+def _exact(message: bytes) -> bytes:
+    # gRPC takes nothing else, and with anything else its client waits for ever.
+    if type(message) is not bytes:
+        raise TypeError(f"a message must be bytes, not {type(message).__name__}")
+    return message
+
+
+# What is sent was encoded where the payload is; what arrives is decoded here.
+READ: Stream[ReadRequest, Any] = Stream(
+    "/penstock.v1.Worker/Read",
+    form(ReadRequest, worker_pb2.ReadRequest),
+    Form(_exact, decode_reply),
+    last=lambda reply: isinstance(reply[0], StreamEnd),
+)
+STATUS: Unary[StatusRequest, StatusReply] = Unary(
+    "/penstock.v1.Worker/Status",
+    form(StatusRequest, common_pb2.StatusRequest),
+    form(StatusReply, common_pb2.StatusReply),
+)

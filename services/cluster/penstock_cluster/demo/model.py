@@ -1,0 +1,80 @@
+"""The demo's network: the last eight bytes predict the next one. NumPy, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+CONTEXT, WIDTH, HIDDEN = 8, 16, 128
+
+
+class ByteModel:
+    """Embeddings of the context, one hidden layer, a softmax over 256 bytes; trained by Adam."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+
+        def normal(*shape: int) -> Floats:
+            return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+
+        self.weights = [
+            normal(256, WIDTH) * np.float32(8.0),
+            normal(CONTEXT * WIDTH, HIDDEN),
+            np.zeros(HIDDEN, np.float32),
+            normal(HIDDEN, 256),
+            np.zeros(256, np.float32),
+        ]
+        self._first = [np.zeros_like(w) for w in self.weights]
+        self._second = [np.zeros_like(w) for w in self.weights]
+        self._steps = 0
+
+    def step(self, text: NDArray[np.uint8], mask: NDArray[np.bool_], every: int = 4) -> float:
+        """Train on one batch of ``(batch, length)`` bytes; return the loss in bits a byte.
+
+        Every *every*-th place of a sequence is predicted, which is plenty for a demo.
+        """
+        places = np.lib.stride_tricks.sliding_window_view(text, CONTEXT + 1, axis=1)
+        wanted = mask[:, CONTEXT:]
+        start = self._steps % every
+        windows = places[:, start::every][wanted[:, start::every]]
+        return self._update(windows[:, :CONTEXT], windows[:, CONTEXT]) if len(windows) else 0.0
+
+    def _update(self, context: NDArray[np.uint8], target: NDArray[np.uint8]) -> float:
+        table, w1, b1, w2, b2 = self.weights
+        n = len(target)
+        x = table[context].reshape(n, -1)
+        h = np.maximum(x @ w1 + b1, 0)
+        scores = h @ w2 + b2
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        loss = -float(np.mean(np.log2(scores[np.arange(n), target] + 1e-9)))
+
+        scores[np.arange(n), target] -= 1
+        scores /= n
+        dh = (scores @ w2.T) * (h > 0)
+        dx = (dh @ w1.T).reshape(-1, WIDTH)
+        dtable = np.zeros_like(table)
+        flat = context.reshape(-1)
+        for column in range(WIDTH):
+            dtable[:, column] = np.bincount(flat, dx[:, column], minlength=256)
+        self._adam([dtable, x.T @ dh, dh.sum(0), h.T @ scores, scores.sum(0)])
+        return loss
+
+    def _adam(self, gradients: list[Floats], rate: float = 2e-3) -> None:
+        """Kingma and Ba 2015, with its usual constants."""
+        self._steps += 1
+        scale = rate * np.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
+        parts = zip(self.weights, gradients, self._first, self._second, strict=True)
+        for weight, gradient, first, second in parts:
+            first += 0.1 * (gradient - first)
+            second += 0.001 * (gradient * gradient - second)
+            weight -= (scale * first / (np.sqrt(second) + 1e-8)).astype(np.float32)
+
+
+def frequency_loss(counts: NDArray[np.int64]) -> float:
+    """Return the loss of one who knows the byte frequencies and nothing else, in bits a byte."""
+    share = counts[counts > 0] / counts.sum()
+    return float(-(share * np.log2(share)).sum())

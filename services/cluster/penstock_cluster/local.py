@@ -1,0 +1,157 @@
+"""`LocalCluster`: a dispatcher and workers as processes on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.settings import to_env
+from penstock_cluster.member import Member
+from penstock_dispatcher import DispatcherConfig
+from penstock_worker import WorkerConfig
+
+START_WITHIN = 30.0
+"""Seconds within which every process must answer."""
+
+
+class LocalCluster:
+    """A dispatcher and *workers* workers, each a process, on free ports of this machine.
+
+    >>> with LocalCluster(workers=2) as cluster:  # doctest: +SKIP
+    ...     dataset = Dataset.range(10).distribute("distributed_epoch", cluster.target)
+
+    The processes end with this one, whatever ends it. Scripts need no ``__main__`` guard.
+
+    Args:
+        workers: how many workers to start with; more come with `add_worker`.
+        work_dir: where the dispatcher keeps its files; a temporary folder if none is given.
+        dispatcher: settings of the dispatcher.
+        worker: settings of each worker; the dispatcher's address is filled in.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        work_dir: str | Path | None = None,
+        dispatcher: DispatcherConfig = DispatcherConfig(),  # noqa: B008  frozen
+        worker: WorkerConfig = WorkerConfig(),  # noqa: B008  frozen
+    ) -> None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+            raise ConfigError(f"workers must be an integer of at least 0, not {workers!r}")
+        self._count = workers
+        self._given_dir = Path(work_dir) if work_dir is not None else None
+        self._dispatcher_config, self._worker_config = dispatcher, worker
+        self._lock = threading.Lock()
+        self._dispatcher: Member | None = None
+        self._closed = False
+        self.workers: list[Member] = []
+        """The workers in order of start, also those that were killed."""
+
+    @property
+    def dispatcher(self) -> Member:
+        """The dispatcher's process."""
+        if self._dispatcher is None:
+            raise Closed("the cluster has not been started: use it in a with block")
+        return self._dispatcher
+
+    @property
+    def target(self) -> str:
+        """The service address for `distribute`: ``grpc://host:port``."""
+        return f"grpc://{self.dispatcher.address}"
+
+    @property
+    def work_dir(self) -> Path:
+        """Where the dispatcher keeps its files."""
+        return self._work_dir
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        if getattr(self, "_dispatcher", None) is not None:  # __init__ may have failed
+            self.stop()
+
+    def start(self) -> None:
+        """Start all processes; return when every worker is registered.
+
+        Raises:
+            WaitedTooLong: naming who did not answer within 30 s.
+        """
+        if self._closed:
+            raise Closed("this cluster was stopped; make another one")
+        if self._dispatcher is not None:
+            return
+        self._work_dir = self._given_dir or Path(tempfile.mkdtemp(prefix="penstock-"))
+        self._work_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            deadline = time.monotonic() + START_WITHIN
+            config = replace(self._dispatcher_config, work_dir=str(self._work_dir))
+            self._dispatcher = Member(
+                "penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN
+            )
+            self._dispatcher.wait_ready(self._dispatcher.launch(), deadline)
+            self._start_workers(self._count, deadline)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all processes, and remove the temporary folder. Idempotent, from any thread."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            members = [*self.workers, *([self._dispatcher] if self._dispatcher else [])]
+            for member in members:
+                member.tell_to_end()
+            for member in members:
+                member.close()
+            if self._given_dir is None and hasattr(self, "_work_dir"):
+                shutil.rmtree(self._work_dir, ignore_errors=True)
+
+    def add_worker(self) -> Member:
+        """Start one more worker; return it once it is registered."""
+        (worker,) = self._start_workers(1, time.monotonic() + START_WITHIN)
+        return worker
+
+    def _start_workers(self, count: int, deadline: float) -> list[Member]:
+        config = replace(self._worker_config, dispatcher_address=self.dispatcher.address)
+        with self._lock:
+            if self._closed:
+                raise Closed("this cluster was stopped; make another one")
+            first = len(self.workers)
+            new = [
+                Member("penstock_worker", f"worker {first + i}", to_env(config), START_WITHIN)
+                for i in range(count)
+            ]
+            self.workers += new
+            pipes = [worker.launch() for worker in new]
+        missing = []
+        for worker, pipe in zip(new, pipes, strict=True):
+            try:
+                worker.wait_ready(pipe, deadline)
+            except WaitedTooLong:
+                missing.append(worker.name)
+        if missing:
+            raise WaitedTooLong(
+                f"{', '.join(missing)} did not register with the dispatcher at "
+                f"{self.dispatcher.address} within {START_WITHIN:g} s"
+            )
+        return new

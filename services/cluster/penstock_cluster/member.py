@@ -1,0 +1,150 @@
+"""One process of a local cluster: started, watched, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.process import LIFELINE_FD, READY_FD
+
+GRACE = 2.0
+"""Seconds that a terminated process gets before it is killed."""
+
+
+class Member:
+    """A dispatcher or a worker in a process of its own. Methods may be called from any thread."""
+
+    def __init__(self, module: str, name: str, env: Mapping[str, str], start_within: float) -> None:
+        self.name = name
+        self._module, self._env, self._start_within = module, dict(env), start_within
+        self._lock = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline = -1
+        self._closed = False
+        self.address = ""
+        """Where it answers, as ``host:port``; the same after a restart."""
+
+    def __repr__(self) -> str:
+        state = f"pid {self.pid}" if self.running else "not running"
+        return f"<{self.name} at {self.address or '?'}, {state}>"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, or None when it does not run."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.pid is not None
+
+    def launch(self) -> int:
+        """Start the process; return the pipe on which it says that it is ready."""
+        with self._lock:
+            if self._closed:
+                raise Closed(f"{self.name}: its cluster was closed")
+            if self.running:
+                raise Closed(f"{self.name} runs already")
+            self._drop_lifeline()
+            ready, ready_far = os.pipe()
+            lifeline_far, self._lifeline = os.pipe()
+            env = {**os.environ, **self._env}
+            env |= {READY_FD: str(ready_far), LIFELINE_FD: str(lifeline_far)}
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", self._module],
+                    env=env,
+                    pass_fds=(ready_far, lifeline_far),
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is for the script; it stops its cluster
+                )
+            except BaseException:
+                os.close(ready)
+                raise
+            finally:
+                os.close(ready_far)
+                os.close(lifeline_far)
+            return ready
+
+    def wait_ready(self, ready: int, deadline: float) -> None:
+        """Wait until the process has said on *ready* where it answers.
+
+        Raises:
+            ConfigError: when the process ends instead; its own message is on stderr.
+            WaitedTooLong: naming it, when *deadline* (monotonic seconds) passes.
+        """
+        try:
+            line = _read_line(ready, deadline)
+        finally:
+            os.close(ready)
+        if line is None:
+            raise WaitedTooLong(f"{self.name} did not answer within {self._start_within:g} s")
+        if not line:
+            code = self._process.wait() if self._process else None
+            raise ConfigError(f"{self.name} ended at start (exit code {code}); see its log above")
+        self.address = line.strip()
+        self._env["PENSTOCK_PORT"] = self.address.rpartition(":")[2]
+
+    def kill(self) -> None:
+        """Kill the process (SIGKILL) and wait until it is gone. Idempotent."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            self._drop_lifeline()
+
+    def terminate(self) -> None:
+        """Ask the process to stop (SIGTERM); kill it if it takes too long. Idempotent."""
+        with self._lock:
+            if self._process is not None:
+                self._process.terminate()
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE)
+            self.kill()
+
+    def restart(self) -> None:
+        """Stop the process if it runs, start it again in its place; return when it answers."""
+        with self._lock:
+            self.terminate()
+            ready = self.launch()
+            self.wait_ready(ready, time.monotonic() + self._start_within)
+
+    def tell_to_end(self) -> None:
+        """Send SIGTERM, and do not wait. What is told to many at once ends at once."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.terminate()
+
+    def close(self) -> None:
+        """Terminate the process for good."""
+        self._closed = True
+        self.terminate()
+
+    def _drop_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+
+def _read_line(fd: int, deadline: float) -> str | None:
+    """Read a line from *fd*: None when the deadline passes, empty at the end of file."""
+    text = b""
+    while not text.endswith(b"\n"):
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return None
+        part = os.read(fd, 4096)
+        if not part:
+            return ""
+        text += part
+    return text.decode()

@@ -1,0 +1,153 @@
+"""Settings of the dispatcher, with their defaults and their reasons."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Self
+
+from penstock import settings
+from penstock.errors import ConfigError, NotAvailableYet
+from penstock_dispatcher.core import Settings
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherConfig:
+    """Everything that can be set, from code or from ``PENSTOCK_*`` variables. Times in seconds.
+
+    Names and places are those of tf.data service, without ``_ms``. What it has and this has not:
+    ``worker_max_concurrent_snapshots`` (there are no snapshots), and times below zero, which mean
+    "never" there (here that is ``math.inf``, of `job_gc_timeout` alone).
+    """
+
+    port: int = 0
+    """The port to listen on; 0 takes any free one."""
+
+    protocol: str | None = None
+    """How to talk: ``"grpc"``, the only one there is."""
+
+    work_dir: str | None = None
+    """A folder of this dispatcher's own: definitions of datasets are kept there, and outlast it."""
+
+    fault_tolerant_mode: bool = False
+    """Whether a restarted dispatcher goes on where it was. Needs `work_dir`."""
+
+    worker_addresses: tuple[str, ...] | None = None
+    """The workers that may register: ``host``, ``host:port`` or ``host:%port%``; None is all."""
+
+    job_gc_check_interval: float = 10.0
+    """Time between looks for what may be forgotten."""
+
+    job_gc_timeout: float = 300.0
+    """How long an iteration is kept that nobody reads."""
+
+    worker_timeout: float = 5.0
+    """The worker lease: how long a worker may be silent before what it runs is given up. Short,
+    for readers wait as long."""
+
+    _: KW_ONLY
+
+    client_timeout: float = 30.0
+    """The reader lease: how long a reader may be silent before what it holds goes to others, and
+    how long readers go on without a dispatcher."""
+
+    host: str = "127.0.0.1"
+    """The interface to listen on. There is no authentication, and definitions hold code: other
+    interfaces than loopback are for networks whose every member is trusted."""
+
+    heartbeat_interval: float = 1.0
+    """Time between beats of a worker."""
+
+    refresh_interval: float = 1.0
+    """Time between beats of a reader."""
+
+    def __post_init__(self) -> None:
+        self._check_address()
+        self._check_work_dir()
+        if self.worker_addresses is not None:
+            self._check_workers(self.worker_addresses)
+        for name in (
+            "job_gc_check_interval",
+            "job_gc_timeout",
+            "worker_timeout",
+            "client_timeout",
+            "heartbeat_interval",
+            "refresh_interval",
+        ):
+            self._check_time(name)
+        self._check_pair("worker_timeout", "heartbeat_interval")
+        self._check_pair("client_timeout", "refresh_interval")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether others than this machine can connect."""
+        return self.host not in LOOPBACK
+
+    @property
+    def settings(self) -> Settings:
+        """What decisions depend on."""
+        shortest = min(self.worker_timeout, self.client_timeout)
+        return Settings(
+            worker_lease=self.worker_timeout,
+            reader_lease=self.client_timeout,
+            beat_interval=self.heartbeat_interval,
+            refresh_interval=self.refresh_interval,
+            idle=self.job_gc_timeout,
+            sweep_interval=self.job_gc_check_interval,
+            tick_interval=min(0.25, shortest / 8),
+            worker_addresses=self.worker_addresses or (),
+        )
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
+        """Read ``PENSTOCK_PORT`` and so on; what is *given*, and not None, goes first."""
+        named = {name: value for name, value in given.items() if value is not None}
+        return replace(settings.from_env(cls, env), **named)
+
+    def _check_address(self) -> None:
+        if isinstance(self.port, bool) or not isinstance(self.port, int):
+            raise ConfigError(f"port must be a number, not {self.port!r}")
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"port must be from 0 (any free one) to 65535, not {self.port}")
+        if not isinstance(self.host, str) or not self.host:
+            raise ConfigError(f"host must name an interface, as 127.0.0.1 does, not {self.host!r}")
+        if self.protocol not in (None, "grpc"):
+            raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
+
+    def _check_work_dir(self) -> None:
+        if self.work_dir is not None:
+            if not isinstance(self.work_dir, str | os.PathLike) or not os.fspath(self.work_dir):
+                raise ConfigError(f"work_dir must be a folder's path, not {self.work_dir!r}")
+            object.__setattr__(self, "work_dir", os.fspath(self.work_dir))
+        if not self.fault_tolerant_mode:
+            return
+        if self.work_dir is None:
+            raise ConfigError("fault_tolerant_mode=True needs a work_dir")
+        raise NotAvailableYet(
+            "fault_tolerant_mode=True is not available yet: a dispatcher that restarts begins anew"
+        )
+
+    def _check_workers(self, entries: tuple[str, ...]) -> None:
+        if isinstance(entries, str) or not all(isinstance(e, str) and e for e in entries):
+            raise ConfigError(f"worker_addresses must be a list of addresses, not {entries!r}")
+        object.__setattr__(self, "worker_addresses", tuple(entries))
+
+    def _check_time(self, name: str) -> None:
+        value = getattr(self, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not value > 0:
+            raise ConfigError(f"{name} must be a positive number of seconds, not {value!r}")
+        if math.isinf(value) and name != "job_gc_timeout":
+            raise ConfigError(f"{name} must be finite, not {value!r}")
+        object.__setattr__(self, name, float(value))
+
+    def _check_pair(self, lease: str, interval: str) -> None:
+        if getattr(self, lease) < 2 * getattr(self, interval):
+            raise ConfigError(
+                f"{lease}={getattr(self, lease):g} must be at least twice "
+                f"{interval}={getattr(self, interval):g}: one lost beat is no death"
+            )

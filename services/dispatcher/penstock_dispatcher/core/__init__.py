@@ -1,0 +1,17 @@
+"""The dispatcher's mind: signals in; facts, answers and orders out.
+
+Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
+Rule 2. A signal (a call, a beat, a tick) changes nothing that lasts: it is decided into facts.
+Rule 3. Only `Books.apply` changes the books, and only facts go in. So recovery is replay.
+Rule 4. Effects are in order: what depends on a fact comes behind the fact that is to be written.
+
+Read `facts` first, then `mind`. `books` is what lasts, `heard` what comes back by itself;
+`sources` cuts streams into splits, `jobs` opens iterations, `shown` tells workers and readers
+where things stand, `stats` counts.
+"""
+
+from penstock_dispatcher.core.books import Books
+from penstock_dispatcher.core.mind import Core
+from penstock_dispatcher.core.settings import Settings
+
+__all__ = ["Books", "Core", "Settings"]

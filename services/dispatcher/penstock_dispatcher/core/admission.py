@@ -1,0 +1,61 @@
+"""Which workers may come, and what must not be believed."""
+
+from __future__ import annotations
+
+from penstock.errors import Refused
+from penstock.messages import SplitRequest, WorkerBeat
+from penstock_dispatcher.core.books import Books, Task
+from penstock_dispatcher.core.jobs import check_protocol
+
+LOST_HISTORY = "this dispatcher's history was lost or rolled back"
+
+
+def check_worker(books: Books, beat: WorkerBeat, addresses: tuple[str, ...]) -> None:
+    """Refuse a worker that cannot be part of this mesh.
+
+    Raises:
+        PenstockError: saying why.
+    """
+    if beat.versions is not None:
+        check_protocol(f"worker {beat.worker}", beat.versions)
+    if addresses and not any(_fits(beat.worker, entry) for entry in addresses):
+        raise Refused(
+            f"worker {beat.worker} is not one of worker_addresses: {', '.join(addresses)}"
+        )
+    known = books.workers.get(beat.worker)
+    if known is not None and beat.incarnation < known.incarnation:
+        raise Refused(f"a newer process answers at {beat.worker}: this one is out of date")
+    unborn = [task for task in beat.progress if task >= books.next_id]
+    if beat.as_of > books.as_of or unborn:
+        raise Refused(
+            f"worker {beat.worker} follows orders as of {beat.as_of}, here it is {books.as_of}: "
+            f"{LOST_HISTORY}; restart the worker"
+        )
+
+
+def check_split_request(task: Task, ask: SplitRequest) -> None:
+    """Refuse a question about a place that no log has.
+
+    Raises:
+        PenstockError: saying which.
+    """
+    fault = None
+    if not 0 <= ask.stream < len(task.logs):
+        fault = f"it draws from {len(task.logs)} streams"
+    elif ask.position < task.logs[ask.stream].start:
+        fault = f"the log is forgotten before {task.logs[ask.stream].start}"
+    elif ask.position > task.logs[ask.stream].stop:
+        fault = f"the log ends at {task.logs[ask.stream].stop}: {LOST_HISTORY}"
+    if fault:
+        raise Refused(
+            f"worker {ask.worker} asks for position {ask.position} of stream {ask.stream} of task "
+            f"{ask.task}, but {fault}"
+        )
+
+
+def _fits(worker: str, entry: str) -> bool:
+    """Say whether *entry* names *worker*: ``host``, or ``host:port``; ``%port%`` is any."""
+    host, _, port = entry.rpartition(":")
+    if not host or port.endswith("]"):  # no port in it: any
+        return worker.rpartition(":")[0] == entry
+    return worker == entry or ("%port" in port and worker.rpartition(":")[0] == host)

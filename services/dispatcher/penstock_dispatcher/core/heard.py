@@ -1,0 +1,102 @@
+"""What beats told: not written down, for it comes back by itself with the next beats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.messages import Progress, ReaderBeat, Versions, WorkerBeat
+from penstock.numbers import NOTHING, IterationId, ReaderId, Taken, TaskId, WorkerId
+from penstock_dispatcher.core.sources import Pace
+
+
+@dataclass(slots=True)
+class WorkerWord:
+    """The newest of a live worker's beats, and when it came."""
+
+    at: float
+    draining: bool = False
+    connected: bool = True
+    versions: Versions | None = None
+    stats: bytes = b""
+
+    @property
+    def able(self) -> bool:
+        """Whether it may be given something to run."""
+        return self.connected and not self.draining
+
+
+@dataclass(slots=True)
+class ReaderWord:
+    """The newest of a live reader's beats, and when it came."""
+
+    at: float
+    beat: ReaderBeat
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of an iteration's elements, as far as beats told."""
+
+    made: int = 0
+    taken: int = 0
+    splits: int = 0
+    units: int = 0
+
+
+@dataclass(slots=True)
+class Heard:
+    """All that is volatile. Silence before *since* counts against nobody."""
+
+    since: float
+    workers: dict[WorkerId, WorkerWord] = field(default_factory=dict)
+    readers: dict[ReaderId, ReaderWord] = field(default_factory=dict)
+    progress: dict[TaskId, Progress] = field(default_factory=dict)
+    learnt: dict[TaskId, Taken] = field(default_factory=dict)
+    paces: dict[tuple[TaskId, int], Pace] = field(default_factory=dict)
+    idle_since: dict[IterationId, float] = field(default_factory=dict)
+    accounts: dict[IterationId, Account] = field(default_factory=dict)
+    """Of finished iterations."""
+    quiet: frozenset[WorkerId] = frozenset()
+    """The workers that missed two beats."""
+
+    def worker_beat(self, beat: WorkerBeat, now: float) -> bool:
+        """Note a beat; say whether it changes what the worker may be given."""
+        word = self.workers.setdefault(beat.worker, WorkerWord(now))
+        was_able = word.able
+        word.at, word.draining, word.connected = now, beat.draining, True
+        word.versions = beat.versions or word.versions
+        word.stats = beat.stats or word.stats
+        return word.able != was_able
+
+    def reader_beat(self, reader: ReaderId, beat: ReaderBeat, now: float) -> None:
+        """Note a beat, unless a newer one was heard."""
+        word = self.readers.get(reader)
+        if word is None:
+            self.readers[reader] = ReaderWord(now, beat)
+            return
+        word.at = now
+        if beat.beat > word.beat.beat:
+            word.beat = beat
+
+    def learn(self, task: TaskId, taken: Taken) -> None:
+        """Know that these numbers are taken."""
+        known = self.learnt.get(task, NOTHING)
+        more = taken.more.spans
+        if taken.floor > known.floor or (more and more != known.more.spans):
+            self.learnt[task] = known | taken
+
+    def silence(self, at: float, now: float) -> float:
+        """Return for how long somebody was silent who was heard *at* that time."""
+        return now - max(at, self.since)
+
+    def forget(self, tasks: Iterable[TaskId], readers: Iterable[ReaderId]) -> None:
+        """Forget *tasks* and *readers* of an iteration that is over."""
+        gone = set(tasks)
+        for task in gone:
+            self.progress.pop(task, None)
+            self.learnt.pop(task, None)
+        for key in [key for key in self.paces if key[0] in gone]:
+            del self.paces[key]
+        for reader in readers:
+            self.readers.pop(reader, None)

@@ -1,0 +1,170 @@
+"""The dispatcher's mind: `Core` takes signals in, and returns what must be done.
+
+A task is *made* when its iteration has a reader and there is a worker. An attempt of it *runs*
+until the worker says that everything was taken (*done*) or that user code *failed*, or until the
+worker is gone (*lost*). When all its tasks are done an iteration is *finished*.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from penstock.errors import PenstockError
+from penstock.messages import Failure, Opened, ReaderBeat, SplitRequest, WorkerBeat
+from penstock.numbers import IterationId, Standing
+from penstock_dispatcher.core import jobs, readers, shown, stats, tasks, workers
+from penstock_dispatcher.core.books import Books, Iteration
+from penstock_dispatcher.core.desk import Desk
+from penstock_dispatcher.core.facts import Begun, DatasetRegistered
+from penstock_dispatcher.core.settings import DRIFT, Settings
+from penstock_dispatcher.core.signals import (
+    Answer,
+    Begin,
+    Effect,
+    LineBroken,
+    ListFiles,
+    OpenIteration,
+    Register,
+    Signal,
+    Tick,
+)
+
+FINISHED_KEPT = 10
+"""For how many reader leases a finished iteration still answers its readers."""
+
+
+class Core:
+    """All that the dispatcher decides.
+
+    `handle` takes a signal and returns what follows at once. What workers and readers should
+    know is gathered, and `push` tells it: call that once for any number of signals.
+    """
+
+    def __init__(self, books: Books, settings: Settings, now: float) -> None:
+        self.desk = Desk(books, settings, now)
+        self._ticked = self._swept = now
+
+    @property
+    def books(self) -> Books:
+        """All that lasts."""
+        return self.desk.books
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `push` has anything to tell."""
+        return bool(self.desk.news)
+
+    def handle(self, signal: Signal, now: float) -> list[Effect]:
+        """Take *signal* in, and return what must be done about it, in order."""
+        desk = self.desk
+        desk.out = []
+        match signal:
+            case WorkerBeat():
+                workers.beat(desk, signal, now)
+            case ReaderBeat():
+                readers.beat(desk, signal, now)
+            case SplitRequest():
+                workers.split_request(desk, signal, now)
+            case LineBroken():
+                workers.line_broken(desk, signal)
+            case OpenIteration():
+                self._open(signal, now)
+            case Register():
+                self._register(signal)
+            case Tick():
+                self._tick(now)
+            case Begin(birth):
+                desk.write(Begun(birth))
+            case _:
+                assert_never(signal)
+        while desk.unsettled:
+            tasks.settle(desk, desk.unsettled.popitem()[0], now)
+        return desk.out
+
+    def push(self, now: float) -> list[Effect]:
+        """Return what workers and readers should be told of all that was handled."""
+        return shown.tell(self.desk, now)
+
+    def stats(self, now: float) -> stats.Stats:
+        """Return all counters."""
+        desk = self.desk
+        return stats.take(desk.books, desk.heard, desk.counts, desk.address, now)
+
+    def _register(self, signal: Register) -> None:
+        desk = self.desk
+        try:
+            jobs.check_protocol("the client", signal.versions)
+        except PenstockError as exc:
+            desk.out.append(Answer(signal.call, Failure.of(exc)))
+            return
+        if signal.dataset not in desk.books.datasets:
+            desk.write(DatasetRegistered(signal.dataset, signal.streams, signal.unsplittable))
+        desk.out.append(Answer(signal.call, signal.dataset))
+
+    def _open(self, signal: OpenIteration, now: float) -> None:
+        desk, request = self.desk, signal.request
+        versions = {worker: word.versions for worker, word in desk.heard.workers.items()}
+        try:
+            jobs.check_protocol("the client", request.versions)
+            jobs.check_python(request.versions, versions)
+            plan = jobs.plan_opening(desk.books, request, signal.seed, signal.names)
+        except PenstockError as exc:
+            desk.out.append(Answer(signal.call, Failure.of(exc)))
+            return
+        if plan.patterns is not None:
+            desk.out.append(ListFiles(signal, plan.patterns))
+            return
+        for fact in plan.facts:
+            desk.write(fact)
+        if plan.iteration != jobs.OVER:
+            desk.heard.idle_since.setdefault(plan.iteration, now)
+        desk.counts.opened += 1
+        beat, lease = desk.settings.refresh_interval, desk.settings.reader_lease
+        desk.out.append(Answer(signal.call, Opened(plan.iteration, plan.job, beat, lease)))
+
+    # --- time ---
+
+    def _tick(self, now: float) -> None:
+        desk = self.desk
+        stalled = max(4 * desk.settings.tick_interval, desk.settings.worker_lease / 4)
+        if now - self._ticked > stalled:
+            desk.heard.since = now  # we were stopped or away: that counts against nobody
+        self._ticked = now
+        self._expire_workers(now)
+        self._expire_readers(now)
+        if now - self._swept >= desk.settings.sweep_interval:
+            self._swept = now
+            unread = [n for n, i in desk.books.iterations.items() if self._unread(n, i, now)]
+            for name in unread:
+                desk.forget(name)
+
+    def _expire_workers(self, now: float) -> None:
+        desk, quiet = self.desk, set()
+        for worker in list(desk.books.workers):
+            silence = desk.heard.silence(desk.heard.workers[worker].at, now)
+            if silence > desk.settings.worker_lease:
+                desk.lose(worker)
+            elif silence > 2 * desk.settings.beat_interval:
+                quiet.add(worker)
+        desk.heard.quiet = frozenset(quiet)
+
+    def _expire_readers(self, now: float) -> None:
+        desk = self.desk
+        limit = desk.settings.reader_lease * DRIFT
+        silent = [
+            (word.beat.iteration, reader)
+            for reader, word in desk.heard.readers.items()
+            if desk.heard.silence(word.at, now) > limit
+        ]
+        for iteration, reader in silent:
+            desk.part(iteration, reader, Standing.GONE, now)
+
+    def _unread(self, name: IterationId, iteration: Iteration, now: float) -> bool:
+        limit, lease = self.desk.settings.idle, self.desk.settings.reader_lease
+        if iteration.finished:
+            limit = min(limit, FINISHED_KEPT * lease)
+        elif iteration.live:
+            return False
+        elif iteration.broken:
+            limit = min(limit, lease)
+        return self.desk.heard.silence(self.desk.heard.idle_since[name], now) > limit

@@ -1,0 +1,108 @@
+"""Who must be told something: gathered while signals are handled, told once for many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.messages import ReaderBeat, TaskView, WorkerBeat
+from penstock.numbers import IterationId, ReaderId, Standing, TaskId, WorkerId
+from penstock_dispatcher.core.books import Books, Task
+from penstock_dispatcher.core.facts import (
+    AttemptEnded,
+    AttemptStarted,
+    Fact,
+    Finished,
+    IterationForgotten,
+    ReaderParted,
+    TaskDone,
+    TaskFailed,
+    TaskLost,
+    WorkerLost,
+    WorkerSeen,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A reader's beat that wants an answer."""
+
+    iteration: IterationId
+    reader: ReaderId
+    standing: Standing
+    beat: int
+
+
+@dataclass(slots=True)
+class News:
+    """What has changed, for whom, since it was last told."""
+
+    workers: dict[WorkerId, None] = field(default_factory=dict)
+    iterations: dict[IterationId, None] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(default_factory=dict)
+    """By the reader's token."""
+    dated: dict[WorkerId, int] = field(default_factory=dict)
+    """Since when each worker's orders are what they are."""
+    pictures: dict[IterationId, Mapping[TaskId, TaskView]] = field(default_factory=dict)
+    """An iteration's tasks as its readers see them, kept until they change."""
+
+    def __bool__(self) -> bool:
+        return bool(self.workers or self.iterations or self.asked)
+
+    def answer(self, beat: ReaderBeat, reader: ReaderId, standing: Standing) -> None:
+        """Note that a reader waits for an answer."""
+        self.asked[beat.token] = Asked(beat.iteration, reader, standing, beat.beat)
+
+    def heard_of(self, beat: WorkerBeat, as_of: int) -> None:
+        """Note as of when a worker's orders are: it gets newer ones if there are any.
+
+        The first beat of a line is always answered. *as_of* is now: orders of a worker that was
+        read from the books are as new as the books.
+        """
+        if beat.as_of < self.dated.setdefault(beat.worker, as_of) or beat.versions is not None:
+            self.workers[beat.worker] = None
+
+    def note(self, books: Books, fact: Fact) -> None:
+        """Note whom *fact* concerns; *books* are those before it."""
+        match fact:
+            case WorkerSeen(worker):
+                self._changed(books, [worker])
+            case WorkerLost(worker):
+                self._redraw(books.tasks[task].iteration for task in books.workers[worker].tasks)
+                self.workers.pop(worker, None)
+                self.dated.pop(worker, None)
+            case AttemptStarted(task, _, worker):
+                self._changed(books, [worker])
+                self._redraw([books.tasks[task].iteration])
+            case AttemptEnded(task) | TaskDone(task):
+                self._changed(books, _workers([books.tasks[task]]))
+                self._redraw([books.tasks[task].iteration])
+            case TaskFailed(task) | TaskLost(task):
+                self._redraw([books.tasks[task].iteration])
+            case ReaderParted(iteration):
+                self._changed(books, _workers(books.iterations[iteration].tasks.values()))
+            case Finished(iteration) | IterationForgotten(iteration):
+                self._changed(books, _workers(books.iterations[iteration].tasks.values()))
+                self._redraw([iteration])
+            case _:
+                pass  # nobody's orders or views show it
+
+    def clear(self) -> None:
+        """Know that all was told."""
+        self.workers.clear()
+        self.iterations.clear()
+        self.asked.clear()
+
+    def _changed(self, books: Books, workers: Iterable[WorkerId]) -> None:
+        for worker in workers:
+            self.workers[worker] = None
+            self.dated[worker] = books.as_of + 1
+
+    def _redraw(self, iterations: Iterable[IterationId]) -> None:
+        for iteration in iterations:
+            self.iterations[iteration] = None
+            self.pictures.pop(iteration, None)
+
+
+def _workers(tasks: Iterable[Task]) -> set[WorkerId]:
+    return {task.worker for task in tasks if task.worker is not None}

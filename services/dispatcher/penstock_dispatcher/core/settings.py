@@ -1,0 +1,24 @@
+"""What the mind must know of the configuration: leases and periods, in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DRIFT = 1.1
+"""How much longer than its lease a reader is waited for: clocks run at different rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Leases and periods, in seconds; which workers may come (all, if none is named)."""
+
+    worker_lease: float = 5.0
+    reader_lease: float = 30.0
+    beat_interval: float = 1.0
+    refresh_interval: float = 1.0
+    idle: float = 300.0
+    """How long an iteration without readers is kept."""
+    sweep_interval: float = 10.0
+    """How often such iterations are looked for."""
+    tick_interval: float = 0.25
+    worker_addresses: tuple[str, ...] = ()

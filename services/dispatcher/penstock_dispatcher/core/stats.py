@@ -1,0 +1,182 @@
+"""What the dispatcher counts: one frozen value that status calls return as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from penstock_dispatcher.core.books import Books, Iteration
+from penstock_dispatcher.core.heard import Account, Heard
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came in and was decided since the process began."""
+
+    facts: int = 0
+    opened: int = 0
+    worker_beats: int = 0
+    reader_beats: int = 0
+    split_requests: int = 0
+    splits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStats:
+    """A live worker; *stats* is what it says of itself."""
+
+    address: str
+    incarnation: int
+    silent: float
+    connected: bool
+    draining: bool
+    tasks: tuple[int, ...]
+    stats: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStats:
+    """A task of an iteration that runs."""
+
+    task: int
+    index: int
+    attempt: int
+    worker: str | None
+    made: int
+    taken: int
+    splits: int
+    units: int
+    done: bool
+    lost: str | None
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderStats:
+    """A reader of an iteration that runs; *silent* is None once it has parted."""
+
+    reader: int
+    standing: str
+    silent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationStats:
+    """One pass of a job."""
+
+    iteration: int
+    job: str
+    repetition: int
+    dataset: str
+    mode: str
+    finished: bool
+    account: Account
+    tasks: tuple[TaskStats, ...]
+    readers: tuple[ReaderStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Everything that can be said about the mesh at one moment. Durations are in seconds."""
+
+    address: str
+    as_of: int
+    datasets: int
+    jobs: int
+    counts: Counts
+    workers: tuple[WorkerStats, ...]
+    iterations: tuple[IterationStats, ...]
+
+
+def take(books: Books, heard: Heard, counts: Counts, address: str, now: float) -> Stats:
+    """Take stock."""
+    return Stats(
+        address,
+        books.as_of,
+        len(books.datasets),
+        len(books.jobs),
+        counts,
+        tuple(_workers(books, heard, now)),
+        tuple(
+            IterationStats(
+                name,
+                iteration.job,
+                iteration.repetition,
+                iteration.parameters.dataset,
+                iteration.parameters.mode.value,
+                iteration.finished,
+                heard.accounts.get(name) or account(iteration, heard),
+                tuple(_tasks(iteration, heard)),
+                tuple(_readers(iteration, heard, now)),
+            )
+            for name, iteration in books.iterations.items()
+        ),
+    )
+
+
+def account(iteration: Iteration, heard: Heard) -> Account:
+    """Say what became of an iteration's elements, as far as its workers told."""
+    tasks = list(_tasks(iteration, heard))
+    return Account(
+        sum(task.made for task in tasks),
+        sum(task.taken for task in tasks),
+        sum(task.splits for task in tasks),
+        sum(task.units for task in tasks),
+    )
+
+
+def _workers(books: Books, heard: Heard, now: float) -> list[WorkerStats]:
+    return [
+        WorkerStats(
+            name,
+            worker.incarnation,
+            heard.silence(word.at, now),
+            word.connected,
+            word.draining,
+            tuple(worker.tasks),
+            _parsed(word.stats),
+        )
+        for name, worker in books.workers.items()
+        for word in [heard.workers[name]]
+    ]
+
+
+def _parsed(stats: bytes) -> Any:
+    try:
+        return msgspec.json.decode(stats) if stats else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _tasks(iteration: Iteration, heard: Heard) -> list[TaskStats]:
+    out = []
+    for name, task in iteration.tasks.items():
+        progress = heard.progress.get(name)
+        taken = task.taken | heard.learnt[name] if name in heard.learnt else task.taken
+        out.append(
+            TaskStats(
+                name,
+                task.index,
+                task.attempt,
+                task.worker,
+                progress.made if progress is not None else 0,
+                len(taken.runs),
+                task.splits,
+                task.units,
+                task.done,
+                task.lost,
+                str(task.failure.error()) if task.failure is not None else None,
+            )
+        )
+    return out
+
+
+def _readers(iteration: Iteration, heard: Heard, now: float) -> list[ReaderStats]:
+    out = []
+    for name, reader in iteration.readers.items():
+        word = heard.readers.get(name)
+        silence = heard.silence(word.at, now) if word is not None else None
+        out.append(ReaderStats(name, reader.standing.value, silence))
+    return out

@@ -1,0 +1,1 @@
+"""The worker's mind, without input or output. Read `mind` first, then `attempt`."""

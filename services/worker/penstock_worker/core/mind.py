@@ -1,0 +1,275 @@
+"""The worker's mind: it runs attempts as it is told, and serves what they make.
+
+Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
+Rule 2. `Core.apply` is the only door: what changes the state came in as an event.
+Rule 3. The dispatcher's order is a level: what it does not list stops, what it lists runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from penstock.errors import TransformError
+from penstock.messages import (
+    Assignment,
+    Failure,
+    Open,
+    Run,
+    SplitGrant,
+    SplitRequest,
+    StreamEnd,
+    WorkerBeat,
+)
+from penstock.numbers import ReaderId, Standing, TaskId, WorkerId
+from penstock_worker.core.attempt import Attempt, Stream
+from penstock_worker.core.events import (
+    Acked,
+    Asked,
+    AskSplits,
+    Beat,
+    Break,
+    Connected,
+    Effect,
+    Event,
+    FromReader,
+    FromRunner,
+    Hung,
+    Opened,
+    RunnerLost,
+    SendEnd,
+    StartRun,
+    StreamId,
+    Tick,
+)
+from penstock_worker.core.tally import Tally
+from penstock_worker.runner.orders import Ended, Failed, Made, Need, Reached
+
+PATIENCE = 3.0
+"""Seconds that a reader may be ahead of the order to run what it wants to read."""
+
+PAST = 1000
+"""How many tasks that ran here are remembered, so that late readers are sent away at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Early:
+    """A reader that came before the order to run what it wants to read."""
+
+    open: Open
+    until: float
+
+
+class Core:
+    """One life of a worker: a restarted one has another incarnation and remembers nothing."""
+
+    def __init__(self, worker: WorkerId, incarnation: int, beat_interval: float | None) -> None:
+        self.worker = worker
+        self.incarnation = incarnation
+        self.as_of = -1
+        self.attempts: dict[TaskId, Attempt] = {}
+        self.tally = Tally()
+        self._interval = beat_interval
+        self._beat_interval = beat_interval or 1.0
+        self._beat_at = 0.0
+        self._readers: dict[ReaderId, Standing] = {}
+        self._started: set[tuple[TaskId, int]] = set()
+        self._runs: dict[int, Attempt] = {}
+        self._run = 0
+        self._streams: dict[StreamId, tuple[Attempt, Stream]] = {}
+        self._early: dict[StreamId, _Early] = {}
+        self._past: dict[TaskId, int] = {}
+
+    def apply(self, event: Event, now: float) -> list[Effect]:
+        """Take *event* in, and return what must be done about it, in order."""
+        out: list[Effect] = []
+        match event:
+            case Assignment():
+                self._assigned(event, now, out)
+            case SplitGrant():
+                self._granted(event, out)
+            case Connected():
+                self._ask_again(out)
+            case Tick():
+                self._ticked(now, out)
+            case Made() | Reached() | Need() | Ended() | Failed() | RunnerLost():
+                self._reported(event, now, out)
+            case Opened() | Acked() | Asked() | Hung():
+                self._read(event, now, out)
+            case _:
+                assert_never(event)
+        return out
+
+    def beat(self) -> WorkerBeat:
+        """Return all that the dispatcher should know now."""
+        running = {(task, attempt.order.attempt) for task, attempt in self.attempts.items()}
+        return WorkerBeat(
+            self.worker,
+            self.incarnation,
+            self.as_of,
+            {task: attempt.progress() for task, attempt in self.attempts.items()},
+            frozenset(self._started - running),
+        )
+
+    # --- the dispatcher ---
+
+    def _assigned(self, order: Assignment, now: float, out: list[Effect]) -> None:
+        if order.incarnation != self.incarnation or order.as_of < self.as_of:
+            return
+        self.as_of, self._readers = order.as_of, dict(order.readers)
+        self._beat_interval = self._interval or order.beat_interval
+        listed = {(run.task, run.attempt) for run in order.runs}
+        for task, attempt in list(self.attempts.items()):
+            if (task, attempt.order.attempt) not in listed:
+                self._stop(task, attempt, out)
+        for run in order.runs:
+            self._told(run, now, out)
+        self._started &= listed
+        self._open_early(now, out)
+        for attempt in self.attempts.values():
+            attempt.serve(now, out)
+
+    def _told(self, run: Run, now: float, out: list[Effect]) -> None:
+        """Start what is new; of what runs, hear what was taken before hearing who parted."""
+        key = (run.task, run.attempt)
+        if key not in self._started:
+            self._started.add(key)
+            self._run += 1
+            attempt = Attempt(run, self._run, now, self.tally)
+            self.attempts[run.task] = self._runs[self._run] = attempt
+            self.tally.runs_started += 1
+            out.append(StartRun(self._run, run))
+        elif run.task in self.attempts:
+            self.attempts[run.task].take(run.taken.runs, out)
+        else:
+            return
+        self._free_parted(self.attempts[run.task], out)
+
+    def _free_parted(self, attempt: Attempt, out: list[Effect]) -> None:
+        """A reader that the order does not mention is new, not gone: orders are slow."""
+        for reader in {*attempt.held, *attempt.streams}:
+            standing = self._readers.get(reader, Standing.LIVE)
+            if standing is Standing.LIVE:
+                continue
+            freed = attempt.parted(reader, out)
+            if standing is Standing.GONE:
+                self.tally.doubted += len(freed)
+                out.append(Beat())
+
+    def _stop(self, task: TaskId, attempt: Attempt, out: list[Effect]) -> None:
+        del self.attempts[task]
+        attempt.stop(out)
+        self._past[task] = attempt.order.attempt
+        if len(self._past) > PAST:
+            del self._past[next(iter(self._past))]
+        self._runs = {run: other for run, other in self._runs.items() if other is not attempt}
+
+    def _granted(self, grant: SplitGrant, out: list[Effect]) -> None:
+        attempt = self.attempts.get(grant.task)
+        if attempt is not None and attempt.order.attempt == grant.attempt:
+            attempt.granted(grant, out)
+
+    def _ask_again(self, out: list[Effect]) -> None:
+        for attempt in self.attempts.values():
+            for stream, position in attempt.asked:
+                out.append(AskSplits(self._request(attempt, stream, position)))
+
+    def _request(self, attempt: Attempt, stream: int, position: int) -> SplitRequest:
+        task, number = attempt.order.task, attempt.order.attempt
+        return SplitRequest(self.worker, self.incarnation, task, number, stream, position)
+
+    def _ticked(self, now: float, out: list[Effect]) -> None:
+        for stream, early in list(self._early.items()):
+            if now >= early.until:
+                del self._early[stream]
+                out.append(Break(stream, self._unknown(early.open)))
+        for attempt in self.attempts.values():
+            attempt.tick()
+            attempt.serve(now, out)
+        if now >= self._beat_at:
+            self._beat_at = now + self._beat_interval
+            self._ask_again(out)
+            out.append(Beat())
+
+    # --- runners ---
+
+    def _reported(self, report: FromRunner, now: float, out: list[Effect]) -> None:
+        attempt = self._runs.get(report.run)
+        if attempt is None or attempt.failure is not None:
+            return
+        match report:
+            case Made():
+                attempt.made(report, now, out)
+            case Reached():
+                attempt.reached(report.state)
+            case Need():
+                if attempt.needs(report.stream, report.position):
+                    out.append(AskSplits(self._request(attempt, report.stream, report.position)))
+            case Ended():
+                attempt.ended(report.number, out)
+            case Failed():
+                attempt.fail(self._signed(report.failure), out)
+            case RunnerLost():
+                self.tally.runners_lost += 1
+                died = TransformError("runner", attempt.head, report.how)
+                attempt.fail(self._signed(Failure.of(died)), out)
+            case _:
+                assert_never(report)
+        attempt.serve(now, out)
+
+    def _signed(self, failure: Failure) -> Failure:
+        """Say in an error of user code on which worker it was."""
+        error = failure.error()
+        if isinstance(error, TransformError) and error.worker is None:
+            operator, number, detail, _, trace = error.fields()
+            return Failure.of(TransformError(operator, number, detail, self.worker, trace))
+        return failure
+
+    # --- readers ---
+
+    def _read(self, event: FromReader, now: float, out: list[Effect]) -> None:
+        if isinstance(event, Opened):
+            self._opened(event.stream, _Early(event.open, now + PATIENCE), now, out)
+        elif event.stream in self._early:
+            if isinstance(event, Hung):
+                del self._early[event.stream]
+        elif event.stream in self._streams:
+            attempt, stream = self._streams[event.stream]
+            match event:
+                case Acked(ack=ack):
+                    attempt.acked(stream, ack, out)
+                case Asked():
+                    stream.asking = True
+                case Hung():
+                    del self._streams[event.stream]
+                    attempt.hung(stream)
+                case _:
+                    assert_never(event)
+            attempt.serve(now, out)
+
+    def _opened(self, name: StreamId, early: _Early, now: float, out: list[Effect]) -> None:
+        opening = early.open
+        attempt = self.attempts.get(opening.task)
+        number = attempt.order.attempt if attempt is not None else self._past.get(opening.task, 0)
+        if self._readers.get(opening.reader, Standing.LIVE) is not Standing.LIVE:
+            out.append(SendEnd(name, StreamEnd(opening.task, opening.attempt)))
+        elif attempt is not None and number == opening.attempt:
+            stream = attempt.opened(name, opening, out)
+            if stream is not None:
+                self._streams[name] = (attempt, stream)
+            attempt.serve(now, out)
+        elif number >= opening.attempt:
+            out.append(SendEnd(name, StreamEnd(opening.task, opening.attempt)))
+        else:
+            self._early[name] = early
+
+    def _unknown(self, opening: Open) -> str:
+        return (
+            f"worker {self.worker} was not told within {PATIENCE:g} s to run attempt "
+            f"{opening.attempt} of task {opening.task}"
+        )
+
+    def _open_early(self, now: float, out: list[Effect]) -> None:
+        waiting, self._early = self._early, {}
+        for name, early in waiting.items():
+            self._opened(name, early, now, out)

@@ -1,0 +1,77 @@
+"""The frames that an attempt keeps until all their numbers are taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from penstock.numbers import Runs, Taken
+from penstock_worker.runner.orders import Made
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A made frame, kept for its numbers from *start* to *stop*."""
+
+    start: int
+    stop: int
+    made: Made
+
+    @property
+    def span(self) -> Runs:
+        """The numbers it is kept for; some of them may be taken."""
+        return Runs(((self.start, self.stop),))
+
+
+class Stock:
+    """Kept frames in the order of their numbers, which never overlap."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._starts: list[int] = []
+        self._frames: list[Kept] = []
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def put(self, frame: Kept) -> None:
+        """Keep *frame*, whose numbers lie behind all that are here."""
+        self._starts.append(frame.start)
+        self._frames.append(frame)
+        self.nbytes += frame.made.nbytes
+
+    def at(self, number: int) -> Kept:
+        """Return the frame that is kept for *number*."""
+        return self._frames[bisect_right(self._starts, number) - 1]
+
+    def touched(self, numbers: Runs, most: int) -> int:
+        """Count the frames that hold any of *numbers*, up to *most*; all of them must be here."""
+        count, last = 0, -1
+        for start, stop in numbers.spans:
+            low = max(bisect_right(self._starts, start) - 1, last + 1)
+            last = max(bisect_right(self._starts, stop - 1) - 1, last)
+            count += last + 1 - low
+            if count >= most:
+                return most
+        return count
+
+    def release(self, new: Runs, taken: Taken) -> list[Made]:
+        """Remove and return the frames that *new* made wholly taken; *taken* includes it."""
+        over: list[int] = []
+        for start, stop in new.spans:
+            at = max(bisect_right(self._starts, start) - 1, 0)
+            while at < len(self._frames) and self._starts[at] < stop:
+                if (not over or at > over[-1]) and _all_in(self._frames[at], taken):
+                    over.append(at)
+                at += 1
+        freed = [self._frames[at].made for at in over]
+        for at in reversed(over):
+            del self._starts[at], self._frames[at]
+        self.nbytes -= sum(made.nbytes for made in freed)
+        return freed
+
+
+def _all_in(frame: Kept, taken: Taken) -> bool:
+    if frame.stop <= taken.floor:
+        return True
+    return not Runs(((max(frame.start, taken.floor), frame.stop),)) - taken.more

@@ -1,0 +1,195 @@
+"""Shared memory between a runner, which writes frames into it, and its worker, which reads them.
+
+`Places` decides what goes where, and touches nothing. `Shelf` is the memory as the worker has
+it, `Arena` as the runner has it. Nobody closes a map: views of it may live on, and it goes away
+with the last of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+
+ALIGNMENT = 64
+"""Places begin on cache lines, so that leaves inside frames can, too."""
+
+
+# From linux/memfd.h and linux/fcntl.h: a Python that was built on an old system has no names for
+# them, and may yet run on a newer one.
+_CLOEXEC, _ALLOW_SEALING = 1, 2
+_ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW = 1033, 1, 2, 4
+
+
+class Places:
+    """What of *size* bytes is in use: places of any length, each at the lowest address it fits.
+
+    Low addresses are used again and again, so their pages are there already. At most *budget*
+    bytes are in use. A place that is larger than that by itself is given as well, one at a time.
+    """
+
+    def __init__(self, budget: int, size: int) -> None:
+        self._budget = budget
+        self._starts, self._stops = [0], [size]
+        self._live: dict[int, int] = {}
+        self._giant: int | None = None
+        self.in_use = 0
+        """Bytes in use, a giant's not counted."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(tuple(self._live))
+
+    def take(self, nbytes: int) -> int | None:
+        """Return the offset of a place of *nbytes*, or None when others must be freed first."""
+        needed = _rounded(nbytes)
+        giant = needed > self._budget
+        if self._giant is not None if giant else self.in_use + needed > self._budget:
+            return None
+        for i, (start, stop) in enumerate(zip(self._starts, self._stops, strict=True)):
+            if stop - start >= needed:
+                self._occupy(i, start, needed, giant=giant)
+                return start
+        return None
+
+    def free(self, offset: int) -> tuple[int, int]:
+        """Free the place at *offset*; return the free bytes around it that are beyond the budget.
+
+        Raises:
+            KeyError: when there is no place at *offset*.
+        """
+        nbytes = self._live.pop(offset)
+        if offset == self._giant:
+            self._giant = None
+        else:
+            self.in_use -= nbytes
+        return self._open(offset, offset + nbytes)
+
+    def shorten(self, offset: int, nbytes: int) -> tuple[int, int]:
+        """Keep the first *nbytes* of the place at *offset*; return the same as `free`."""
+        needed, had = _rounded(nbytes), self._live[offset]
+        if offset != self._giant:
+            self.in_use -= had - needed
+        self._live[offset] = needed
+        return self._open(offset + needed, offset + had)
+
+    def _occupy(self, i: int, start: int, nbytes: int, *, giant: bool) -> None:
+        self._live[start] = nbytes
+        if giant:
+            self._giant = start
+        else:
+            self.in_use += nbytes
+        self._starts[i] += nbytes
+        if self._starts[i] == self._stops[i]:
+            del self._starts[i], self._stops[i]
+
+    def _open(self, start: int, stop: int) -> tuple[int, int]:
+        if start == stop:
+            return stop, stop
+        low, high = self._join(start, stop)
+        return (max(low, self._budget), high) if stop > self._budget else (high, high)
+
+    def _join(self, start: int, stop: int) -> tuple[int, int]:
+        i = bisect_left(self._starts, start)
+        if i < len(self._starts) and self._starts[i] == stop:
+            stop = self._stops[i]
+            del self._starts[i], self._stops[i]
+        if i and self._stops[i - 1] == start:
+            start = self._starts[i - 1]
+            self._stops[i - 1] = stop
+        else:
+            self._starts.insert(i, start)
+            self._stops.insert(i, stop)
+        return start, stop
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
+
+
+def span(budget: int, largest: int) -> int:
+    """Return how many bytes of addresses an arena needs: for its budget and the largest place."""
+    return sum(-(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE for nbytes in (budget, largest))
+
+
+class Shelf:
+    """The memory of one runner as the worker has it, read only.
+
+    *writable* is the file for the runner; `release` it as soon as the runner has it. *fd* is the
+    file for readers: nothing but reading is possible through it.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self.writable = _memory_file(b"penstock-arena")
+        os.ftruncate(self.writable, nbytes)
+        # With a length that stays no reader is ever killed by a page that is not there. The seal
+        # against writing would forbid to give pages back, too: hence the read-only file.
+        fcntl.fcntl(self.writable, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL)
+        self.fd = os.open(f"/proc/self/fd/{self.writable}", os.O_RDONLY | os.O_CLOEXEC)
+        self.memory = memoryview(mmap.mmap(self.fd, nbytes, prot=mmap.PROT_READ))
+
+    def release(self) -> None:
+        """Let go of the writable file; idempotent."""
+        if self.writable >= 0:
+            os.close(self.writable)
+            self.writable = -1
+
+    def close(self) -> None:
+        """Let go of the files; the memory goes with this object and views of it. Idempotent."""
+        self.release()
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def _memory_file(name: bytes) -> int:
+    fd: int = ctypes.CDLL(None, use_errno=True).memfd_create(name, _CLOEXEC | _ALLOW_SEALING)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "no memory file could be made")
+    return fd
+
+
+class Arena:
+    """The memory behind *fd* as the runner has it; see `Places` for *budget*."""
+
+    def __init__(self, fd: int, budget: int, largest: int) -> None:
+        nbytes = os.fstat(fd).st_size
+        self._map = mmap.mmap(fd, nbytes)
+        self._memory = memoryview(self._map)
+        self._places = Places(budget, nbytes)
+        self.largest = largest
+        """The largest place that there is, in bytes."""
+
+    def take(self, nbytes: int) -> int | None:
+        """See `Places.take`."""
+        return self._places.take(nbytes)
+
+    def room(self, offset: int, nbytes: int) -> memoryview:
+        """Return the memory to write to in the place at *offset*."""
+        return self._memory[offset : offset + nbytes]
+
+    def free(self, offset: int) -> None:
+        """Free the place at *offset*. What lies beyond the budget goes back to the system."""
+        self._give_back(*self._places.free(offset))
+
+    def shorten(self, offset: int, nbytes: int) -> None:
+        """Keep the first *nbytes* of the place at *offset* only."""
+        self._give_back(*self._places.shorten(offset, nbytes))
+
+    def clear(self) -> None:
+        """Free all places: nobody reads them any more."""
+        for offset in self._places:
+            self.free(offset)
+
+    def release(self) -> None:
+        """Free all places, and give all memory back; it comes again when it is written to."""
+        self.clear()
+        self._give_back(0, len(self._map))
+
+    def _give_back(self, start: int, stop: int) -> None:
+        start = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+        stop = stop // mmap.PAGESIZE * mmap.PAGESIZE
+        if start < stop:
+            self._map.madvise(mmap.MADV_REMOVE, start, stop - start)

@@ -1,0 +1,105 @@
+"""The runners of a worker: forked when needed, kept warm between runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Self
+
+from penstock.errors import Closed, ConfigError
+from penstock_worker.runner.arena import span
+from penstock_worker.runner.handle import OnReport, Phase, Runner, RunnerDied
+from penstock_worker.runner.nursery import Nursery
+from penstock_worker.runner.orders import Report, Start
+
+__all__ = ["OnReport", "Report", "Runner", "RunnerDied", "RunnerPool"]
+
+
+class RunnerPool:
+    """Runs datasets in processes; an async context manager, for one event loop.
+
+    Args:
+        buffer_bytes: how much each runner may have made and not got back.
+        max_element_bytes: the largest element; one larger than the buffer stands beside it.
+        keep_idle: how many runners without a run are kept, for the next.
+        patience: how long user code may hold up the end of a run before its runner is killed.
+    """
+
+    def __init__(
+        self,
+        *,
+        buffer_bytes: int = 64 << 20,
+        max_element_bytes: int = 1 << 30,
+        keep_idle: int = 4,
+        patience: float = 2.0,
+    ) -> None:
+        if sys.platform != "linux":
+            raise ConfigError(
+                f"workers run on Linux only, this is {sys.platform}; training loops run anywhere"
+            )
+        _check_positive("buffer_bytes", buffer_bytes)
+        _check_positive("max_element_bytes", max_element_bytes)
+        self._span = span(buffer_bytes, max_element_bytes)
+        self._keep, self._patience = keep_idle, patience
+        self._nursery = Nursery(buffer_bytes, max_element_bytes)
+        self._idle: list[Runner] = []
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._nursery.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self, definition: bytes, start: Start, on_report: OnReport) -> Runner:
+        """Begin the run *start* on a warm runner, or on a new one.
+
+        *definition* is that of its dataset. *on_report* gets the reports in order, and at the
+        very end, if the process dies in mid-run, `RunnerDied`.
+
+        Raises:
+            ConfigError, Overloaded, Unavailable: see `Nursery.fork`.
+        """
+        runner = self._warm(start.dataset) or await self._fork()
+        runner.begin(definition, start, on_report)
+        return runner
+
+    async def close(self) -> None:
+        """End all runners, in well under a second; idempotent."""
+        self._closed = True
+        await self._nursery.close()
+
+    def _warm(self, dataset: str) -> Runner | None:
+        """Take the runner that had *dataset* last, else the one that is idle for longest."""
+        if not self._idle:
+            return None
+        same = [runner for runner in self._idle if runner.dataset == dataset]
+        runner = same[-1] if same else self._idle[0]
+        self._idle.remove(runner)
+        return runner
+
+    async def _fork(self) -> Runner:
+        if self._closed:
+            raise Closed("the runner pool is closed")
+        runner = Runner(self._span, self._patience, self._nursery.kill, self._changed)
+        try:
+            runner.pid = await self._nursery.fork(*runner.files, runner.exited)
+        except BaseException:
+            runner.close()
+            raise
+        runner.hand_over()
+        return runner
+
+    def _changed(self, runner: Runner) -> None:
+        if runner.phase is not Phase.IDLE:
+            if runner in self._idle:
+                self._idle.remove(runner)
+            return
+        self._idle.append(runner)
+        if len(self._idle) > self._keep:
+            self._idle.pop(0).kill()
+
+
+def _check_positive(name: str, value: int) -> None:
+    if value < 1:
+        raise ConfigError(f"{name} must be positive, not {value}")

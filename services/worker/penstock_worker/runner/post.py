@@ -1,0 +1,52 @@
+"""Messages over a stream socket: four bytes of length, then msgpack."""
+
+from __future__ import annotations
+
+import struct
+from typing import Generic, TypeVar
+
+import msgspec
+
+M = TypeVar("M")
+
+READ_NBYTES = 1 << 18
+"""How much to ask of a socket at once: all that a busy peer said since the last time."""
+
+_LENGTH = struct.Struct(">I")
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def pack(message: msgspec.Struct) -> bytearray:
+    """Return *message* as it travels."""
+    buffer = bytearray(_LENGTH.size)
+    _ENCODER.encode_into(message, buffer, _LENGTH.size)
+    _LENGTH.pack_into(buffer, 0, len(buffer) - _LENGTH.size)
+    return buffer
+
+
+class Unpacker(Generic[M]):
+    """Cuts what arrives into messages, which *decoder* reads."""
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
+        self._decoder = decoder
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[M]:
+        """Take in *data*; return the messages that are complete now."""
+        self._rest += data
+        with memoryview(self._rest) as view:
+            messages, stop = self._cut(view)
+        del self._rest[:stop]
+        return messages
+
+    def _cut(self, view: memoryview) -> tuple[list[M], int]:
+        messages: list[M] = []
+        at = 0
+        while (start := at + _LENGTH.size) <= len(view):
+            (length,) = _LENGTH.unpack_from(view, at)
+            if start + length > len(view):
+                break
+            with view[start : start + length] as body:
+                messages.append(self._decoder.decode(body))
+            at = start + length
+        return messages, at

@@ -1,0 +1,167 @@
+"""One run: the engine made to work, block by block, until its end, a failure or a stop."""
+
+from __future__ import annotations
+
+import json
+import threading
+import traceback
+from dataclasses import dataclass, replace
+
+from penstock.element import Element
+from penstock.engine.context import Context, SplitReader, open_node
+from penstock.engine.iterator import OpIterator
+from penstock.graph import Node
+from penstock.messages import Failure
+from penstock.numbers import Split
+from penstock_worker.runner import failure
+from penstock_worker.runner.arena import Arena
+from penstock_worker.runner.clerk import AGE, Clerk
+from penstock_worker.runner.desk import Desk, Inbox, RunOverError
+from penstock_worker.runner.frames import Frames
+from penstock_worker.runner.orders import Ended, Failed, Need, Reached
+from penstock_worker.runner.states import States
+
+BLOCK_SECONDS = 0.003
+"""About how long one block may take: orders are looked at in between."""
+
+MAX_BLOCK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What a definition holds: the graph, and the stream that each source draws from."""
+
+    node: Node
+    streams: dict[str, int]
+
+
+class Pace:
+    """How many elements to ask of the engine at once: one at first, and of slow pipelines."""
+
+    def __init__(self) -> None:
+        self.n = 1
+        self.seconds = 0.0
+        """How long the next block will take, as far as one can tell."""
+
+    def learn(self, seconds: float, made: int, most: int) -> None:
+        """Take note that *made* elements took *seconds*; the next block has *most* or fewer."""
+        each = seconds / made
+        affordable = int(BLOCK_SECONDS / each) if each > 0 else MAX_BLOCK
+        self.n = max(1, min(2 * self.n, affordable, most, MAX_BLOCK))
+        self.seconds = each * self.n
+
+
+class Run:
+    """The engine of one run, and what it needs of its surroundings."""
+
+    def __init__(self, desk: Desk, inbox: Inbox, arena: Arena) -> None:
+        self._desk, self._inbox = desk, inbox
+        self._start = inbox.start
+        self._frames = Frames(desk, inbox, arena)
+        self._clerk = Clerk(self._frames)
+        self._pace = Pace()
+        self._states = States(tuple(log.start for log in inbox.logs))
+        self._thread = threading.get_ident()
+        self._asking = threading.Lock()
+        self._asked = [log.stop - 1 for log in inbox.logs]
+        """The last position of each stream that was asked for, or known at first."""
+
+    def work(self, pipeline: Pipeline | Failure) -> None:
+        """Make elements until there are no more, one fails, or the worker wants no more.
+
+        Raises:
+            WorkerGoneError: when the worker is gone.
+        """
+        engine: OpIterator | None = None
+        try:
+            if isinstance(pipeline, Failure):
+                self._desk.post(Failed(self._start.run, self._frames.sent, pipeline))
+            elif not self._inbox.stopped:
+                engine = self._open(pipeline)
+                self._make(engine)
+        except BaseException as exc:  # noqa: BLE001  users' code may raise anything: SystemExit, too
+            self._fail(exc)
+        finally:
+            self._clerk.close()
+            self._desk.end(self._inbox)
+            if engine is not None:
+                _close(engine)
+
+    def _open(self, pipeline: Pipeline) -> OpIterator:
+        start = self._start
+        context = Context.local(start.seed, start.index)
+        if start.logs:
+            splits = SplitReader(self._fetch)
+            context = replace(context, splits=splits, streams=pipeline.streams)
+        return open_node(pipeline.node, context, json.loads(start.state.state))
+
+    def _make(self, engine: OpIterator) -> None:
+        frames, inbox, pace, states = self._frames, self._inbox, self._pace, self._states
+        while not inbox.stopped:
+            block = self._block(engine)
+            if not block:
+                self._report_state(engine)
+                self._desk.post(Ended(self._start.run, frames.sent))
+                return
+            frames.add(block)
+            self._desk.look()
+            if states.due():
+                self._report_state(engine)
+            elif inbox.wanted or frames.age() + pace.seconds > AGE:
+                frames.flush()
+
+    def _block(self, engine: OpIterator) -> list[Element]:
+        self._clerk.enter()
+        try:
+            block = engine.block(self._pace.n)
+        finally:
+            seconds = self._clerk.leave()
+        self._pace.learn(seconds, max(len(block), 1), self._frames.fitting)
+        return block
+
+    def _report_state(self, engine: OpIterator) -> None:
+        """Send everything that was made, and the engine's state behind it."""
+        self._frames.flush()
+        state = self._states.take(engine, self._frames.sent)
+        self._desk.post(Reached(self._start.run, state))
+
+    def _fail(self, error: BaseException) -> None:
+        if self._inbox.stopped:
+            return  # whatever it is, nobody asks any more
+        try:
+            self._frames.flush()
+        except RunOverError:
+            return
+        except Exception as exc:  # noqa: BLE001  an element before the failed one failed, too
+            error = exc
+        number = self._frames.sent
+        self._desk.post(Failed(self._start.run, number, failure.in_engine(error, number)))
+
+    def _fetch(self, stream: int, position: int) -> Split:
+        """See `SplitReader`."""
+        inbox, log = self._inbox, self._inbox.logs[stream]
+        if position >= log.stop:
+            self._ask(stream, position)
+            if threading.get_ident() == self._thread:
+                self._frames.flush_nowait()
+            self._desk.wait(lambda: log.stop > position or inbox.stopped)
+            if log.stop <= position:
+                raise RunOverError
+        split = log.at(position)
+        if split:  # what is behind the end of a pass is asked for if there is another
+            self._ask(stream, position + 1)
+        return split
+
+    def _ask(self, stream: int, position: int) -> None:
+        with self._asking:
+            if position <= self._asked[stream] or position < self._inbox.logs[stream].stop:
+                return
+            self._asked[stream] = position
+        self._desk.post(Need(self._start.run, stream, position))
+
+
+def _close(engine: OpIterator) -> None:
+    try:
+        engine.close()
+    except BaseException:  # noqa: BLE001  users' code; the run is over anyway
+        traceback.print_exc()

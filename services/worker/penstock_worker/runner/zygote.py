@@ -1,0 +1,182 @@
+"""The zygote: a process that has everything loaded, has no threads, and forks runners.
+
+The worker starts it (`nursery`) and talks to it in `packets`. It ends when the worker does,
+however that went, and takes all runners along. It never loads gRPC and never runs users' code,
+so a fork of it is always sound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import assert_never
+
+from penstock_worker.runner import packets
+from penstock_worker.runner.packets import Exited, Fork, Forked, Kill, NotForked, Unfit
+
+UNSOUND = ("grpc", "uvloop")
+"""Modules with threads and loops of their own: a process that has them must not fork."""
+
+BURIAL = 0.3
+"""Seconds that killed runners get to be gone before the zygote leaves the rest to the system."""
+
+
+def main() -> None:
+    """Serve the worker at the other end of socket ``--fd`` until it is gone."""
+    parser = argparse.ArgumentParser(prog="penstock-zygote")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--worker", type=int, required=True)
+    args = parser.parse_args()
+    # Ctrl-C goes to every process of a terminal; what it means is for the worker to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    gc.disable()
+    _preload()
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=args.fd) as sock, suppress(ConnectionError):
+        reason = unfit()
+        if reason is not None:
+            sock.send(packets.encode(Unfit(reason)))
+            return
+        zygote = Zygote(sock, args.worker)
+        if os.getppid() == args.worker:  # else it was gone before anybody watched
+            zygote.serve()
+
+
+def unfit() -> str | None:
+    """Say why this process must not fork, if it must not."""
+    loaded = [name for name in UNSOUND if name in sys.modules]
+    if loaded:
+        return f"something (a .pth file, sitecustomize) loads {' and '.join(loaded)} at start-up"
+    threads = sum(1 for _ in Path("/proc/self/task").iterdir())
+    return None if threads == 1 else f"something starts threads at start-up: it has {threads}"
+
+
+class Zygote:
+    """Forks runners, buries them, and tells the worker of both."""
+
+    def __init__(self, sock: socket.socket, worker: int) -> None:
+        self._sock = sock
+        self._runners: set[int] = set()
+        self._bell, bell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
+        self._own = [sock.fileno(), self._bell, bell]
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._poll.register(self._bell, select.POLLIN)
+        self._worker = -1
+        # The socket says so when the worker is gone, unless the worker forked and left a copy of
+        # its end to somebody else.
+        with suppress(OSError, AttributeError):  # old systems, Pythons built on old systems
+            self._worker = os.pidfd_open(worker)
+            self._poll.register(self._worker, select.POLLIN)
+            self._own.append(self._worker)
+
+    def serve(self) -> None:
+        """Serve until the worker is gone; then end all runners."""
+        try:
+            while self._turn({fd for fd, _ in self._poll.poll()}):
+                pass
+        finally:
+            self._end_all()
+
+    def _turn(self, ready: set[int]) -> bool:
+        if self._bell in ready:
+            os.read(self._bell, 4096)
+            self._bury()
+        if self._worker in ready:
+            return False
+        if self._sock.fileno() not in ready:
+            return True
+        data, fds, _, _ = socket.recv_fds(
+            self._sock, packets.PACKET_NBYTES, 2, socket.MSG_CMSG_CLOEXEC
+        )
+        if data:
+            self._obey(packets.decode_request(data), fds)
+        return bool(data)
+
+    def _obey(self, request: packets.Request, fds: list[int]) -> None:
+        match request:
+            case Fork(token) if len(fds) < 2:
+                self._tell(NotForked(token, "too many open files"))
+            case Fork():
+                self._fork(request, *fds)
+            case Kill(pid):
+                self._kill(pid)
+            case _:
+                assert_never(request)
+
+    def _fork(self, request: Fork, sock: int, arena: int) -> None:
+        zygote = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as exc:
+            self._tell(NotForked(request.token, str(exc)))
+            pid = -1
+        if pid == 0:
+            from penstock_worker.runner import child  # noqa: PLC0415  `_preload` has it
+
+            child.run(request, sock, arena, zygote, self._own)
+        os.close(sock)
+        os.close(arena)
+        if pid > 0:
+            self._runners.add(pid)
+            self._tell(Forked(request.token, pid))
+
+    def _kill(self, pid: int) -> None:
+        if pid not in self._runners:
+            return
+        # A group of its own it has from its first instructions on, and with it all that users'
+        # code starts; before that it is alone.
+        for kill in (os.kill, os.killpg):
+            with suppress(ProcessLookupError):
+                kill(pid, signal.SIGKILL)
+
+    def _bury(self) -> None:
+        """Tell the worker of all runners that ended."""
+        kinds = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while self._runners and (dead := os.waitid(os.P_ALL, 0, kinds)) is not None:
+            # As long as it is not reaped its number is its own: what it left behind ends here.
+            with suppress(ProcessLookupError):
+                os.killpg(dead.si_pid, signal.SIGKILL)
+            _, status = os.waitpid(dead.si_pid, 0)
+            self._runners.discard(dead.si_pid)
+            killed = os.WIFSIGNALED(status)
+            signum = os.WTERMSIG(status) if killed else 0
+            self._tell(Exited(dead.si_pid, signum, 0 if killed else os.WEXITSTATUS(status)))
+
+    def _tell(self, answer: packets.Answer) -> None:
+        with suppress(ConnectionError):  # a worker that is gone is noticed in `serve`
+            self._sock.send(packets.encode(answer))
+
+    def _end_all(self) -> None:
+        for pid in self._runners:
+            self._kill(pid)
+        deadline = time.monotonic() + BURIAL
+        while self._runners and (left := deadline - time.monotonic()) > 0:
+            if select.select([self._bell], [], [], left)[0]:
+                os.read(self._bell, 4096)
+                self._bury()
+
+
+def _preload() -> None:
+    """Load all that a runner needs, so that it starts with it."""
+    from penstock.wire import allocator  # noqa: PLC0415
+    from penstock_worker.runner import child  # noqa: PLC0415  `unfit` judges what this loads
+
+    allocator.tune()
+    child.rehearse()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""The worker's body: streams, runners and a clock around `Core`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, replace
+from typing import assert_never
+
+from penstock.errors import Refused, Unavailable, WaitedTooLong
+from penstock.messages import Ack, Open, ReadRequest, Versions, WorkerBeat
+from penstock.numbers import WorkerId
+from penstock.wire.worker import encode_reply
+from penstock_worker.config import WorkerConfig
+from penstock_worker.control import Outbox
+from penstock_worker.core.events import (
+    Acked,
+    Asked,
+    AskSplits,
+    Beat,
+    Break,
+    Complain,
+    Effect,
+    Event,
+    Hung,
+    Opened,
+    SendEnd,
+    SendFrame,
+    SendRecall,
+    StartRun,
+    StopRun,
+    StreamId,
+    Tell,
+    Tick,
+)
+from penstock_worker.core.mind import Core
+from penstock_worker.delivery.runs import ActiveRuns
+from penstock_worker.delivery.stream import Outgoing
+from penstock_worker.stats import Buffer, Running, Stats
+
+log = logging.getLogger("penstock.worker")
+
+TICK = 0.25
+"""Seconds between looks at what only time tells."""
+
+OPEN_WITHIN = 5.0
+"""Seconds that a new stream may stay silent."""
+
+GOODBYE = 1.5
+"""Seconds that a reader gets for its last words behind the end of a stream."""
+
+STATS_EVERY = 1.0
+"""Seconds between two beats that carry `Stats`."""
+
+
+class Worker:
+    """A live worker at *address*; it satisfies `WorkerApi`. A `Control` is its other half."""
+
+    def __init__(
+        self,
+        address: WorkerId,
+        config: WorkerConfig,
+        runs: ActiveRuns,
+        outbox: Outbox,
+        *,
+        versions: Versions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.address = address
+        self._config, self._versions, self._clock = config, versions, clock
+        self._core = Core(address, time.time_ns(), config.heartbeat_interval)
+        self._runs, self._outbox = runs, outbox
+        self._out: dict[StreamId, Outgoing] = {}
+        self._streams = 0
+        self._wakes = self._copies = 0
+        self._stats_at = 0.0
+
+    def handle(self, event: Event) -> None:
+        """Let the mind hear *event*, and do what it wants."""
+        for effect in self._core.apply(event, self._clock()):
+            self._perform(effect)
+
+    async def tick_forever(self) -> None:
+        """Let the mind notice that time goes by, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK)
+            self.handle(Tick())
+
+    async def close(self) -> None:
+        """Start nothing more, and end every stream."""
+        for out in self._out.values():
+            out.end()
+        await self._runs.close()
+
+    # --- readers ---
+
+    async def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
+        """See `WorkerApi.read`."""
+        opening = await _first(requests)
+        self._streams += 1
+        out = Outgoing(StreamId(self._streams), self._ask)
+        self._out[out.name] = out
+        hearing = asyncio.create_task(self._hear(out, requests), name=f"stream {out.name}")
+        try:
+            self.handle(Opened(out.name, opening))
+            while (message := await out.next()) is not None:
+                yield message
+            await asyncio.wait({hearing}, timeout=GOODBYE)
+        finally:
+            hearing.cancel()
+            await asyncio.wait({hearing})
+            del self._out[out.name]
+            self._wakes += out.wakes
+            self.handle(Hung(out.name))
+
+    async def status(self) -> bytes:
+        """See `WorkerApi.status`."""
+        return self.stats().as_json()
+
+    def _ask(self, stream: StreamId) -> None:
+        self.handle(Asked(stream))
+
+    async def _hear(self, out: Outgoing, requests: AsyncIterator[ReadRequest]) -> None:
+        """Pass on what a reader says; when it says no more it wants no more."""
+        async for request in requests:
+            if isinstance(request, Ack):
+                self.handle(Acked(out.name, request))
+        out.end()
+
+    # --- effects ---
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case StartRun(run, order):
+                self._runs.start(run, order, self.handle)
+            case StopRun(run):
+                self._runs.stop(run)
+            case Tell(order):
+                self._runs.pass_on(order)
+            case AskSplits(request):
+                self._outbox.ask(request)
+            case Beat():
+                self._outbox.beat_soon()
+            case Complain(text):
+                log.error("%s", text)
+            case SendFrame() | SendRecall() | SendEnd() | Break():
+                self._send(effect)
+            case _:
+                assert_never(effect)
+
+    def _send(self, effect: SendFrame | SendRecall | SendEnd | Break) -> None:
+        out = self._out.get(effect.stream)
+        if out is None:
+            return
+        match effect:
+            case SendFrame(_, header, made):
+                out.put(encode_reply(header, self._runs.payload(made)))
+                self._copies += 1
+            case SendRecall(_, recall):
+                out.put(encode_reply(recall))
+            case SendEnd(_, end):
+                out.end(encode_reply(end))
+            case Break(_, why):
+                out.fail(Unavailable(why))
+            case _:
+                assert_never(effect)
+
+    # --- what the worker tells of itself ---
+
+    def beat(self, first: bool) -> WorkerBeat:
+        """Return what the dispatcher should know now, and at *first* who this is."""
+        beat, now = self._core.beat(), self._clock()
+        if first:
+            beat = replace(beat, versions=self._versions)
+        if first or now >= self._stats_at:
+            self._stats_at = now + STATS_EVERY
+            beat = replace(beat, stats=self.stats().as_json())
+        return beat
+
+    def stats(self) -> Stats:
+        """Return all counters."""
+        return Stats(
+            self.address,
+            self._core.incarnation,
+            self._config.worker_tags,
+            **asdict(self._core.tally),
+            copies=self._copies,
+            wakes=self._wakes + sum(out.wakes for out in self._out.values()),
+            streams=len(self._out),
+            tasks=self._running(),
+            buffers=self._buffers(),
+        )
+
+    def _running(self) -> tuple[Running, ...]:
+        return tuple(
+            Running(
+                task,
+                attempt.order.attempt,
+                attempt.head,
+                attempt.taken.floor,
+                len(attempt.ready),
+                sum(map(len, attempt.held.values())),
+                len(attempt.streams),
+                attempt.state,
+            )
+            for task, attempt in self._core.attempts.items()
+        )
+
+    def _buffers(self) -> tuple[Buffer, ...]:
+        bound = self._config.buffer_bytes
+        made = (
+            Buffer(f"frames of task {task}", attempt.stock.nbytes, bound)
+            for task, attempt in self._core.attempts.items()
+        )
+        outgoing = sum(out.nbytes for out in self._out.values())
+        return (
+            *made,
+            Buffer("frames on their way into gRPC", outgoing, 0),
+            Buffer("definitions", self._runs.definition_bytes, 0),
+        )
+
+
+async def _first(requests: AsyncIterator[ReadRequest]) -> Open:
+    try:
+        async with asyncio.timeout(OPEN_WITHIN):
+            opening = await anext(requests)
+    except TimeoutError:
+        raise WaitedTooLong(f"a reader said nothing for {OPEN_WITHIN:g} s") from None
+    except StopAsyncIteration:
+        raise Unavailable("a reader hung up before it said what to read") from None
+    if not isinstance(opening, Open):
+        raise Refused(f"the first message of a reader must be Open, not {type(opening).__name__}")
+    return opening

@@ -1,0 +1,67 @@
+"""What a worker tells about itself: one frozen value, made on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.numbers import WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A place where bytes wait. A *bound* of 0 means that something else bounds them."""
+
+    name: str
+    nbytes: int
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A task that runs here: its next element is number *made*, all below *floor* are taken."""
+
+    task: int
+    attempt: int
+    made: int
+    floor: int
+    ready: int
+    held: int
+    readers: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """All counters of a worker since it began.
+
+    *copies* is how often a payload was copied here, *wakes* how often a stream had to be woken
+    to send something. *doubted* elements went to another reader although one that was given up
+    may have taken them.
+    """
+
+    worker: WorkerId
+    incarnation: int
+    tags: tuple[str, ...]
+    frames_made: int
+    elements_made: int
+    bytes_made: int
+    frames_sent: int
+    elements_sent: int
+    bytes_sent: int
+    elements_taken: int
+    given_back: int
+    doubted: int
+    recalls: int
+    copies: int
+    wakes: int
+    runs_started: int
+    runners_lost: int
+    streams: int
+    tasks: tuple[Running, ...]
+    buffers: tuple[Buffer, ...]
+
+    def as_json(self) -> bytes:
+        """Write it for a status call."""
+        return msgspec.json.encode(self)

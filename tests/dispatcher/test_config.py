@@ -1,0 +1,109 @@
+import math
+from dataclasses import fields
+
+import pytest
+
+from penstock import settings
+from penstock.errors import ConfigError, NotAvailableYet
+from penstock_dispatcher import DispatcherConfig
+
+
+def test_names_and_places_are_those_of_the_reference():
+    placed = [field.name for field in fields(DispatcherConfig) if not field.kw_only]
+
+    assert placed == [
+        "port",
+        "protocol",
+        "work_dir",
+        "fault_tolerant_mode",
+        "worker_addresses",
+        "job_gc_check_interval",
+        "job_gc_timeout",
+        "worker_timeout",
+    ]
+
+
+def test_defaults_keep_to_this_machine():
+    config = DispatcherConfig()
+
+    assert (config.host, config.port, config.is_open) == ("127.0.0.1", 0, False)
+    assert (config.worker_timeout, config.client_timeout, config.job_gc_timeout) == (5, 30, 300)
+    assert (config.heartbeat_interval, config.refresh_interval) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("port", -1),
+        ("port", 70000),
+        ("port", "1"),
+        ("port", True),
+        ("host", ""),
+        ("host", None),
+        ("protocol", "https"),
+        ("work_dir", ""),
+        ("work_dir", 3),
+        ("worker_addresses", "one:1"),
+        ("worker_addresses", ("",)),
+        ("worker_timeout", 0),
+        ("worker_timeout", -1.0),
+        ("worker_timeout", math.nan),
+        ("worker_timeout", math.inf),
+        ("client_timeout", "5"),
+        ("job_gc_timeout", -1),
+        ("job_gc_check_interval", 0),
+        ("heartbeat_interval", True),
+        ("refresh_interval", 0.0),
+    ],
+)
+def test_a_bad_value_is_named_with_its_field(name, value):
+    with pytest.raises(ConfigError, match=name) as caught:
+        DispatcherConfig(**{name: value})
+
+    assert str(value) in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_lease_shorter_than_two_beats_is_refused():
+    with pytest.raises(ConfigError, match=r"worker_timeout=1 .*heartbeat_interval=1"):
+        DispatcherConfig(worker_timeout=1.0)
+    with pytest.raises(ConfigError, match=r"client_timeout=1.5 .*refresh_interval=1"):
+        DispatcherConfig(client_timeout=1.5)
+
+
+def test_fault_tolerance_needs_a_work_dir_and_is_not_available_yet():
+    with pytest.raises(ConfigError, match="work_dir"):
+        DispatcherConfig(fault_tolerant_mode=True)
+    with pytest.raises(NotAvailableYet, match="fault_tolerant_mode"):
+        DispatcherConfig(fault_tolerant_mode=True, work_dir="there")
+
+
+def test_the_environment_says_the_same_both_ways():
+    config = DispatcherConfig(
+        port=5050,
+        work_dir="there",
+        worker_addresses=["a:1", "b"],
+        job_gc_timeout=math.inf,
+        host="0.0.0.0",
+        worker_timeout=9,
+    )
+
+    assert DispatcherConfig.from_env(settings.to_env(config)) == config
+    assert DispatcherConfig.from_env({}) == DispatcherConfig()
+
+
+def test_flags_go_before_the_environment():
+    config = DispatcherConfig.from_env({"PENSTOCK_PORT": "1", "PENSTOCK_HOST": "h"}, port=2)
+
+    assert (config.port, config.host) == (2, "h")
+
+
+def test_a_variable_that_cannot_be_read_is_named():
+    with pytest.raises(ConfigError, match="PENSTOCK_WORKER_TIMEOUT='soon'"):
+        DispatcherConfig.from_env({"PENSTOCK_WORKER_TIMEOUT": "soon"})
+
+
+def test_ticks_are_short_against_the_shortest_lease():
+    config = DispatcherConfig(worker_timeout=0.4, heartbeat_interval=0.1)
+
+    assert config.settings.tick_interval == pytest.approx(0.05)

@@ -1,0 +1,439 @@
+"""What no scenario can say: laws that hold for every run of the dispatcher's mind."""
+
+import random
+from collections import Counter, defaultdict
+
+import msgspec
+import pytest
+
+from penstock.messages import (
+    Assignment,
+    Codec,
+    Holding,
+    Mode,
+    Opened,
+    OpenRequest,
+    Progress,
+    ReaderBeat,
+    SplitGrant,
+    SplitRequest,
+    Versions,
+    WorkerBeat,
+)
+from penstock.numbers import EngineState, Standing, Taken
+from penstock.sharding import Stream
+from penstock_dispatcher.core import Books, Core, Settings
+from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.signals import (
+    Answer,
+    Begin,
+    LineBroken,
+    OpenIteration,
+    Register,
+    Send,
+    Show,
+    Tick,
+    Write,
+)
+
+VERSIONS = Versions(1, "3.11", "0")
+
+
+class Run:
+    """What a worker makes of one order: a unit of the source is an element."""
+
+    def __init__(self, order, passes):
+        self.attempt = order.attempt
+        self.logs = [list(log.splits) for log in order.logs]
+        self.starts = [log.start for log in order.logs]
+        self.places = [0] * len(self.logs)
+        self.passes = passes
+        self.ended = [0] * len(self.logs)
+        self.made = 0
+        self.states = []
+
+    def step(self):
+        """Use up one split of each log; return what to ask for."""
+        asks = []
+        for stream, log in enumerate(self.logs):
+            at = self.places[stream]
+            if self.ended[stream] == self.passes[stream]:
+                continue
+            if at < len(log):
+                self.made += len(log[at])
+                self.ended[stream] += not log[at]
+                self.places[stream] += 1
+            if self.places[stream] >= len(log) - 1 and self.ended[stream] < self.passes[stream]:
+                asks.append((stream, self.starts[stream] + len(log)))
+        if self.made % 3 == 0:
+            positions = tuple(s + p for s, p in zip(self.starts, self.places))
+            self.states.append(EngineState(self.made, positions))
+        return asks
+
+    def granted(self, grant):
+        log = self.logs[grant.stream]
+        if grant.position == self.starts[grant.stream] + len(log):
+            log.extend(grant.splits)
+
+    @property
+    def done(self):
+        return not self.logs or all(e == p for e, p in zip(self.ended, self.passes))
+
+
+class Worker:
+    def __init__(self, name, incarnation):
+        self.name, self.incarnation, self.as_of = name, incarnation, -1
+        self.runs, self.started = {}, set()
+
+    def beat(self, chance):
+        progress = {}
+        for task, run in self.runs.items():
+            done = run.done and chance.random() < 0.7
+            taken = Taken(run.made if run.done else max(0, run.made - 2))
+            states = [state for state in run.states if state.number <= taken.floor]
+            state = states[-1] if states else None
+            progress[task] = Progress(run.attempt, run.made, taken, state, done)
+        running = {(task, run.attempt) for task, run in self.runs.items()}
+        return WorkerBeat(
+            self.name, self.incarnation, self.as_of, progress, frozenset(self.started - running)
+        )
+
+
+class Reader:
+    def __init__(self, token):
+        self.token, self.id, self.iteration, self.beats, self.finished = token, None, None, 0, False
+        self.left = False
+        self.as_of = -1
+        self.asleep = 0.0
+
+
+class World:
+    """Some workers, readers and jobs around one mind; now and then something is lost."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+        self.now, self.facts, self.calls = 50.0, [], {}
+        self.core = Core(
+            Books(), Settings(reader_lease=3.0, idle=40.0, sweep_interval=1.0), self.now
+        )
+        self.workers, self.lives, self.readers = {}, Counter(), []
+        self.passes = {}
+        self.datasets = {}
+        self.calm = False
+        self.tell(Begin(seed))
+        for name in "ab":
+            streams = tuple(
+                Stream(
+                    (f".{i}",),
+                    self.chance.choice([0, 1, 7, 60, 1000]),
+                    None,
+                    self.chance.choice([1, 1, 3]),
+                    self.chance.choice([1, 1, 8]),
+                )
+                for i in range(self.chance.choice([1, 1, 2]))
+            )
+            self.datasets[name] = streams
+            self.tell(Register(1, VERSIONS, name, streams, ""))
+
+    def tell(self, signal):
+        self.perform(self.core.handle(signal, self.now))
+        if self.chance.random() < 0.8:
+            self.perform(self.core.push(self.now))
+
+    def perform(self, effects):
+        for effect in effects:
+            match effect:
+                case Write(fact):
+                    self.facts.append(fact)
+                case Send(worker, incarnation, order):
+                    self.order(worker, incarnation, order)
+                case Show(view):
+                    self.view(view)
+                case Answer(call, Opened(iteration)):
+                    self.calls.pop(call).iteration = iteration
+
+    def order(self, name, incarnation, order):
+        worker = self.workers.get(name)
+        if worker is None or worker.incarnation != incarnation:
+            return
+        if not self.calm and self.chance.random() < 0.1:
+            return  # lost
+        match order:
+            case Assignment():
+                assert order.as_of >= worker.as_of, "orders are dated in order"
+                worker.as_of = order.as_of
+                listed = {(run.task, run.attempt): run for run in order.runs}
+                worker.runs = {t: r for t, r in worker.runs.items() if (t, r.attempt) in listed}
+                for (task, attempt), run in listed.items():
+                    if (task, attempt) not in worker.started:
+                        worker.started.add((task, attempt))
+                        streams = self.datasets[run.dataset] if run.logs else ()
+                        passes = [s.passes if s.units else 1 for s in streams]
+                        worker.runs[task] = Run(run, passes)
+            case SplitGrant(task):
+                if task in worker.runs:
+                    worker.runs[task].granted(order)
+
+    def view(self, view):
+        for reader in self.readers:
+            if reader.token == view.token:
+                assert view.as_of >= reader.as_of, "views are dated in order"
+                reader.as_of = view.as_of
+                reader.id = view.reader if view.standing is Standing.LIVE else None
+                reader.finished |= view.finished
+
+    # --- what may happen ---
+
+    def step(self):
+        self.now += self.chance.uniform(0, 0.4)
+        self.chance.choice(
+            [self.work, self.work, self.beat, self.beat, self.read, self.read, self.tick, self.new]
+            + ([] if self.calm else [self.trouble])
+        )()
+
+    def tick(self):
+        self.tell(Tick())
+
+    def new(self):
+        if len(self.readers) < 6 and not self.calm:
+            reader = Reader(f"r{len(self.readers)}")
+            self.readers.append(reader)
+            job = self.chance.choice(["j", None])
+            self.calls[len(self.readers)] = reader
+            request = OpenRequest(
+                VERSIONS,
+                self.chance.choice("ab") if job is None else "a",
+                self.chance.choice([Mode.DYNAMIC, Mode.DYNAMIC, Mode.OFF])
+                if job is None
+                else Mode.DYNAMIC,
+                job,
+                1 if job is None else self.chance.choice([1, 2]),
+                Codec.NONE,
+            )
+            self.tell(OpenIteration(len(self.readers), request, self.chance.getrandbits(63)))
+        elif len(self.workers) < 3:
+            self.start_worker(f"w{len(self.lives) % 4}")
+
+    def start_worker(self, name):
+        self.lives[name] += 1
+        self.workers[name] = Worker(name, self.lives[name])
+        self.tell(self.workers[name].beat(self.chance))
+
+    def work(self):
+        for worker in self.workers.values():
+            for task, run in list(worker.runs.items()):
+                for stream, position in run.step():
+                    ask = SplitRequest(
+                        worker.name, worker.incarnation, task, run.attempt, stream, position
+                    )
+                    self.tell(ask)
+
+    def beat(self):
+        for worker in list(self.workers.values()):
+            self.tell(worker.beat(self.chance))
+
+    def read(self):
+        for reader in self.readers:
+            if reader.iteration is None or reader.finished or reader.left:
+                continue
+            if not self.calm and self.now < reader.asleep:
+                continue
+            reader.beats += 1
+            floors = {
+                task: Holding(1, Taken(min(run.made, 3)))
+                for worker in self.workers.values()
+                for task, run in worker.runs.items()
+            }
+            leaving = not self.calm and self.chance.random() < 0.01
+            reader.left = leaving
+            beat = ReaderBeat(
+                reader.iteration, reader.token, reader.id, reader.beats, floors, leaving=leaving
+            )
+            self.tell(beat)
+
+    def trouble(self):
+        if self.readers and self.chance.random() < 0.1:
+            self.chance.choice(self.readers).asleep = self.now + self.chance.uniform(1, 9)
+        if not self.workers or self.chance.random() < 0.9:
+            return
+        name = self.chance.choice(list(self.workers))
+        kind = self.chance.random()
+        if kind < 0.3:
+            self.start_worker(name)
+        elif kind < 0.5:
+            del self.workers[name]
+        elif kind < 0.8:
+            worker = self.workers[name]
+            self.tell(LineBroken(name, worker.incarnation))
+        else:
+            self.now += self.chance.uniform(2, 8)
+            self.tick()
+
+    def settle(self):
+        """Let everything that can end come to its end."""
+        self.calm = True
+        if not self.workers:
+            self.start_worker("w0")
+        for _ in range(4000):
+            self.work()
+            self.beat()
+            self.read()
+            self.now += 0.3
+            self.tick()
+            if all(self.over(reader) for reader in self.readers):
+                return
+        raise AssertionError("a reader waits for ever")
+
+    def over(self, reader):
+        iteration = self.core.books.iterations.get(reader.iteration)
+        ended = reader.finished or reader.left or iteration is None
+        return ended or iteration.broken
+
+
+def run_world(seed):
+    world = World(seed)
+    for _ in range(250):
+        world.step()
+    return world
+
+
+SEEDS = range(120)
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
+    for seed in range(first, first + 20):
+        world = run_world(seed)
+        check_splits(world)
+        world.settle()
+        check_splits(world)
+
+
+def check_splits(world):
+    """Replay the grants: no unit twice, no pass before the one before it is handed out."""
+    streams, dataset, owner = {}, {}, {}
+    given, turns = defaultdict(Counter), Counter()
+    ended = Counter()
+    made = defaultdict(list)
+    for fact in world.facts:
+        match fact:
+            case f.JobMade(job, parameters):
+                dataset[job] = parameters
+            case f.IterationOpened(iteration, job):
+                streams[iteration] = world.datasets[dataset[job].dataset]
+            case f.TaskMade(task, iteration):
+                owner[task] = iteration
+                made[iteration].append(task)
+            case f.SplitsGranted(task, stream, splits):
+                key = owner[task], stream
+                plan = streams[owner[task]][stream]
+                for split in splits:
+                    if not split:
+                        ended[task, stream] += 1
+                        continue
+                    turn = ended[task, stream]
+                    assert turn < plan.passes
+                    assert split.start % plan.align == 0
+                    for unit in range(split.start, split.stop):
+                        assert not given[key, turn][unit], f"unit {unit} of pass {turn} again"
+                        given[key, turn][unit] += 1
+                    if turn > turns[key]:
+                        assert sum(given[key, turns[key]].values()) == plan.units
+                        turns[key] = turn
+                assert ended[task, stream] <= max(1, plan.passes), "a pass ends once in a log"
+            case f.Finished(iteration) if dataset_mode(world, iteration) is Mode.DYNAMIC:
+                for stream, plan in enumerate(streams[iteration]):
+                    for turn in range(plan.passes if plan.units else 0):
+                        assert sum(given[(iteration, stream), turn].values()) == plan.units
+                    for task in made[iteration]:
+                        assert ended[task, stream] == (plan.passes if plan.units else 1)
+
+
+def dataset_mode(world, iteration):
+    opened = next(
+        x for x in world.facts if isinstance(x, f.IterationOpened) and x.iteration == iteration
+    )
+    made = next(x for x in world.facts if isinstance(x, f.JobMade) and x.job == opened.job)
+    return made.parameters.mode
+
+
+def test_replaying_all_facts_gives_equal_books():
+    for seed in SEEDS:
+        world = run_world(seed)
+        again = Books()
+
+        for fact in world.facts:
+            again.apply(fact)
+
+        assert again == world.core.books, f"seed {seed}"
+
+
+def test_facts_are_plain_values():
+    seen = set()
+    for seed in range(30):
+        world = run_world(seed)
+        for fact in world.facts:
+            data = msgspec.msgpack.encode(fact)
+
+            assert msgspec.msgpack.decode(data, type=type(fact)) == fact
+            seen.add(type(fact).__name__)
+    assert {"SplitsGranted", "StateSaved", "ReaderParted", "AttemptStarted"} <= seen
+
+
+def test_nothing_happens_to_an_iteration_behind_its_end():
+    for seed in SEEDS:
+        world = run_world(seed)
+        world.settle()
+        finished, owner = set(), {}
+        for fact in world.facts:
+            if isinstance(fact, f.TaskMade):
+                owner[fact.task] = fact.iteration
+            iteration = getattr(fact, "iteration", owner.get(getattr(fact, "task", None)))
+            if iteration in finished:
+                assert isinstance(fact, f.IterationForgotten), f"seed {seed}: {fact}"
+            if isinstance(fact, f.Finished):
+                finished.add(fact.iteration)
+
+
+def test_ids_are_never_used_twice():
+    for seed in range(40):
+        world = run_world(seed)
+        ids = [
+            fact.task
+            if isinstance(fact, f.TaskMade)
+            else fact.iteration
+            if isinstance(fact, f.IterationOpened)
+            else fact.reader
+            for fact in world.facts
+            if isinstance(fact, f.TaskMade | f.IterationOpened | f.ReaderJoined)
+        ]
+
+        assert len(ids) == len(set(ids))
+        assert all(number > seed for number in ids)
+
+
+def test_what_is_volatile_does_not_pile_up():
+    for seed in range(30):
+        world = run_world(seed)
+        world.settle()
+        for reader in world.readers:
+            if not reader.finished and not reader.left and reader.id is not None:
+                reader.beats += 1
+                reader.left = True
+                world.tell(
+                    ReaderBeat(
+                        reader.iteration, reader.token, reader.id, reader.beats, leaving=True
+                    )
+                )
+        world.now += 1000
+        for _ in range(400):
+            world.now += 0.5
+            world.tick()
+
+        heard, books = world.core.desk.heard, world.core.books
+        assert not books.iterations
+        assert not books.tasks
+        assert not (heard.readers or heard.progress or heard.learnt or heard.paces)
+        assert not (heard.idle_since or heard.accounts or heard.workers)
+        assert not world.core.desk.news.pictures
+        assert not world.core.desk.news.dated

@@ -1,0 +1,194 @@
+"""A dispatcher inside this process, and as a process."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.errors import Closed, ConfigError
+from penstock.wire.dispatcher import DispatcherClient
+from penstock.wire.line import connect
+from penstock.wire.loop import LoopThread
+from penstock_dispatcher import DispatcherConfig, DispatchServer
+
+
+def status(target):
+    async def call():
+        async with connect(target.removeprefix("grpc://")) as channel:
+            return await DispatcherClient(channel).status()
+
+    with LoopThread.shared() as loop:
+        return loop.run(call(), 5)
+
+
+def loop_threads():
+    return [t for t in threading.enumerate() if t.name == "penstock-loop"]
+
+
+def test_a_server_answers_at_its_target_until_it_is_stopped():
+    with DispatchServer() as server:
+        assert server.target == f"grpc://127.0.0.1:{server.port}"
+        assert b'"workers":[]' in status(server.target)
+        began = time.monotonic()
+        server.stop()
+
+    assert time.monotonic() - began < 1
+    assert not loop_threads()
+
+
+def test_start_and_stop_can_be_repeated_but_not_in_turn():
+    server = DispatchServer(start=False)
+    server.start()
+    port = server.port
+    server.start()
+    assert server.port == port
+
+    server.stop()
+    server.stop()
+
+    server.join()
+    with pytest.raises(Closed):
+        server.start()
+    with pytest.raises(RuntimeError, match="stopped"):
+        server.start()
+
+
+def test_a_server_may_be_stopped_before_its_start():
+    server = DispatchServer(start=False)
+    with pytest.raises(Closed, match="not been started"):
+        _ = server.target
+
+    server.stop()
+    server.join()
+
+    with pytest.raises(Closed):
+        server.start()
+
+
+def test_a_server_that_nobody_holds_stops():
+    server = DispatchServer()
+    port = server.port
+
+    del server
+    gc.collect()
+
+    assert not loop_threads()
+    with DispatchServer(DispatcherConfig(port=port)) as again:
+        assert again.port == port
+
+
+def test_join_returns_when_another_thread_stops_the_server():
+    server = DispatchServer()
+    joining = threading.Thread(target=server.join)
+    joining.start()
+
+    server.stop()
+
+    joining.join(5)
+    assert not joining.is_alive()
+
+
+def test_a_port_in_use_is_named():
+    with DispatchServer() as server:
+        with pytest.raises(ConfigError, match=str(server.port)):
+            DispatchServer(DispatcherConfig(port=server.port))
+
+    assert not loop_threads()
+
+
+def test_a_work_dir_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConfigError, match="work_dir"):
+        DispatchServer(DispatcherConfig(work_dir=str(tmp_path / "file")))
+
+
+def test_a_config_of_another_type_is_refused():
+    with pytest.raises(ConfigError, match="dict"):
+        DispatchServer({"port": 1})
+
+
+def test_all_interfaces_are_a_warning_and_an_address_that_others_can_use(caplog):
+    with caplog.at_level("INFO", "penstock.dispatcher"):
+        with DispatchServer(DispatcherConfig(host="0.0.0.0")) as server:
+            assert "0.0.0.0" not in server.target
+
+    warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len([w for w in warnings if "no authentication" in w]) == 1
+    assert [r for r in caplog.records if "a restart loses" in r.getMessage()]
+
+
+@contextmanager
+def running(*options, **env):
+    """Run a dispatcher, and see to it that it is gone afterwards."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "penstock_dispatcher", *options],
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_process_within_a_second_and_without_error(signum):
+    with running("--port", "0") as process:
+        line = process.stdout.readline()
+        assert line.startswith("listening on grpc://127.0.0.1:")
+        assert status(line.split()[-1])
+        began = time.monotonic()
+
+        process.send_signal(signum)
+
+        assert process.wait(5) == 0
+        assert time.monotonic() - began < 1.5
+        assert process.stderr.read() == ""
+
+
+def test_settings_come_from_the_environment_and_flags_go_first():
+    with DispatchServer() as server:
+        port = server.port
+    with running(PENSTOCK_PORT=str(port)) as process:
+        assert process.stdout.readline().strip().endswith(f":{port}")
+    with running("--port", str(port), PENSTOCK_PORT="7") as process:
+        assert process.stdout.readline().strip().endswith(f":{port}")
+
+
+def test_a_process_that_cannot_have_its_port_says_so_and_fails():
+    with DispatchServer() as server, running("--port", str(server.port)) as process:
+        assert process.wait(20) == 1
+        assert f"127.0.0.1:{server.port}" in process.stderr.read()
+
+
+def test_whoever_started_the_process_reads_its_address_and_takes_it_along():
+    ready, ready_far = os.pipe()
+    lifeline_far, lifeline = os.pipe()
+    env = {"PENSTOCK_READY_FD": str(ready_far), "PENSTOCK_LIFELINE_FD": str(lifeline_far)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock_dispatcher"],
+        env={**os.environ, **env},
+        pass_fds=(ready_far, lifeline_far),
+    )
+    try:
+        os.close(ready_far)
+        os.close(lifeline_far)
+        with os.fdopen(ready) as pipe:
+            address = pipe.readline().strip()
+        assert address.startswith("127.0.0.1:")
+
+        os.close(lifeline)
+
+        assert process.wait(5) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,94 @@
+import pytest
+
+from penstock import Dataset
+from penstock.engine.context import Context, Pass, SplitReader, open_node
+from penstock.errors import MissingFile, StateError
+from penstock.numbers import Split
+
+
+def test_seeds_differ_by_task_path_and_pass():
+    contexts = [
+        Context.local(1),
+        Context.local(2),
+        Context.local(1, task=3),
+        Context(Context.local(1).lineage, path=".0"),
+        Context(Context.local(1).lineage, turn=4),
+        Context.local(1).inner(0),
+        Context.local(1).inner(1),
+    ]
+
+    assert len({context.seed() for context in contexts}) == len(contexts)
+
+
+def test_an_explicit_seed_differs_by_pass_only():
+    assert Context.local(1).seed(5) == Context.local(2, task=7).seed(5) == 5
+    assert Context.local(1).seed(-5) == -5
+    assert Context(1, turn=1).seed(5) != Context(1, turn=2).seed(5)
+    assert Context(1, turn=1).seed(5, every_turn=False) == 5
+
+
+def test_an_operator_that_does_not_reshuffle_has_one_seed_for_all_passes():
+    assert Context(1).seed(every_turn=False) == Context(1, turn=9).seed(every_turn=False)
+
+
+def test_an_error_of_a_state_names_the_operator_and_its_place():
+    node = Dataset.range(5).take(3).map(lambda x: x).node
+
+    with pytest.raises(StateError, match=r"does not fit take \(at \.0\)"):
+        open_node(node, Context.local(1), [3, 7])
+
+
+def test_other_errors_of_opening_stay_what_they_are(tmp_path):
+    node = Dataset.text_lines(tmp_path / "none").node
+
+    for state in (None, [0, 0]):
+        with pytest.raises(MissingFile):
+            open_node(node, Context.local(1), state)
+
+
+def test_a_first_pass_begins_with_the_log():
+    assert SplitReader(_never).enter(".0", 0, "a") == 0
+
+
+def test_a_pass_begins_behind_the_empty_split_of_the_last():
+    reader = SplitReader(_never)
+    reader.go_on(".0", "a")
+    reader.note(".0", "a", Pass(4, drew=True, over=True))
+
+    assert reader.enter(".0", 0, "b") == 5
+
+
+def test_what_the_last_pass_left_is_dropped():
+    log = [Split(0, 1), Split(1, 2), Split(2, 3), Split(3, 3), Split(0, 1)]
+    reader = SplitReader(lambda stream, position: log[position])
+    reader.go_on(".0", "a")
+    reader.note(".0", "a", Pass(1, drew=True, over=False))
+
+    assert reader.enter(".0", 0, "b") == 4
+
+
+def test_who_reads_ahead_in_a_pass_that_was_left_is_not_heard():
+    reader = SplitReader(_never)
+    reader.go_on(".0", "a")
+    reader.note(".0", "a", Pass(4, drew=True, over=True))
+    reader.enter(".0", 0, "b")
+    reader.note(".0", "b", Pass(9, drew=True, over=True))
+
+    reader.note(".0", "a", Pass(2, drew=True, over=False))
+
+    assert reader.enter(".0", 0, "c") == 10
+
+
+def test_passes_are_those_below_a_path():
+    reader = SplitReader(_never)
+    one, two, ten = (Pass(n, drew=False, over=False) for n in (1, 2, 10))
+    for path, now in ((".0.1", one), (".0.1.0", two), (".0.10", ten)):
+        reader.go_on(path, "a")
+        reader.note(path, "a", now)
+
+    assert reader.passes(".0.1") == {".0.1": one, ".0.1.0": two}
+    assert set(reader.passes("")) == {".0.1", ".0.1.0", ".0.10"}
+
+
+def _never(stream, position):
+    raise AssertionError("nothing to be fetched")

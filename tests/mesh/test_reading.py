@@ -1,0 +1,267 @@
+"""The whole path, from a dataset through real processes to a training loop."""
+
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+from penstock import INFINITE, UNKNOWN, Dataset, errors
+from penstock.service import ShardingPolicy, distribute
+
+MODES = ["parallel_epochs", "distributed_epoch"]
+
+
+def alike(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, dict):
+        assert list(a) == list(b)
+        for key in a:
+            alike(a[key], b[key])
+    elif isinstance(a, tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            alike(x, y)
+    elif isinstance(a, np.ndarray):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert (a == b).all()
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_with_one_worker_and_one_reader_order_and_result_equal_a_local_run(one_worker, mode):
+    dataset = (
+        Dataset.range(5000)
+        .map(lambda x: x * 3)
+        .filter(lambda x: x % 2 == 0)
+        .shuffle(50, seed=7)
+        .batch(8)
+    )
+
+    far = list(dataset.distribute(mode, one_worker.target))
+
+    alike(tuple(far), tuple(dataset))
+
+
+@pytest.mark.parametrize("compression", ["AUTO", "LZ4", None])
+def test_elements_have_the_same_types_and_values_over_the_mesh(cluster, mixed, compression):
+    local = {int(e["scalar"]): e for e in mixed()}
+
+    far = list(mixed().distribute("distributed_epoch", cluster.target, compression=compression))
+
+    assert len(far) == len(local)
+    for element in far:
+        alike(element, local[int(element["scalar"])])
+
+
+def test_parallel_epochs_give_one_copy_a_worker(cluster, numbers):
+    far = Dataset.range(100).distribute("parallel_epochs", cluster.target)
+
+    assert Counter(numbers(far)) == dict.fromkeys(range(100), 2)
+
+
+def test_a_distributed_epoch_gives_every_element_once(cluster, numbers):
+    far = Dataset.range(20_000).distribute(ShardingPolicy.DYNAMIC, cluster.target)
+
+    assert sorted(numbers(far)) == list(range(20_000))
+
+
+def test_each_loop_over_a_distributed_dataset_is_an_epoch(cluster, numbers):
+    far = Dataset.range(50).distribute("distributed_epoch", cluster.target, job_name="epochs")
+
+    assert [sorted(numbers(far)) for _ in range(3)] == [list(range(50))] * 3
+
+
+def test_repeat_after_distribute_reads_so_many_epochs(cluster, numbers):
+    far = Dataset.range(20).apply(distribute("distributed_epoch", cluster.target)).repeat(5)
+
+    assert Counter(numbers(far)) == dict.fromkeys(range(20), 5)
+
+
+def test_repeat_before_distribute_hands_out_each_pass_whole(cluster, numbers):
+    far = Dataset.range(300).repeat(3).distribute("distributed_epoch", cluster.target)
+
+    assert Counter(numbers(far)) == dict.fromkeys(range(300), 3)
+
+
+def test_repeat_of_an_empty_pass_ends(cluster):
+    far = Dataset.range(0).repeat().distribute("distributed_epoch", cluster.target)
+
+    assert list(far) == []
+
+
+def test_repeat_of_a_pass_in_which_nothing_passes_the_filter_ends(cluster):
+    far = (
+        Dataset.range(10)
+        .filter(lambda x: x > 100)
+        .repeat()
+        .distribute("distributed_epoch", cluster.target)
+    )
+
+    assert list(far) == []
+
+
+def test_an_endless_dataset_can_be_left_in_the_middle(cluster, nothing_left):
+    far = Dataset.range(10).repeat().distribute("distributed_epoch", cluster.target)
+
+    with iter(far) as it:
+        seen = Counter(int(next(it)) for _ in range(1000))
+
+    assert set(seen) == set(range(10))
+
+
+def test_zip_under_dynamic_sharding_lines_up(cluster):
+    left = Dataset.range(1000).map(lambda x: x * 2)
+    right = Dataset.from_tensor_slices(np.arange(900)).batch(1).map(lambda b: b[0])
+
+    far = list(
+        Dataset.zip((left.batch(4), right.batch(4))).distribute(
+            "distributed_epoch", cluster.target
+        )
+    )
+
+    assert all((a[: len(b)] == 2 * b).all() for a, b in far)
+    assert sorted(int(x) for _, b in far for x in b) == list(range(900))
+
+
+def test_concatenate_draws_from_both_parts(cluster, numbers):
+    far = Dataset.range(10).concatenate(Dataset.range(100, 120))
+
+    got = numbers(far.distribute("distributed_epoch", cluster.target))
+
+    assert sorted(got) == [*range(10), *range(100, 120)]
+
+
+def test_two_iterators_of_one_job_share_it_first_come_first_served(cluster):
+    def reader():
+        far = Dataset.range(3000).batch(10)
+        return iter(far.distribute("distributed_epoch", cluster.target, job_name="shared"))
+
+    one, two = reader(), reader()
+    seen = []
+
+    def drain(it):
+        for batch in it:
+            seen.extend(batch.tolist())
+
+    threads = [threading.Thread(target=drain, args=(it,)) for it in (one, two)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert sorted(seen) == list(range(3000))
+
+
+@pytest.mark.parametrize("elements", [2, 7, 1000])
+@pytest.mark.parametrize("mode", MODES)
+def test_two_iterators_of_one_job_read_alternately_in_one_thread_both_finish(
+    one_worker, elements, mode
+):
+    def reader():
+        far = Dataset.range(elements).distribute(mode, one_worker.target, job_name=f"two{mode}")
+        return iter(far)
+
+    its, seen = [reader(), reader()], []
+    while its:
+        for it in list(its):
+            element = next(it, None)
+            if element is None:
+                its.remove(it)
+            else:
+                seen.append(int(element))
+
+    assert sorted(seen) == list(range(elements))
+
+
+def test_anonymous_jobs_are_private(cluster, numbers):
+    far = Dataset.range(10).distribute("distributed_epoch", cluster.target)
+
+    one, two = iter(far), iter(far)
+
+    assert sorted(numbers(one)) == sorted(numbers(two)) == list(range(10))
+
+
+def test_a_pass_over_ten_elements_does_not_wait_for_a_heartbeat(cluster):
+    far = Dataset.range(10).distribute("distributed_epoch", cluster.target)
+    list(far)
+    times = []
+
+    for _ in range(5):
+        began = time.perf_counter()
+        assert len(list(far)) == 10
+        times.append(time.perf_counter() - began)
+
+    assert sorted(times)[2] < 0.5
+
+
+def test_arrays_are_read_only_unless_writable_is_asked_for(cluster):
+    dataset = Dataset.range(4).map(lambda i: np.full(3, i))
+
+    plain = list(dataset.distribute("distributed_epoch", cluster.target))
+    fresh = list(dataset.distribute("distributed_epoch", cluster.target, writable=True))
+
+    assert not any(array.flags.writeable for array in plain)
+    assert all(array.flags.writeable for array in fresh)
+
+
+def test_local_operators_go_on_behind_distribute(cluster):
+    far = Dataset.range(100).distribute("distributed_epoch", cluster.target)
+
+    batches = list(far.map(lambda x: x + 1).shuffle(10).batch(25))
+
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1, 101))
+
+
+def test_an_inner_dataset_is_read_whole_by_the_task_that_has_its_outer_element(cluster, numbers):
+    far = Dataset.range(20).flat_map(lambda i: Dataset.range(i * 10, i * 10 + 3))
+
+    got = numbers(far.distribute("distributed_epoch", cluster.target))
+
+    assert sorted(got) == [i * 10 + k for i in range(20) for k in range(3)]
+
+
+def test_files_are_split_over_the_workers(cluster, tmp_path):
+    for i in range(30):
+        (tmp_path / f"{i:02}.txt").write_text("".join(f"{i}-{k}\n" for k in range(i)))
+
+    far = Dataset.list_files(str(tmp_path / "*.txt")).interleave(
+        Dataset.text_lines, cycle_length=3
+    )
+    got = list(far.distribute("distributed_epoch", cluster.target))
+
+    assert sorted(got) == sorted(f"{i}-{k}" for i in range(30) for k in range(i))
+
+
+def test_the_cardinality_of_a_distributed_dataset_is_what_is_known(cluster):
+    target = cluster.target
+
+    assert Dataset.range(0).distribute("distributed_epoch", target).cardinality() == 0
+    assert Dataset.range(9).distribute("distributed_epoch", target).cardinality() == UNKNOWN
+    assert (
+        Dataset.range(9).repeat().distribute("parallel_epochs", target).cardinality() == INFINITE
+    )
+
+
+async def test_a_distributed_dataset_can_be_read_with_async_for(cluster):
+    far = Dataset.range(100).distribute("distributed_epoch", cluster.target)
+
+    got = [int(x) async for x in iter(far)]
+
+    assert sorted(got) == list(range(100))
+
+
+def test_a_job_of_this_name_with_other_parameters_is_refused(cluster):
+    first = iter(
+        Dataset.range(10).distribute("distributed_epoch", cluster.target, job_name="taken")
+    )
+    next(first)
+
+    with pytest.raises(errors.JobMismatch, match="taken"):
+        next(iter(Dataset.range(10).distribute("parallel_epochs", cluster.target, job_name="taken")))
+    with pytest.raises(ValueError, match="taken"):
+        next(
+            iter(Dataset.range(9).distribute("distributed_epoch", cluster.target, job_name="taken"))
+        )
+    first.close()

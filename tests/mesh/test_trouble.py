@@ -1,0 +1,319 @@
+"""What goes wrong on the way is said at the right place, and the mesh stays healthy."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from penstock import Dataset, errors
+from penstock_cluster import LocalCluster, WorkerConfig
+from penstock_dispatcher import DispatcherConfig
+
+
+def children(pid):
+    """All processes below *pid*."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found += [int(entry.name), *children(int(entry.name))]
+    return found
+
+
+def wait_until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def test_an_exception_of_a_user_function_reaches_the_loop_behind_what_came_before(cluster):
+    def fragile(x):
+        if x == 500:
+            raise KeyError("no such sample")
+        return x
+
+    far = iter(Dataset.range(1000).map(fragile).distribute("parallel_epochs", cluster.target))
+    seen = []
+    with pytest.raises(errors.TransformError) as caught:
+        for x in far:
+            seen.append(int(x))
+
+    error = caught.value
+    assert error.operator.startswith("map(")
+    assert "fragile" in error.operator
+    assert error.number == 500
+    assert error.worker in {worker.address for worker in cluster.workers}
+    assert "no such sample" in str(error)
+    assert "in fragile" in error.remote_traceback
+    assert max(seen) == 499
+    far.close()
+    assert len(list(Dataset.range(10).distribute("distributed_epoch", cluster.target))) == 10
+
+
+def test_a_runner_that_dies_is_reported_with_its_signal_and_the_worker_lives(cluster):
+    def crash(x):
+        if x == 3:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return x
+
+    with pytest.raises(errors.TransformError, match="SIGSEGV"):
+        list(Dataset.range(10).map(crash).distribute("distributed_epoch", cluster.target))
+
+    assert all(worker.running for worker in cluster.workers)
+    assert len(list(Dataset.range(10).distribute("distributed_epoch", cluster.target))) == 10
+
+
+def test_runners_end_with_a_killed_worker_even_in_the_middle_of_user_code(clusters):
+    def stuck(x):
+        while True:
+            pass
+
+    with clusters.own(workers=1) as cluster:
+        far = iter(Dataset.range(10).map(stuck).distribute("parallel_epochs", cluster.target))
+
+        def read():
+            with suppress(errors.WorkerLost, errors.Closed):
+                next(far)
+
+        reading = threading.Thread(target=read, daemon=True)
+        reading.start()
+        wait_until(lambda: len(children(cluster.workers[0].pid)) >= 2)
+        below = children(cluster.workers[0].pid)
+
+        cluster.workers[0].kill()
+
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), seconds=5)
+        far.close()
+        reading.join(5)
+
+
+def test_a_lost_worker_is_named_and_the_other_tasks_go_on(clusters):
+    def slow(x):
+        time.sleep(0.002)
+        return x
+
+    dispatcher = DispatcherConfig(worker_timeout=2.0)
+    with clusters.own(workers=2, dispatcher=dispatcher) as cluster:
+        dataset = Dataset.range(3000).map(slow)
+        far = iter(dataset.distribute("parallel_epochs", cluster.target))
+        first = [int(next(far)) for _ in range(50)]
+        lost = cluster.workers[0]
+
+        lost.kill()
+        began = time.monotonic()
+        with pytest.raises(errors.WorkerLost) as caught:
+            for _ in far:
+                pass
+        noticed = time.monotonic() - began
+        rest = []
+        with pytest.raises(errors.WorkerLost):
+            for x in far:
+                rest.append(int(x))
+
+        assert caught.value.worker == lost.address
+        assert caught.value.number >= -1
+        assert noticed < 2.0 + 1.0 + 1.0
+        assert len(first) == 50
+        assert rest[-1] == 2999
+        far.close()
+
+
+def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import sys, types
+            from penstock import Dataset, errors
+            fake = types.ModuleType("json.only_here")  # looks installed, and is not
+            fake.__file__ = __import__("json").__file__
+            exec("def f(x):\\n    return x", fake.__dict__)
+            fake.f.__module__ = "json.only_here"
+            sys.modules["json.only_here"] = fake
+            __import__("json").only_here = fake
+            try:
+                list(Dataset.range(3).map(fake.f).distribute("distributed_epoch", "{cluster.target}"))
+            except errors.DefinitionError as exc:
+                print("told:", exc)
+            """
+        )
+    )
+    shown = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert "told:" in shown.stdout
+    assert "only_here" in shown.stdout
+
+
+def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(tmp_path):
+    (tmp_path / "own_code.py").write_text("FACTOR = 3\n\ndef triple(x):\n    return x * FACTOR\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            print("begin")
+            import own_code
+            from penstock import Dataset
+            from penstock_cluster import LocalCluster
+            with LocalCluster(workers=1) as cluster:
+                far = Dataset.range(5).map(own_code.triple).distribute("parallel_epochs", cluster.target)
+                print([int(x) for x in far])
+            """
+        )
+    )
+
+    shown = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=60, cwd="/"
+    )
+
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.splitlines() == ["begin", "[0, 3, 6, 9, 12]"]
+
+
+def test_ctrl_c_in_next_ends_the_script_within_a_second(cluster, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import time
+            from penstock import Dataset
+            far = iter(Dataset.range(3).map(lambda x: time.sleep(600)).distribute(
+                "parallel_epochs", "{cluster.target}"))
+            print("reading", flush=True)
+            next(far)
+            """
+        )
+    )
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "reading\n"
+            time.sleep(1.0)
+            began = time.monotonic()
+
+            process.send_signal(signal.SIGINT)
+            process.wait(10)
+            took = time.monotonic() - began
+
+            assert "KeyboardInterrupt" in process.stderr.read()
+            assert took < 1.5
+        finally:
+            process.kill()
+
+
+def test_nobody_at_the_address_is_an_error_that_names_it_in_time(nothing_left):
+    far = Dataset.range(3).distribute("parallel_epochs", "127.0.0.1:1", timeout=1.0)
+    began = time.monotonic()
+
+    with pytest.raises(errors.Unavailable, match="127.0.0.1:1"):
+        list(far)
+
+    assert time.monotonic() - began < 3
+
+
+def test_a_dispatcher_without_workers_is_an_error_that_says_so(clusters):
+    with clusters.own(workers=0) as cluster:
+        far = Dataset.range(3).distribute("parallel_epochs", cluster.target, timeout=1.0)
+
+        with pytest.raises(errors.WaitedTooLong, match="worker"):
+            list(far)
+
+
+def test_an_iterator_that_is_closed_dropped_or_left_leaves_nothing(cluster, nothing_left):
+    def far():
+        return iter(Dataset.range(10**6).distribute("parallel_epochs", cluster.target))
+
+    closed = far()
+    next(closed)
+    began = time.monotonic()
+    closed.close()
+    dropped = far()
+    next(dropped)
+    del dropped
+    with far() as left:
+        next(left)
+
+    assert time.monotonic() - began < 3
+    with pytest.raises(errors.Closed):
+        next(closed)
+
+
+def test_workers_that_join_take_part(clusters):
+    def slow(x):
+        time.sleep(0.001)
+        return int(x), os.getpid()
+
+    with clusters.own(workers=1) as cluster:
+        far = iter(Dataset.range(4000).map(slow).distribute("distributed_epoch", cluster.target))
+        seen = [next(far) for _ in range(100)]
+        cluster.add_worker()
+        seen += list(far)
+
+    assert sorted(int(x) for x, _ in seen) == list(range(4000))
+    assert len({int(pid) for _, pid in seen}) == 2
+
+
+def test_members_can_be_killed_terminated_and_restarted_in_place(clusters):
+    with clusters.own(workers=1) as cluster:
+        worker, address = cluster.workers[0], cluster.workers[0].address
+        worker.kill()
+        worker.kill()
+        assert not worker.running
+        assert worker.pid is None
+
+        worker.restart()
+
+        assert worker.running
+        assert worker.address == address
+        far = Dataset.range(5).distribute("parallel_epochs", cluster.target)
+        assert [int(x) for x in far] == [0, 1, 2, 3, 4]
+        worker.terminate()
+        worker.terminate()
+        assert not worker.running
+
+
+def test_a_cluster_ends_with_the_process_that_started_it(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import os, signal
+            from penstock_cluster import LocalCluster
+            cluster = LocalCluster(workers=1)
+            cluster.start()
+            print(cluster.dispatcher.pid, cluster.workers[0].pid, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+            """
+        )
+    )
+
+    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+
+    pids = [int(pid) for pid in shown.stdout.split()]
+    assert len(pids) == 2
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+
+
+@pytest.mark.parametrize("workers", [-1, "two", True])
+def test_a_cluster_needs_a_number_of_workers(workers):
+    with pytest.raises(errors.ConfigError, match="workers"):
+        LocalCluster(workers=workers)
+
+
+def test_a_worker_that_cannot_start_is_named(clusters):
+    with pytest.raises(errors.ConfigError, match="worker 0"):
+        with clusters.own(workers=1, worker=WorkerConfig(host="no.such.host.invalid")):
+            pass

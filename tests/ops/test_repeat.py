@@ -1,0 +1,69 @@
+import pytest
+
+from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.errors import DatasetError
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_repeat_makes_several_passes(check_states, count):
+    check_states(lambda: Dataset.range(4).repeat(count), list(range(4)) * count)
+
+
+@pytest.mark.parametrize("count", [None, -1])
+def test_repeat_without_a_count_never_ends(check_states, count):
+    check_states(lambda: Dataset.range(3).repeat(count), [0, 1, 2] * 8, limit=24)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Dataset.range(0).repeat(),
+        lambda: Dataset.range(9).filter(lambda x: x > 10).repeat(),
+        lambda: Dataset.range(9).take(0).repeat(),
+        lambda: Dataset.range(9).repeat(0).repeat(),
+    ],
+)
+def test_an_endless_repeat_ends_with_an_empty_pass(check_states, make):
+    check_states(make, [])
+
+
+def test_passes_without_elements_count(check_states):
+    check_states(lambda: Dataset.range(0).repeat(5), [])
+
+
+def test_repeats_of_repeats(check_states):
+    check_states(lambda: Dataset.range(2).repeat(2).take(3).repeat(2), [0, 1, 0] * 2)
+
+
+def test_each_pass_has_seeds_of_its_own_also_in_nested_repeats(check_states):
+    make = lambda: Dataset.range(2).map(lambda x, *, rng: rng.integers(1 << 40)).repeat(2).repeat(3)
+
+    numbers = check_states(make)
+
+    assert len(set(numbers)) == 12
+
+
+def test_errors_come_again_in_each_pass(check_states):
+    def picky(x):
+        if x == 1:
+            raise ValueError("one")
+        return x
+
+    whole = check_states(lambda: Dataset.range(3).map(picky).repeat(2))
+
+    assert len(whole) == 6
+
+
+def test_the_cardinality():
+    three = Dataset.range(3)
+
+    assert [three.repeat(n).cardinality() for n in (0, 2, None, -1)] == [0, 6, INFINITE, INFINITE]
+    assert Dataset.range(0).repeat().cardinality() == 0
+    assert three.filter(bool).repeat(2).cardinality() == UNKNOWN
+    assert three.repeat().repeat(2).cardinality() == INFINITE
+
+
+@pytest.mark.parametrize("count", [-2, 1.5, "a", True])
+def test_a_bad_count_is_named(count):
+    with pytest.raises(DatasetError, match="repeat: count must be an integer of at least -1, not "):
+        Dataset.range(3).repeat(count)

@@ -1,0 +1,45 @@
+import pytest
+
+from penstock import INFINITE, Dataset
+from penstock.errors import DatasetError
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 12])
+@pytest.mark.parametrize(("shards", "index"), [(1, 0), (3, 0), (3, 2), (5, 4), (20, 19)])
+def test_shard_keeps_every_nth(check_states, size, shards, index):
+    dataset = Dataset.range(size).shard(shards, index)
+    expected = list(range(size))[index::shards]
+
+    check_states(lambda: Dataset.range(size).shard(shards, index), expected, blocks=(1, 2, 64))
+    assert dataset.cardinality() == len(expected)
+
+
+def test_shards_may_be_many(check_states):
+    check_states(lambda: Dataset.range(3000).shard(1000, 7), [7, 1007, 2007])
+
+
+def test_shards_of_shards(check_states):
+    check_states(lambda: Dataset.range(60).shard(3, 1).shard(2, 1), list(range(60))[1::3][1::2])
+
+
+def test_shard_counts_what_a_filter_keeps(check_states):
+    check_states(
+        lambda: Dataset.range(40).filter(lambda x: x % 2 == 0).shard(3, 1), list(range(2, 40, 6))
+    )
+
+
+def test_shards_of_the_infinite_are_infinite():
+    assert Dataset.range(3).repeat().shard(2, 0).cardinality() == INFINITE
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((0, 0), "num_shards must be an integer of at least 1, not 0"),
+        ((3, -1), "index must be an integer of at least 0, not -1"),
+        ((3, 3), r"index must be below num_shards \(3\), not 3; the first shard is 0"),
+    ],
+)
+def test_bad_arguments_are_named(args, words):
+    with pytest.raises(DatasetError, match=f"shard: {words}"):
+        Dataset.range(9).shard(*args)

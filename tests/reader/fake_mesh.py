@@ -1,0 +1,373 @@
+"""A dispatcher and a worker that do as a test says, behind real connections, in a loop of theirs."""
+
+import asyncio
+import concurrent.futures
+import importlib.util
+import itertools
+import sys
+import threading
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import numpy as np
+from penstock.errors import Unavailable
+from penstock.messages import Ack, Codec, Frame, Opened, StreamEnd, TaskView, View
+from penstock.numbers import (
+    NO_RUNS,
+    DatasetId,
+    IterationId,
+    ReaderId,
+    Runs,
+    Standing,
+    TaskId,
+    WorkerId,
+)
+from penstock.wire.compression import Sampler, compress
+from penstock.wire.dispatcher import dispatcher_handlers
+from penstock.wire.frame import FrameBuilder
+from penstock.wire.line import listening
+from penstock.wire.worker import encode_reply, worker_handlers
+
+spec = importlib.util.spec_from_file_location("reader_world", Path(__file__).with_name("world.py"))
+world = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = world
+spec.loader.exec_module(world)
+
+
+class Thread:
+    """An event loop in a thread, for as long as a test lasts."""
+
+    def __enter__(self):
+        ready = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=asyncio.run, args=(self._main(ready),), name="fake-mesh"
+        )
+        self._thread.start()
+        self._loop, self._end = ready.result()
+        return self
+
+    def __exit__(self, *_):
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+
+    async def _main(self, ready):
+        end = asyncio.Event()
+        ready.set_result((asyncio.get_running_loop(), end))
+        await end.wait()
+
+    def run(self, coro):
+        return asyncio.run_coroutine_threadsafe(coro, self._loop).result(20)
+
+
+class Out:
+    """What a worker sends on one stream."""
+
+    def __init__(self):
+        self.queue = asyncio.Queue()
+
+    def append(self, message):
+        self.queue.put_nowait(message)
+
+
+class Worker:
+    """Serves tasks of elements that the test gave."""
+
+    def __init__(self, codec=Codec.NONE):
+        self.shelves = {}
+        self.failures = {}
+        self.codec = codec
+        self.sampler = Sampler()
+        self.withheld = set()
+        """Tasks of which nothing is sent."""
+        self.streams_opened = 0
+        self.changed = lambda: None
+
+    def add(self, task, frames):
+        """Serve *frames*, lists of elements, as *task*."""
+        sizes = [len(frame) for frame in frames]
+        starts = [0, *itertools.accumulate(sizes)]
+        packed = {start: self._packed(frame) for start, frame in zip(starts, frames)}
+        nbytes = max((len(payload) for _, payload, _, _ in packed.values()), default=0)
+        self.shelves[task] = world.Shelf(
+            task, sum(sizes), sizes, nbytes, split=False, pack=lambda a, b: (b"", (a, packed[a]))
+        )
+
+    def _packed(self, elements):
+        builder = FrameBuilder(1 << 40, 1 << 20)
+        assert builder.add(elements) == len(elements)
+        layout, columns = builder.take()
+        payload = bytearray(layout.nbytes)
+        layout.write(columns, memoryview(payload))
+        stored = compress(memoryview(payload), self.codec, self.sampler)
+        if stored is None:
+            return layout.to_bytes(), bytes(payload), Codec.NONE, layout.nbytes
+        return layout.to_bytes(), stored, Codec.LZ4, layout.nbytes
+
+    async def read(self, requests):
+        self.streams_opened += 1
+        opening = await anext(requests)
+        shelf, out = self.shelves[opening.task], Out()
+        shelf.hear(opening.reader, opening, out)
+        hearing = asyncio.create_task(self._hear(shelf, opening.reader, requests, out))
+        try:
+            self.serve(shelf)
+            while True:
+                message, payload = await out.queue.get()
+                if message is None:
+                    raise Unavailable("the stream was cut")
+                if isinstance(message, Frame):
+                    _, (layout, data, stored, raw) = payload
+                    fields = (message.task, message.attempt, message.opening, message.first)
+                    more = (message.count, message.floor, message.part, layout, stored, raw)
+                    yield encode_reply(Frame(*fields, *more), data)
+                else:
+                    yield encode_reply(message)
+                if isinstance(message, StreamEnd):
+                    return
+        finally:
+            hearing.cancel()
+            stream = shelf.streams.get(opening.reader)
+            if stream is not None and stream.out is out:
+                del shelf.streams[opening.reader]
+
+    async def status(self):
+        return b"{}"
+
+    async def _hear(self, shelf, reader, requests, out):
+        async for request in requests:
+            assert isinstance(request, Ack)
+            shelf.hear(reader, request, out)
+            self.serve(shelf)
+
+    def serve(self, shelf):
+        if shelf.task in self.withheld:
+            return
+        shelf.serve()
+        failure = self.failures.get(shelf.task)
+        if shelf.done or (failure is not None and not shelf.ready):
+            for stream in shelf.streams.values():
+                stream.out.append((StreamEnd(TaskId(shelf.task), shelf.attempt, failure), None))
+            shelf.streams.clear()
+            self.changed()
+
+
+class Dispatcher:
+    """Knows the worker's tasks, and answers beats while it is not `silent`."""
+
+    def __init__(self, worker, beat_interval=0.2, lease=30.0, fresh=False):
+        self.worker, self.fresh = worker, fresh
+        self.beat_interval, self.lease = beat_interval, lease
+        self.address = None
+        self.registered = []
+        self.opened = []
+        self.beats = []
+        self.answers = []
+        self.readers = {}
+        self.parted = {}
+        self.lost = set()
+        self.told_failures = {}
+        self.waiting_for = ""
+        self.silent = False
+        self.refuse = None
+        self.as_of = 0
+
+    async def register_dataset(self, definition, versions):
+        self.registered.append(definition)
+        return DatasetId(f"dataset{len(self.registered)}")
+
+    async def get_definition(self, dataset):
+        raise NotImplementedError
+
+    async def open_iteration(self, request):
+        if self.refuse is not None:
+            refuse, self.refuse = self.refuse, None
+            raise refuse
+        if self.fresh:
+            for shelf in self.worker.shelves.values():
+                shelf.taken, shelf.held, shelf.streams = NO_RUNS, {}, {}
+        self.opened.append(request)
+        return Opened(IterationId(1), "job", self.beat_interval, self.lease)
+
+    async def status(self):
+        return b"{}"
+
+    def worker_control(self, signals):
+        raise NotImplementedError
+
+    async def reader_control(self, beats):
+        if self.refuse is not None:
+            raise self.refuse
+        views = asyncio.Queue()
+        self.answers.append(views)
+        hearing = asyncio.create_task(self._hear(beats, views))
+        try:
+            while (view := await views.get()) is not None:
+                if isinstance(view, Exception):
+                    raise view
+                yield view
+        finally:
+            hearing.cancel()
+            self.answers.remove(views)
+
+    async def _hear(self, beats, views):
+        async for beat in beats:
+            self.beats.append(beat)
+            views.token = beat.token
+            for task, holding in beat.holdings.items():
+                shelf = self.worker.shelves[task]
+                shelf.take(holding.taken.runs)
+                self.worker.serve(shelf)
+            standing, reader = Standing.LIVE, beat.reader
+            if reader is None:
+                reader = self.readers.setdefault(beat.token, ReaderId(len(self.readers) + 1))
+            if beat.leaving:
+                standing = Standing.LEFT
+                for shelf in self.worker.shelves.values():
+                    shelf.part(reader)
+                    self.worker.serve(shelf)
+            elif reader in self.parted:
+                standing = Standing.GONE
+            views.reader = reader
+            if not self.silent:
+                views.put_nowait(self.view(beat.token, reader, standing, beat.beat))
+        views.put_nowait(None)
+
+    def view(self, token, reader, standing=Standing.LIVE, beat=None):
+        self.as_of += 1
+        tasks = {
+            TaskId(task): TaskView(
+                shelf.attempt,
+                None if task in self.lost else self.address,
+                self.address if task in self.lost else None,
+                self.told_failures.get(task),
+            )
+            for task, shelf in self.worker.shelves.items()
+            if not shelf.done
+        }
+        live = standing is Standing.LIVE
+        return View(
+            self.as_of,
+            token,
+            reader,
+            standing,
+            beat,
+            tasks if live else {},
+            finished=live and not tasks and not self.waiting_for,
+            waiting_for=self.waiting_for,
+        )
+
+    def push(self):
+        """Tell every reader what is new."""
+        for views in self.answers:
+            if not self.silent and hasattr(views, "reader"):
+                standing = Standing.GONE if views.reader in self.parted else Standing.LIVE
+                views.put_nowait(self.view(views.token, views.reader, standing))
+
+
+class FakeMesh:
+    """A worker with tasks, a dispatcher that names them, and a loop that runs both.
+
+    With *fresh*, each opening finds the tasks as they were in the beginning.
+    """
+
+    def __init__(self, *tasks, codec=Codec.NONE, **settings):
+        self.worker = Worker(codec)
+        for number, frames in enumerate(tasks, 1):
+            self.worker.add(number, frames)
+        self.dispatcher = Dispatcher(self.worker, **settings)
+        self.worker.changed = self.dispatcher.push
+        self._thread = Thread()
+        self._stack = AsyncExitStack()
+
+    def __enter__(self):
+        self._thread.__enter__()
+        self._thread.run(self._start())
+        return self
+
+    def __exit__(self, *_):
+        self._thread.run(self._stack.aclose())
+        self._thread.__exit__()
+
+    async def _start(self):
+        self.workers_line = AsyncExitStack()
+        await self._stack.enter_async_context(self.workers_line)
+        line = listening(worker_handlers(self.worker), host="127.0.0.1", port=0, drain=0)
+        port = await self.workers_line.enter_async_context(line)
+        self.dispatcher.address = WorkerId(f"127.0.0.1:{port}")
+        self.dispatchers_line = AsyncExitStack()
+        await self._stack.enter_async_context(self.dispatchers_line)
+        line = listening(dispatcher_handlers(self.dispatcher), host="127.0.0.1", port=0, drain=0)
+        port = await self.dispatchers_line.enter_async_context(line)
+        self.target = f"127.0.0.1:{port}"
+
+    def do(self, fn, *args):
+        """Call *fn* in the mesh's loop."""
+
+        async def call():
+            return fn(*args)
+
+        return self._thread.run(call())
+
+    def stop_worker(self):
+        """Let the worker vanish, and every connection to it."""
+        self._thread.run(self.workers_line.aclose())
+
+    def stop_dispatcher(self):
+        """Let the dispatcher vanish, and every connection to it."""
+        self._thread.run(self.dispatchers_line.aclose())
+
+    def withhold(self, task):
+        """Let the worker send nothing of *task*."""
+        self.do(self.worker.withheld.add, task)
+
+    def release(self, task):
+        """Let the worker send *task* again."""
+        self.do(self.worker.withheld.discard, task)
+        self.do(self.worker.serve, self.worker.shelves[task])
+
+    def leave_unfinished(self, task):
+        """Let there be one more element of *task*, which is never made."""
+        shelf = self.worker.shelves[task]
+        shelf.held[0] = Runs.of((shelf.total, shelf.total + 1))
+        shelf.total += 1
+
+    def lose(self, task):
+        """Let the dispatcher say that the worker took *task* along."""
+        self.do(self.dispatcher.lost.add, task)
+        self.do(self.dispatcher.push)
+
+    def give_up(self, reader):
+        """Let the dispatcher give a reader up, and the worker free what it held."""
+
+        def act():
+            self.dispatcher.parted[reader] = True
+            self.dispatcher.readers = {
+                token: known if known != reader else ReaderId(1000 + known)
+                for token, known in self.dispatcher.readers.items()
+            }
+            for shelf in self.worker.shelves.values():
+                shelf.part(reader)
+            self.dispatcher.push()
+
+        self.do(act)
+
+    def refuse_next_opening(self, error):
+        self.do(setattr, self.dispatcher, "refuse", error)
+
+    def cut_streams(self):
+        """Break every read stream."""
+
+        def act():
+            for shelf in self.worker.shelves.values():
+                for stream in shelf.streams.values():
+                    stream.out.append((None, None))
+
+        self.do(act)
+
+
+def frames(count, size, start=0):
+    """Return *count* frames of *size* consecutive int64 scalars."""
+    return [
+        list(np.arange(start + i * size, start + (i + 1) * size, dtype=np.int64))
+        for i in range(count)
+    ]

@@ -1,0 +1,75 @@
+"""What holds of readers in every run: laws, tried in random worlds."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from penstock.reader.credit import FrameLimit
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_in_peace_each_element_is_handed_out_once_whatever_the_order_of_messages(world, block):
+    for seed in range(block * 15, block * 15 + 15):
+        chance = Random(seed)
+        run = world(chance, loops=chance.randint(1, 3), tasks=chance.randint(1, 3), faults=False)
+        run.run()
+
+        got = Counter(element for loop in run.loops for element in loop.got)
+        assert set(got) == run.everything(), seed
+        assert set(got.values()) <= {1}, seed
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_cut_streams_and_readers_given_up_lose_nothing_and_repeat_what_is_doubted(world, block):
+    for seed in range(1000 + block * 15, 1000 + block * 15 + 15):
+        chance = Random(seed)
+        run = world(chance, loops=chance.randint(1, 3), tasks=chance.randint(1, 3)).run()
+
+        got = Counter(element for loop in run.loops for element in loop.got)
+        assert set(got) == run.everything(), seed
+        takers = {e: [l.name for l in run.loops if e in l.got] for e in got if got[e] > 1}
+        for element, names in takers.items():
+            innocent = [name for name in names if name not in run.given_up]
+            assert len(innocent) <= 1, (seed, element)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 5])
+def test_a_limit_in_frames_holds_and_everything_still_arrives(world, frames):
+    for seed in range(2000, 2040):
+        chance = Random(seed)
+        run = world(
+            chance,
+            loops=chance.randint(1, 2),
+            tasks=chance.randint(1, 3),
+            limit=lambda: FrameLimit(frames),
+        ).run()
+
+        got = {element for loop in run.loops for element in loop.got}
+        assert got == run.everything(), seed
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_loops_that_wait_for_each_other_all_finish(world, block):
+    for seed in range(4000 + block * 15, 4000 + block * 15 + 15):
+        chance = Random(seed)
+        run = world(chance, loops=chance.randint(2, 3), tasks=chance.randint(1, 2), lockstep=True)
+        run.run()
+
+        got = {element for loop in run.loops for element in loop.got}
+        assert got == run.everything(), seed
+
+
+def test_one_reader_gets_each_task_in_order(world):
+    for seed in range(3000, 3050):
+        run = world(Random(seed), loops=1, tasks=2, faults=False).run()
+
+        for task in run.shelves:
+            numbers = [number for t, number in run.loops[0].got if t == task]
+            assert numbers == sorted(numbers), seed
+
+
+def test_the_same_run_gives_the_same_result(world):
+    runs = [world(Random(5), loops=2, tasks=2).run() for _ in range(2)]
+
+    assert runs[0].loops[0].got == runs[1].loops[0].got
+    assert runs[0].now == runs[1].now

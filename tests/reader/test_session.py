@@ -1,0 +1,597 @@
+"""The reader's body over real connections, with a dispatcher and a worker that do as told."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pytest
+from penstock import Dataset, errors
+from penstock.messages import Codec, Failure
+from penstock.numbers import NO_RUNS, Runs, Taken
+
+UPSTREAM = Dataset.range(10)  # what the fake worker does not run
+
+
+def far(mesh, **kwargs):
+    return UPSTREAM.distribute("parallel_epochs", mesh.target, **kwargs)
+
+
+def wait_until(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.002)
+
+
+def numbers(elements):
+    return [int(element) for element in elements]
+
+
+# --- reading ---
+
+
+def test_one_task_is_read_in_order(fake):
+    with fake.FakeMesh(fake.frames(20, 50)) as mesh:
+        got = list(far(mesh))
+
+        assert numbers(got) == list(range(1000))
+        assert {type(x) for x in got} == {np.int64}
+
+
+def test_every_task_is_read_whole_and_in_its_order(fake):
+    with fake.FakeMesh(fake.frames(7, 30), fake.frames(5, 10, 1000), []) as mesh:
+        got = numbers(far(mesh))
+
+    assert [x for x in got if x < 1000] == list(range(210))
+    assert [x for x in got if x >= 1000] == list(range(1000, 1050))
+
+
+def test_a_dataset_is_registered_once_and_each_pass_is_the_next_repetition(fake):
+    with fake.FakeMesh(fake.frames(1, 3)) as mesh:
+        dataset = far(mesh, job_name="job")
+        for _ in range(3):
+            list(dataset)
+
+        assert len(mesh.dispatcher.registered) == 1
+        assert [request.repetition for request in mesh.dispatcher.opened] == [1, 2, 3]
+        assert {request.job_name for request in mesh.dispatcher.opened} == {"job"}
+
+
+def test_repeat_behind_distribute_opens_the_next_repetition_each_turn(fake):
+    with fake.FakeMesh(fake.frames(2, 3), fresh=True) as mesh:
+        got = numbers(far(mesh, job_name="job").repeat(3))
+
+        assert got == list(range(6)) * 3
+        assert [request.repetition for request in mesh.dispatcher.opened] == [1, 2, 3]
+
+
+def test_an_empty_pass_of_a_shared_job_does_not_end_an_endless_repeat(fake):
+    with fake.FakeMesh(fake.frames(1, 3)) as mesh:
+        taken_by_others = far(mesh, job_name="job")
+        assert len(list(taken_by_others)) == 3
+
+        it, ends = iter(taken_by_others.repeat()), []
+
+        def read():
+            try:
+                ends.append(next(it, "the end"))
+            except errors.Closed:
+                ends.append("closed")
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        wait_until(lambda: len(mesh.dispatcher.opened) >= 4)
+        it.close()
+        reading.join(5)
+
+        assert ends == ["closed"]
+
+
+def test_a_dispatcher_that_forgot_the_dataset_is_told_it_again(fake):
+    with fake.FakeMesh(fake.frames(1, 3), fresh=True) as mesh:
+        dataset = far(mesh)
+        list(dataset)
+        mesh.refuse_next_opening(errors.UnknownDataset("who?"))
+
+        assert numbers(dataset) == [0, 1, 2]
+        assert len(mesh.dispatcher.registered) == 2
+
+
+def test_a_refusal_at_opening_reaches_the_caller_and_the_pass_does_not_count(fake):
+    with fake.FakeMesh(fake.frames(1, 3)) as mesh:
+        dataset = far(mesh, job_name="job")
+        mesh.refuse_next_opening(errors.JobMismatch("job is another one"))
+
+        with pytest.raises(errors.JobMismatch, match="another one"):
+            iter(dataset)
+        list(dataset)
+
+        assert [request.repetition for request in mesh.dispatcher.opened] == [1]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("writable", [False, True])
+def test_arrays_are_writable_when_asked_for_however_they_were_stored(fake, codec, writable):
+    arrays = [np.full((4, 256), i, np.float32) for i in range(6)]
+    with fake.FakeMesh([arrays[:3], arrays[3:]], codec=codec) as mesh:
+        got = list(far(mesh, writable=writable))
+
+    assert all((a == b).all() for a, b in zip(got, arrays, strict=True))
+    assert {a.flags.writeable for a in got} == {writable}
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_operators_behind_distribute_go_on_here(fake, size):
+    with fake.FakeMesh(fake.frames(4, 25)) as mesh:
+        got = list(far(mesh).map(lambda x: x * 2).batch(size))
+
+    assert np.concatenate(got).tolist() == [2 * i for i in range(100)]
+
+
+def test_a_shuffle_behind_distribute_gives_everything(fake):
+    with fake.FakeMesh(fake.frames(10, 25)) as mesh:
+        got = numbers(far(mesh).shuffle(40).prefetch(3).take(300))
+
+    assert sorted(got) == list(range(250))
+    assert got != sorted(got)
+
+
+async def test_async_for_reads_too(fake):
+    with fake.FakeMesh(fake.frames(4, 25)) as mesh:
+        got = [int(x) async for x in iter(far(mesh))]
+
+    assert got == list(range(100))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_limit_in_frames_is_kept(fake, limit):
+    with fake.FakeMesh(fake.frames(30, 2), fake.frames(30, 2, 1000)) as mesh:
+        it = iter(far(mesh, max_outstanding_requests=limit))
+        next(it)
+        core = it._run._session.core
+        most = 0
+        got = 1
+        for _ in it:
+            got += 1
+            most = max(most, sum(len(share.pieces) for share in core.shares.values()))
+
+        assert got == 120
+        assert most <= limit
+
+
+# --- what is taken ---
+
+
+def test_what_the_loop_was_given_is_acknowledged_and_nothing_else(fake):
+    with fake.FakeMesh(fake.frames(1, 100)) as mesh:
+        with iter(far(mesh)) as it:
+            for expected in (1, 2, 7):
+                while it._run._session.core.shares.get(1) is None or (
+                    it._run._session.core.beat(0.0).holdings[1].taken.floor < expected
+                ):
+                    next(it)
+                wait_until(lambda: mesh.worker.shelves[1].taken == Runs.of((0, expected)))
+            mesh.do(mesh.dispatcher.beats.clear)
+        wait_until(lambda: any(beat.leaving for beat in mesh.dispatcher.beats))
+
+        last = mesh.dispatcher.beats[-1]
+        assert last.holdings[1].taken == Taken(7)
+
+
+def test_what_an_operator_behind_asked_for_is_taken(fake):
+    with fake.FakeMesh(fake.frames(1, 100)) as mesh:
+        with iter(far(mesh).batch(5)) as it:
+            next(it)
+            wait_until(lambda: mesh.worker.shelves[1].taken == Runs.of((0, 5)))
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_two_loops_in_one_thread_share_a_frame_that_holds_the_whole_dataset(fake, count):
+    with fake.FakeMesh(fake.frames(1, count)) as mesh:
+        its = [iter(far(mesh, job_name="job")) for _ in range(2)]
+        got = [[], []]
+        over = [False, False]
+        while not all(over):
+            for i, it in enumerate(its):
+                element = None if over[i] else next(it, None)
+                over[i] = element is None
+                if element is not None:
+                    got[i].append(int(element))
+
+    assert sorted(chain(*got)) == list(range(count))
+
+
+def test_two_loops_in_lockstep_share_a_long_tail(fake):
+    with fake.FakeMesh(fake.frames(10, 40)) as mesh:
+        its = [iter(far(mesh, job_name="job").batch(1)) for _ in range(2)]
+        got = []
+        while its:
+            for it in list(its):
+                batch = next(it, None)
+                if batch is None:
+                    its.remove(it)
+                else:
+                    got.append(int(batch[0]))
+
+    assert sorted(got) == list(range(400))
+
+
+def test_many_loops_in_threads_take_each_element_once(fake):
+    with fake.FakeMesh(fake.frames(60, 20), fake.frames(60, 20, 5000)) as mesh:
+        dataset = [far(mesh, job_name="job") for _ in range(4)]
+        got = []
+        threads = [threading.Thread(target=lambda d=d: got.extend(numbers(d))) for d in dataset]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+
+    assert Counter(got) == Counter([*range(1200), *range(5000, 6200)])
+
+
+# --- trouble ---
+
+
+def test_cut_streams_are_opened_anew_and_nothing_is_lost_or_repeated(fake):
+    with fake.FakeMesh(fake.frames(40, 10), fake.frames(40, 10, 1000)) as mesh:
+        it = iter(far(mesh))
+        got = []
+        for element in it:
+            got.append(int(element))
+            if len(got) in (5, 200, 500):
+                mesh.cut_streams()
+
+        assert [x for x in got if x < 1000] == list(range(400))
+        assert [x for x in got if x >= 1000] == list(range(1000, 1400))
+        assert mesh.worker.streams_opened > 2
+
+
+def test_a_reader_that_was_given_up_goes_on_under_a_new_name(fake):
+    with fake.FakeMesh(fake.frames(10, 10)) as mesh:
+        it = iter(far(mesh))
+        got = [int(next(it)) for _ in range(15)]
+
+        mesh.give_up(1)
+        wait_until(lambda: it._run._session.core.reader != 1)
+        got += numbers(it)
+
+    assert got == list(range(100))
+
+
+def test_a_lost_worker_is_told_behind_its_elements_and_other_tasks_go_on(fake):
+    with fake.FakeMesh(fake.frames(1, 10), fake.frames(2, 10, 100)) as mesh:
+        mesh.leave_unfinished(1)
+        mesh.withhold(2)
+        it = iter(far(mesh))
+        got = [int(next(it))]
+
+        mesh.lose(1)
+        with pytest.raises(errors.WorkerLost) as caught:
+            for element in it:
+                got.append(int(element))
+        mesh.release(2)
+        rest = []
+        with pytest.raises(errors.WorkerLost):
+            for element in it:
+                rest.append(int(element))
+
+        assert got == list(range(10))
+        assert rest == list(range(100, 120))
+        assert (caught.value.worker, caught.value.task) == (mesh.dispatcher.address, 1)
+        assert caught.value.number == 9
+        it.close()
+
+
+def test_a_failure_is_raised_behind_the_elements_before_it(fake):
+    failure = Failure.of(errors.TransformError("map(f)", 30, "ValueError: no", "w", "trace"))
+    with fake.FakeMesh(fake.frames(3, 10)) as mesh:
+        mesh.leave_unfinished(1)
+        mesh.worker.failures[1] = mesh.dispatcher.told_failures[1] = failure
+        it, got = iter(far(mesh)), []
+
+        with pytest.raises(errors.TransformError) as caught:
+            for element in it:
+                got.append(int(element))
+        with pytest.raises(errors.TransformError):
+            next(it)
+
+        assert got == list(range(30))
+        assert (caught.value.number, caught.value.worker) == (30, "w")
+        it.close()
+
+
+def test_an_absent_worker_is_named_within_the_timeout(fake):
+    with fake.FakeMesh(fake.frames(1, 10)) as mesh:
+        address = mesh.dispatcher.address
+        mesh.stop_worker()
+        began = time.monotonic()
+
+        with pytest.raises(errors.WaitedTooLong, match=f"worker {address} to answer"):
+            list(far(mesh, timeout=0.5))
+
+        assert time.monotonic() - began < 2.5
+
+
+def test_a_mesh_without_workers_is_named_within_the_timeout(fake):
+    with fake.FakeMesh() as mesh:
+        mesh.dispatcher.waiting_for = "a worker: none is registered at here"
+
+        with pytest.raises(errors.WaitedTooLong, match="a worker: none is registered") as caught:
+            list(far(mesh, timeout=0.3))
+
+        assert "timeout=0.3" in str(caught.value)
+
+
+def test_nobody_at_the_address_is_named_within_the_timeout(nothing_left):
+    dataset = UPSTREAM.distribute("parallel_epochs", "grpc://127.0.0.1:9", timeout=0.4)
+    with nothing_left():
+        began = time.monotonic()
+        with pytest.raises(errors.Unavailable, match="127.0.0.1:9"):
+            iter(dataset)
+
+        assert time.monotonic() - began < 2
+        del dataset
+
+
+def test_a_dispatcher_that_comes_late_is_waited_for(fake):
+    with fake.FakeMesh(fake.frames(1, 10)) as mesh:
+        dataset = far(mesh, timeout=20)
+        refusals = [errors.Unavailable("not yet"), errors.Overloaded("not now")]
+
+        def refuse_some():
+            if refusals:
+                mesh.dispatcher.refuse = refusals.pop()
+
+        refuse_some()
+        assert numbers(dataset) == list(range(10))
+
+
+def test_a_dispatcher_that_falls_silent_is_named_when_there_is_nothing_more(fake, caplog):
+    with fake.FakeMesh(fake.frames(1, 10), lease=0.6) as mesh:
+        mesh.leave_unfinished(1)
+        it = iter(far(mesh, timeout=0.5))
+        got = [int(next(it)) for _ in range(10)]
+        mesh.do(setattr, mesh.dispatcher, "silent", True)
+
+        with pytest.raises(errors.WaitedTooLong, match=f"the dispatcher at {mesh.target}"):
+            next(it)
+
+        assert got == list(range(10))
+        it.close()
+
+
+def test_a_dispatcher_that_is_gone_is_named_and_what_is_here_is_read_first(fake):
+    with fake.FakeMesh(fake.frames(2, 10)) as mesh:
+        mesh.leave_unfinished(1)
+        it = iter(far(mesh, timeout=0.5))
+        got = [int(next(it))]
+        wait_until(lambda: it._run._session.core.shares[1].last == 19)
+
+        mesh.stop_dispatcher()
+        with pytest.raises(errors.WaitedTooLong, match=mesh.target):
+            for element in it:
+                got.append(int(element))
+
+        assert got == list(range(20))
+        began = time.monotonic()
+        it.close()
+        assert time.monotonic() - began < 1
+
+
+def test_nothing_is_handed_out_when_the_lease_is_over_not_even_of_a_block_begun(fake):
+    with fake.FakeMesh(fake.frames(1, 100), lease=0.5) as mesh:
+        it = iter(far(mesh, timeout=0.3))
+        first = [int(next(it)) for _ in range(5)]
+        mesh.do(setattr, mesh.dispatcher, "silent", True)
+        core = it._run._session.core
+        from penstock.reader import clock
+
+        wait_until(lambda: clock.now() >= core.permitted_until)
+        with pytest.raises(errors.WaitedTooLong, match="dispatcher"):
+            next(it)
+        mesh.do(setattr, mesh.dispatcher, "silent", False)
+
+        assert first + numbers(it) == list(range(100))
+
+
+def test_a_dispatcher_that_refuses_the_reader_ends_the_reading(fake):
+    with fake.FakeMesh(fake.frames(1, 10)) as mesh:
+        it = iter(far(mesh))
+        mesh.withhold(1)
+        error = errors.UnknownIteration("iteration 1 is over")
+        wait_until(lambda: it._run._session.core.reader is not None)
+        mesh.do(lambda: [views.put_nowait(error) for views in mesh.dispatcher.answers])
+
+        with pytest.raises(errors.UnknownIteration, match="is over"):
+            while True:
+                next(it)
+        it.close()
+
+
+def test_a_long_wait_is_logged_with_whom_since_when_and_until_when(fake, caplog, monkeypatch):
+    monkeypatch.setattr("penstock.reader.waiting.LOG_EVERY", 0.05)
+    monkeypatch.setattr("penstock.reader.session.WAKE_EVERY", 0.02)
+    with fake.FakeMesh() as mesh, caplog.at_level(logging.WARNING, "penstock.reader"):
+        mesh.dispatcher.waiting_for = "a worker: none is registered at here"
+        with pytest.raises(errors.WaitedTooLong):
+            list(far(mesh, timeout=0.3))
+
+    lines = [record.message for record in caplog.records]
+    assert 2 <= len(lines) <= 7
+    assert any("a worker: none is registered" in line and "at most 0.3 s" in line for line in lines)
+
+
+# --- leaving ---
+
+
+def begun(mesh):
+    it = iter(far(mesh))
+    next(it)
+    return it
+
+
+@pytest.mark.parametrize("how", ["close", "del", "with", "end"])
+def test_all_is_closed_in_less_than_a_second_and_nothing_is_left(fake, nothing_left, how):
+    with fake.FakeMesh(fake.frames(50, 100)) as mesh:
+        list(far(mesh))
+        mesh.worker.add(1, fake.frames(50, 100))
+        began = time.monotonic()
+        with nothing_left():
+            it = begun(mesh)
+            if how == "close":
+                it.close()
+                it.close()
+            elif how == "with":
+                with it:
+                    pass
+            elif how == "end":
+                list(it)
+            if how != "end":
+                began = time.monotonic()
+            del it
+            assert time.monotonic() - began < 1
+        assert mesh.dispatcher.beats[-1].leaving
+
+
+def test_a_closed_iterator_says_so(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it = begun(mesh)
+        it.close()
+
+        with pytest.raises(errors.Closed, match="closed"):
+            next(it)
+
+
+def test_closing_wakes_a_loop_that_waits(fake):
+    with fake.FakeMesh(fake.frames(1, 1)) as mesh:
+        mesh.withhold(1)
+        it, caught = iter(far(mesh)), []
+
+        def read():
+            try:
+                next(it)
+            except errors.Closed as exc:
+                caught.append(exc)
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        wait_until(lambda: it._run._session.core.asking)
+        it.close()
+        reading.join(5)
+
+        assert len(caught) == 1
+
+
+def test_an_iterator_that_the_collector_finds_in_the_loops_thread_is_closed(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it, other = begun(mesh), begun(mesh)
+        loop = other._run._session._loop
+        mesh.do(mesh.dispatcher.beats.clear)
+        run, it._run = it._run, None
+
+        loop.call_soon(run.close)
+
+        wait_until(lambda: any(beat.leaving for beat in mesh.dispatcher.beats))
+        other.close()
+
+
+def test_threads_take_shorter_turns_while_any_reader_is_open(fake):
+    before = sys.getswitchinterval()
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        one, two = begun(mesh), begun(mesh)
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        one.close()
+        assert sys.getswitchinterval() == pytest.approx(0.0005)
+        two.close()
+
+    assert sys.getswitchinterval() == pytest.approx(before)
+
+
+def test_a_reader_in_a_forked_child_is_an_error_that_says_so(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it = begun(mesh)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                for _ in it:
+                    pass
+            except errors.Closed as exc:
+                os.write(writing, str(exc).encode())
+            finally:
+                it.close()
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            said = pipe.read().decode()
+        os.waitpid(child, 0)
+
+        assert "forked" in said
+        assert "spawn" in said
+        assert len(list(it)) == 49
+
+
+def test_ctrl_c_reaches_a_loop_that_waits_and_it_can_go_on(fake):
+    with fake.FakeMesh(fake.frames(2, 10)) as mesh:
+        mesh.withhold(1)
+        it = iter(far(mesh))
+        strike = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        strike.start()
+
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            next(it)
+        took = time.monotonic() - began
+        mesh.release(1)
+
+        assert took < 1.2
+        assert numbers(it) == list(range(20))
+
+
+def test_a_script_that_ends_in_the_middle_leaves(fake, tmp_path):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        script = f"""
+            from penstock import Dataset
+            it = iter(Dataset.range(3).distribute("parallel_epochs", {mesh.target!r}))
+            print(int(next(it)))
+        """
+        shown = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+
+        assert (shown.stdout, shown.stderr, shown.returncode) == ("0\n", "", 0)
+        assert mesh.dispatcher.beats[-1].leaving
+        assert mesh.dispatcher.beats[-1].holdings[1].taken == Taken(1)
+
+
+# --- state ---
+
+
+def test_state_and_restore_are_not_available_yet_and_say_so(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        with iter(far(mesh).map(lambda x: x).batch(2)) as it:
+            next(it)
+            with pytest.raises(errors.NotAvailableYet, match="distribute"):
+                it.state()
+            local = iter(UPSTREAM)
+            state = local.state()
+            with pytest.raises(errors.StateError):
+                it.restore(state)
+
+        with iter(far(mesh)) as plain:
+            next(plain)
+            with pytest.raises(errors.NotAvailableYet, match="distribute"):
+                plain.state()

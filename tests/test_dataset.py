@@ -1,0 +1,112 @@
+import inspect
+
+import pytest
+
+from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.engine.root import DatasetIterator
+from penstock.errors import DatasetError
+
+
+def test_every_method_returns_a_new_dataset():
+    base = Dataset.range(3)
+
+    doubled = base.map(lambda x: 2 * x)
+
+    assert list(base) == [0, 1, 2]
+    assert list(doubled) == list(doubled) == [0, 2, 4]
+
+
+def test_nothing_runs_until_a_dataset_is_read(counted_calls):
+    calls, fn = counted_calls
+
+    dataset = Dataset.range(3).map(fn).filter(fn).batch(2).repeat()
+    dataset.cardinality()
+    repr(dataset)
+
+    assert calls == []
+
+
+@pytest.fixture
+def counted_calls():
+    calls = []
+    return calls, lambda x: calls.append(x) or True
+
+
+def test_apply_calls_a_function_on_the_dataset():
+    def twice(dataset):
+        return dataset.concatenate(dataset)
+
+    assert list(Dataset.range(2).apply(twice)) == [0, 1, 0, 1]
+
+
+def test_apply_wants_a_dataset_back():
+    with pytest.raises(DatasetError, match="apply: transformation_func must return a Dataset"):
+        Dataset.range(2).apply(lambda dataset: None)
+
+
+def test_all_ways_to_read_give_the_same_kind_of_iterator():
+    dataset = Dataset.range(2)
+
+    for it in (iter(dataset), dataset.iterator(), dataset.as_numpy_iterator()):
+        assert type(it) is DatasetIterator
+        assert list(it) == [0, 1]
+
+
+def test_cardinality_is_a_plain_int():
+    assert Dataset.range(3).cardinality() == 3
+    assert type(Dataset.range(3).cardinality()) is int
+    assert Dataset.range(3).repeat().cardinality() == INFINITE == -1
+    assert Dataset.range(3).filter(bool).cardinality() == UNKNOWN == -2
+
+
+def test_len_is_the_cardinality_where_there_is_one():
+    assert len(Dataset.range(3)) == 3
+    with pytest.raises(TypeError, match="infinite"):
+        len(Dataset.range(3).repeat())
+    with pytest.raises(TypeError, match="unknown"):
+        len(Dataset.range(3).filter(bool))
+
+
+def test_an_empty_dataset_is_true():
+    assert Dataset.range(0)
+
+
+def test_a_dataset_shows_its_last_operator():
+    assert repr(Dataset.range(3).map(inspect.getsource)) == "<Dataset map(getsource)>"
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("range", "args"),
+        ("from_tensors", "tensors"),
+        ("from_tensor_slices", "tensors"),
+        ("from_sequence", "obj"),
+        ("from_generator", "generator args=()"),
+        ("list_files", "file_pattern shuffle=None seed=None"),
+        ("text_lines", "files"),
+        ("zip", "args datasets=None"),
+        ("map", "map_func num_parallel_calls=None deterministic=None"),
+        ("filter", "predicate"),
+        ("take", "count"),
+        ("skip", "count"),
+        ("shard", "num_shards index"),
+        ("enumerate", "start=0"),
+        ("concatenate", "dataset"),
+        ("repeat", "count=None"),
+        ("cache", ""),
+        ("apply", "transformation_func"),
+        ("cardinality", ""),
+        ("as_numpy_iterator", ""),
+        ("iterator", "state=None"),
+    ],
+)
+def test_parameters_have_the_names_and_order_of_tf_data(method, parameters):
+    signature = inspect.signature(getattr(Dataset, method))
+    shown = [
+        p.name if p.default is p.empty else f"{p.name}={p.default}"
+        for p in signature.parameters.values()
+        if p.name != "self"
+    ]
+
+    assert shown == parameters.split()

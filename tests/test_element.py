@@ -1,0 +1,219 @@
+import enum
+from collections import OrderedDict, namedtuple
+
+import numpy as np
+import pytest
+
+from penstock import Dataset
+from penstock.element import (
+    as_array,
+    as_arrays,
+    collate,
+    describe,
+    leaves,
+    map_leaves,
+    nbytes,
+    normalise,
+    normalise_block,
+    own_nest,
+    read_only,
+    rebuild,
+    structure,
+)
+from penstock.errors import ElementError
+
+Point = namedtuple("Point", "x y")
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Tensor:
+    """Something with __array__, as a CPU tensor is."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.value, dtype=dtype)
+
+
+def same(left, right):
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and left.tolist() == right.tolist()
+    return type(left) is type(right) and left == right
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (3, np.int64(3)),
+        (True, np.bool_(True)),
+        (2.5, np.float64(2.5)),
+        (1j, np.complex128(1j)),
+        (Level.HIGH, np.int64(3)),
+        (np.float32(1), np.float32(1)),
+        (np.array(4, np.uint8), np.uint8(4)),
+        ("text", "text"),
+        (np.str_("text"), "text"),
+        (np.array("text"), "text"),
+        (b"b\0", b"b\0"),
+        (np.bytes_(b"b"), b"b"),
+        (bytearray(b"x"), b"x"),
+        (memoryview(b"x"), b"x"),
+        (Tensor([1, 2]), np.array([1, 2])),
+        (Tensor(5), np.int64(5)),
+        (np.array(["a", "bc"]), np.array(["a", "bc"], object)),
+        (np.datetime64("2020-01-01"), np.datetime64("2020-01-01")),
+    ],
+)
+def test_leaves_become_arrays_scalars_and_text(value, expected):
+    assert same(normalise(value), expected)
+
+
+def test_nests_keep_their_kinds_and_lists_become_tuples():
+    element = normalise({"a": [1, (2, "x")], "p": Point(1, [b"y"])})
+
+    assert element == {"a": (1, (2, "x")), "p": Point(1, (b"y",))}
+    assert type(element["p"]) is Point
+    assert type(element["a"]) is tuple
+    assert type(normalise(OrderedDict(a=1))) is dict
+
+
+def test_datasets_may_stand_inside():
+    dataset = Dataset.range(3)
+
+    assert normalise((1, dataset))[1] is dataset
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, r"cannot hold None \(NoneType\)"),
+        ({1, 2}, "cannot hold"),
+        (object(), "cannot hold"),
+        ({1: 2}, r"keys of a dict in an element must be str, not 1 \(int\)"),
+        (np.array([None]), "holds None"),
+        (np.array([1, "a"], object), "holds 1"),
+        (np.array(["a", b"a"], object), "a mix of str and bytes"),
+        (2**63, "does not fit int64"),
+        (np.zeros(1, [("a", object)]), "structured array"),
+    ],
+)
+def test_what_no_dataset_may_yield_is_named(value, words):
+    with pytest.raises(ElementError, match=words):
+        normalise(value)
+    with pytest.raises(ElementError, match=words):
+        normalise([1, (value,)])
+
+
+def test_a_block_of_plain_values_is_not_copied():
+    plain = [np.int64(1), "a", b"b", np.float32(2)]
+
+    assert normalise_block(plain) is plain
+    assert normalise_block([1, [2]]) == [1, (2,)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 2], np.array([1, 2])),
+        ([[1.5], [2]], np.array([[1.5], [2.0]])),
+        (["a\0", "bc"], np.array(["a\0", "bc"], object)),
+        ([np.str_("a"), "b"], np.array(["a", "b"], object)),
+        (["ä", "b"], np.array(["ä", "b"], object)),
+        ([b"a\0"], np.array([b"a\0"], object)),
+        ("text", np.array("text", object)),
+        (Tensor([1]), np.array([1])),
+        ([], np.array([])),
+    ],
+)
+def test_what_is_given_to_a_source_is_an_array(value, expected):
+    array = as_array(value)
+
+    assert same(array, expected)
+    assert array.shape == expected.shape
+    assert {type(x) for x in array.flat if isinstance(x, str)} <= {str}
+
+
+def test_lists_given_to_a_source_are_arrays_and_not_nests():
+    arrays = as_arrays({"a": [1, 2], "b": ([3], Point([4], 5))})
+
+    assert arrays["a"].tolist() == [1, 2]
+    assert type(arrays["b"][1]) is Point
+    assert arrays["b"][1].y.shape == ()
+
+
+@pytest.mark.parametrize("value", [[[1], [2, 3]], [1, "a"], [None], ["a", b"a"], {1, 2}, [{}]])
+def test_what_is_no_array_is_an_error(value):
+    with pytest.raises(ElementError):
+        as_array(value)
+
+
+def test_leaves_and_rebuild_are_inverse():
+    element = normalise({"a": (1, Point("x", 2.5)), "b": b"z"})
+
+    assert leaves(element) == [1, "x", 2.5, b"z"]
+    assert rebuild(element, leaves(element)) == element
+    assert type(rebuild(element, leaves(element))["a"][1]) is Point
+    assert map_leaves(lambda leaf: 0, element) == {"a": (0, Point(0, 0)), "b": 0}
+
+
+def test_structures_tell_nests_apart():
+    nests = [1, (1,), (1, 1), Point(1, 1), {"a": 1}, {"b": 1}, {"a": (1,)}]
+
+    assert len({structure(nest) for nest in nests}) == len(nests)
+    assert structure((1, "a")) == structure((np.zeros(3), b"b"))
+
+
+def test_collate_stacks_leaf_by_leaf():
+    batch = collate([{"x": np.zeros(2), "t": "a"}, {"x": np.ones(2), "t": "b\0"}])
+
+    assert batch["x"].tolist() == [[0, 0], [1, 1]]
+    assert batch["t"].tolist() == ["a", "b\0"]
+    assert type(collate([Point(np.int64(1), b"x")])) is Point
+
+
+@pytest.mark.parametrize(
+    ("elements", "words"),
+    [
+        ([np.zeros(2), np.zeros(3)], r"float64\[2\] is followed by float64\[3\]; use padded_batch"),
+        ([np.int64(1), np.float64(1)], "int64 is followed by float64"),
+        (["a", b"a"], "str is followed by bytes"),
+        ([(1,), {"a": 1}], "is followed by"),
+        ([{"a": 1}, {"b": 1}], r"\{'a': .*is followed by \{'b'"),
+        ([np.int64(1), np.zeros(1)], "int64 is followed by float64"),
+        ([np.zeros(1, np.int8), np.zeros(1)], r"int8\[1\] is followed by float64\[1\]"),
+    ],
+)
+def test_collate_names_both_when_elements_differ(elements, words):
+    with pytest.raises(ElementError, match=words):
+        collate(elements)
+
+
+def test_read_only_views_leave_the_owner_s_array_alone():
+    owned = np.zeros(2)
+
+    element = read_only({"a": (owned, "x")})
+
+    assert not element["a"][0].flags.writeable
+    assert np.shares_memory(element["a"][0], owned)
+    assert owned.flags.writeable
+
+
+def test_an_own_nest_shares_leaves_and_not_containers():
+    element = {"a": (np.zeros(2), {"b": "x"})}
+
+    other = own_nest(element)
+
+    assert other is not element
+    assert other["a"][1] is not element["a"][1]
+    assert other["a"][0] is element["a"][0]
+
+
+def test_elements_are_described_and_measured():
+    element = normalise({"a": (np.zeros((2, 3)), "text"), "b": 1, "c": (b"x",)})
+
+    assert describe(element) == "{'a': (float64[2, 3], str), 'b': int64, 'c': (bytes,)}"
+    assert nbytes(element) == 48 + 4 + 8 + 1

@@ -1,0 +1,92 @@
+"""What is shipped: the wheel, the public names, what an import drags in."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import penstock
+import penstock_cluster
+import penstock_dispatcher
+import penstock_worker
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    (path,) = out.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive.namelist()
+
+
+def test_the_wheel_holds_the_four_packages_and_nothing_else(wheel):
+    tops = {name.split("/")[0] for name in wheel}
+
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "penstock",
+        "penstock_cluster",
+        "penstock_dispatcher",
+        "penstock_worker",
+    }
+
+
+def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
+    roots = ["client", "services/dispatcher", "services/worker", "services/cluster"]
+    sources = {
+        str(path.relative_to(ROOT / root))
+        for root in roots
+        for path in (ROOT / root).rglob("*")
+        if path.suffix in {".py", ".pyi"} or path.name == "py.typed"
+    }
+    shipped = {name for name in wheel if ".dist-info/" not in name}
+
+    assert len(shipped) > 60
+    assert shipped == {name for name in sources if "__pycache__" not in name}
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (penstock, ["INFINITE", "UNKNOWN", "Dataset", "errors", "service"]),
+        (penstock.service, ["ShardingPolicy", "distribute"]),
+        (penstock_dispatcher, ["DispatchServer", "DispatcherConfig"]),
+        (penstock_worker, ["WorkerConfig", "WorkerServer"]),
+        (
+            penstock_cluster,
+            [
+                "DispatchServer",
+                "DispatcherConfig",
+                "LocalCluster",
+                "Member",
+                "WorkerConfig",
+                "WorkerServer",
+            ],
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_public_names_are_these(module, names):
+    assert sorted(module.__all__) == names
+    assert all(hasattr(module, name) for name in names)
+
+
+def test_the_special_cardinalities_are_those_of_the_field():
+    assert (penstock.INFINITE, penstock.UNKNOWN) == (-1, -2)
+
+
+def test_importing_the_library_loads_neither_grpc_nor_an_event_loop_nor_a_framework():
+    code = (
+        "import sys, penstock; "
+        "print(sorted({'grpc', 'uvloop', 'google.protobuf', 'torch', 'jax', 'tensorflow'} "
+        "& set(sys.modules)))"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    assert shown.stdout.strip() == "[]"

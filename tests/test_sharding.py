@@ -1,0 +1,388 @@
+"""Which streams of splits a pipeline's sources draw from."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from penstock import Dataset
+from penstock.engine.context import Context, SplitReader, open_node
+from penstock.engine.root import DatasetIterator
+from penstock.errors import DatasetError
+from penstock.graph import INFINITE, UNKNOWN, FilePattern, Node
+from penstock.numbers import Split
+from penstock.ops.batch import Batch
+from penstock.ops.map import Map
+from penstock.ops.range import Range
+from penstock.ops.repeat import Repeat
+from penstock.ops.zip import Zip
+from penstock.sharding import UNLISTED, Stream, assignments, own_stream_operators, plan
+
+FILES = FilePattern(("a/*.txt",), False, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Node):
+    op = "source"
+    splits: object
+    cardinality: int = UNKNOWN
+
+    def units(self):
+        return self.splits
+
+    def open(self, context, state):
+        raise NotImplementedError
+
+
+class Listing(Source):
+    op = "listing"
+    one_to_one = True
+
+
+@dataclass(frozen=True, eq=False)
+class Through(Node):
+    """An operator with any one or more inputs."""
+
+    op = "through"
+    upstreams: tuple[Node, ...]
+
+    cardinality = UNKNOWN
+
+    def open(self, context, state):
+        raise NotImplementedError
+
+
+class OwnStream(Through):
+    op = "own"
+    own_stream = True
+
+
+def numbers(n):
+    return Range(0, n, 1)
+
+
+def mapped(node, fn=abs):
+    return Map(node, fn)
+
+
+def batched(node, size, *, drop=False):
+    return Batch(node, size, drop)
+
+
+def zipped(*nodes):
+    return Zip(nodes)
+
+
+# --- one source, several sources ---
+
+
+def test_a_source_has_a_stream_of_its_units():
+    root = batched(mapped(numbers(10)), 3)
+
+    assert plan(root) == (Stream((".0.0",), 10),)
+
+
+def test_a_bare_source_is_the_root():
+    assert plan(numbers(7)) == (Stream(("",), 7),)
+
+
+def test_files_are_counted_when_they_are_listed():
+    assert plan(mapped(Source(FILES))) == (Stream((".0",), UNLISTED, FILES),)
+
+
+def test_sources_side_by_side_have_streams_of_their_own():
+    root = Through((numbers(10), mapped(Source(FILES)), numbers(5)))
+
+    streams = plan(root)
+
+    assert streams == (
+        Stream((".0",), 10),
+        Stream((".1.0",), UNLISTED, FILES),
+        Stream((".2",), 5),
+    )
+    assert assignments(streams) == {".0": 0, ".1.0": 1, ".2": 2}
+
+
+def test_a_source_that_is_read_in_two_places_has_two_streams():
+    shared = numbers(4)
+
+    assert [stream.sources for stream in plan(Through((shared, shared)))] == [(".0",), (".1",)]
+
+
+def test_a_source_whose_units_are_not_its_elements_is_fine_alone():
+    assert plan(Source(5, cardinality=50)) == (Stream(("",), 5),)
+
+
+@pytest.mark.parametrize(
+    ("counts", "passes"),
+    [([3], 3), ([3, 4], 12), ([None], INFINITE), ([2, None], INFINITE), ([None, 2], INFINITE)],
+)
+def test_passes_are_the_product_of_the_repeats_around_a_source(counts, passes):
+    root = numbers(10)
+    for count in counts:
+        root = mapped(Repeat(root, count))
+
+    assert [stream.passes for stream in plan(root)] == [passes]
+
+
+def test_a_repeat_of_no_times_reads_no_pass():
+    assert [stream.passes for stream in plan(Repeat(Repeat(numbers(10), None), 0))] == [0]
+
+
+def test_a_repeat_counts_for_the_sources_below_it_only():
+    root = Through((Repeat(numbers(3), 2), numbers(4)))
+
+    assert [stream.passes for stream in plan(root)] == [2, 1]
+
+
+def test_inner_datasets_of_a_function_draw_no_splits():
+    root = mapped(numbers(3), lambda x: Dataset.range(x))
+
+    assert plan(root) == (Stream((".0",), 3),)
+
+
+def test_a_source_that_cannot_be_split_is_named_with_the_ways_out():
+    with pytest.raises(DatasetError, match="^source cannot be split") as caught:
+        plan(mapped(Source(None)))
+
+    for way in ("parallel_epochs", "OFF", "from_sequence", "from_tensor_slices", "list_files"):
+        assert way in str(caught.value)
+
+
+# --- zip ---
+
+
+def test_sources_below_zip_share_one_stream():
+    root = mapped(zipped(numbers(10), mapped(mapped(numbers(7)))))
+
+    assert plan(root) == (Stream((".0.0", ".0.1.0.0"), 7),)
+
+
+def test_nested_zips_share_one_stream():
+    root = zipped(zipped(numbers(10), numbers(20)), mapped(numbers(30)))
+
+    assert plan(root) == (Stream((".0.0", ".0.1", ".1.0"), 10),)
+
+
+def test_zips_side_by_side_have_streams_of_their_own():
+    root = Through((zipped(numbers(3), numbers(4)), numbers(5)))
+
+    assert [(s.sources, s.units) for s in plan(root)] == [((".0.0", ".0.1"), 3), ((".1",), 5)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "units"), [((12, 12), 12), ((10, 12), 12), ((10, 7), 8), ((1, 100), 4), ((0, 5), 0)]
+)
+def test_equal_batches_below_zip_align_the_splits(sizes, units):
+    root = zipped(*(batched(numbers(size), 4) for size in sizes))
+
+    (stream,) = plan(root)
+
+    assert (stream.units, stream.align) == (units, 4)
+
+
+def test_batches_that_drop_the_rest_end_the_pass_earlier():
+    root = zipped(batched(numbers(11), 4, drop=True), batched(numbers(11), 4))
+
+    (stream,) = plan(root)
+
+    assert (stream.units, stream.align) == (8, 4)
+
+
+def test_batches_may_come_in_steps_and_inside_nested_zips():
+    pairs = batched(zipped(batched(numbers(24), 2), batched(numbers(24), 2)), 3)
+    root = zipped(pairs, batched(mapped(numbers(20)), 6))
+
+    assert plan(root) == (Stream((".0.0.0.0", ".0.0.1.0", ".1.0.0"), 24, align=6),)
+
+
+def test_unequal_batches_below_zip_are_refused():
+    root = zipped(batched(numbers(8), 4), numbers(8))
+
+    with pytest.raises(DatasetError, match="zip: range is batched by 4 and range by 1"):
+        plan(root)
+
+
+def test_a_repeat_above_zip_repeats_the_pass():
+    assert [s.passes for s in plan(Repeat(zipped(numbers(3), numbers(4)), 5))] == [5]
+
+
+@pytest.mark.parametrize(
+    ("make", "label"),
+    [
+        (lambda node: Repeat(node, 2), "repeat"),
+        (lambda node: mapped(Through((node,))), "through"),
+        (lambda node: Through((node, node)), "through"),
+    ],
+)
+def test_what_does_not_keep_one_element_per_element_below_zip_is_named(make, label):
+    with pytest.raises(DatasetError, match=f"^zip: {label} stands between") as caught:
+        plan(zipped(numbers(3), make(numbers(3))))
+
+    assert "zip the sources first" in str(caught.value)
+    assert "OFF" in str(caught.value)
+
+
+def test_a_source_that_cannot_be_split_is_named_below_zip_too():
+    with pytest.raises(DatasetError, match="^source cannot be split"):
+        plan(zipped(numbers(3), Source(None)))
+
+
+@pytest.mark.parametrize("source", [Source(FILES), Source(5, cardinality=50)])
+def test_units_of_many_elements_below_zip_are_refused(source):
+    with pytest.raises(DatasetError, match="zip: what source is split by may hold any number"):
+        plan(zipped(numbers(3), source))
+
+
+def test_files_one_by_one_may_be_zipped_with_what_has_an_index():
+    (stream,) = plan(zipped(numbers(3), mapped(Listing(FILES))))
+
+    assert stream == Stream((".0", ".1.0"), UNLISTED, FILES)
+
+
+@pytest.mark.parametrize("pattern", [FILES, FilePattern(("a/*.txt",), True, 1)])
+def test_the_same_files_in_the_same_order_may_be_zipped(pattern):
+    (stream,) = plan(zipped(Listing(pattern), Listing(pattern)))
+
+    assert stream == Stream((".0", ".1"), UNLISTED, pattern)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FILES, FilePattern(("b/*.txt",), False, None)),
+        (FilePattern(("a",), True, None), FilePattern(("a",), True, None)),
+        (FilePattern(("a",), True, 1), FilePattern(("a",), True, 2)),
+    ],
+)
+def test_files_in_other_orders_cannot_be_zipped(one, other):
+    with pytest.raises(DatasetError, match="zip: two listing below it list their files"):
+        plan(zipped(Listing(one), Listing(other)))
+
+
+# --- with the sources and operators that there are ---
+
+
+def test_file_names_may_be_zipped_and_lines_of_files_may_not():
+    names = Dataset.list_files("a/*", shuffle=False)
+    lines = Dataset.text_lines("a")
+
+    (stream,) = plan(Dataset.zip(Dataset.range(9).prefetch(2).cache(), names.enumerate()).node)
+
+    assert stream.sources == (".0.0.0", ".1.0")
+    assert stream.files == names.node.units()
+    with pytest.raises(DatasetError, match="zip: what text_lines is split by"):
+        plan(Dataset.zip(Dataset.range(9), lines).node)
+
+
+def test_a_generator_cannot_be_split_unless_it_is_inside_flat_map():
+    def numbers(x=3):
+        yield from range(x)
+
+    with pytest.raises(DatasetError, match=r"^from_generator\(numbers\) cannot be split"):
+        plan(Dataset.from_generator(numbers).node)
+    inner = Dataset.range(3).flat_map(lambda x: Dataset.from_generator(numbers, args=(x,)))
+    assert [stream.units for stream in plan(inner.node)] == [3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.filter(bool),
+        lambda ds: ds.shuffle(4),
+        lambda ds: ds.take(4),
+        lambda ds: ds.skip(4),
+        lambda ds: ds.repeat(2),
+        lambda ds: ds.concatenate(ds),
+        lambda ds: ds.batch(2).unbatch(),
+        lambda ds: ds.batch(2).rebatch(4),
+        lambda ds: ds.window(2),
+        lambda ds: ds.shard(2, 0),
+        lambda ds: ds.padded_batch(2),
+        lambda ds: ds.flat_map(Dataset.range),
+        lambda ds: ds.interleave(Dataset.range),
+    ],
+)
+def test_operators_that_change_the_count_or_order_stay_behind_zip(change):
+    ds = Dataset.range(9)
+
+    with pytest.raises(DatasetError, match="stands between a source and zip"):
+        plan(Dataset.zip(ds, change(ds)).node)
+
+    assert [s.units for s in plan(change(Dataset.zip(ds, ds).map(lambda a, b: a)).node)][:1] == [9]
+
+
+# --- drawing by plan ---
+
+
+def deal(rng, stream, tasks):
+    """Deal the units of *stream* to the logs of tasks, in random splits, pass after pass."""
+    logs = [[] for _ in range(tasks)]
+    for _ in range(stream.passes):
+        start = 0
+        while start < stream.units:
+            stop = min(start + stream.align * rng.randint(1, 3), stream.units)
+            rng.choice(logs).append(Split(start, stop))
+            start = stop
+        for log in logs:
+            log.append(Split(stream.units, stream.units))
+    return logs
+
+
+def run_task(node, streams, logs):
+    """Return what a task makes that drew *logs*, one for each stream."""
+    splits = SplitReader(lambda stream, position: logs[stream][position])
+    context = Context(1, splits=splits, streams=assignments(streams))
+    run = open_node(node, context)
+    out = []
+    while block := run.block(3):
+        out += block
+    return out
+
+
+def numbers_of(k, n):
+    return Dataset.range(k, k + n)
+
+
+def pairs_of(a, b):
+    return Dataset.zip(a.batch(2, drop_remainder=True), b.batch(2, drop_remainder=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, b: Dataset.zip(a, b),
+        lambda a, b: Dataset.zip(a.map(abs).prefetch(2), b.cache()),
+        lambda a, b: Dataset.zip(a.batch(3), b.map(abs).batch(3)),
+        lambda a, b: Dataset.zip(a.batch(2, drop_remainder=True), b.batch(2)),
+        lambda a, b: Dataset.zip(pairs_of(a, b).batch(2), a.batch(4)),
+        lambda a, b: Dataset.zip(a, a, Dataset.zip(b, b)).repeat(3),
+        lambda a, b: Dataset.zip(a, b).map(lambda x, y: x).concatenate(b).repeat(2),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(12, 12), (13, 8), (8, 13), (1, 20), (0, 3), (11, 11)])
+def test_tasks_that_draw_by_plan_make_together_what_one_reader_makes(make, sizes):
+    node = make(numbers_of(0, sizes[0]), numbers_of(100, sizes[1])).node
+    with DatasetIterator(node) as it:
+        expected = sorted(map(repr, it))
+
+    streams = plan(node)
+    for seed in range(10):
+        rng = random.Random(seed)
+        logs = [deal(rng, stream, tasks=3) for stream in streams]
+        made = [run_task(node, streams, [log[task] for log in logs]) for task in range(3)]
+
+        assert sorted(repr(element) for task in made for element in task) == expected
+
+
+# --- operators that work on their own stream ---
+
+
+def test_operators_on_their_own_stream_are_listed_once_sources_first():
+    root = OwnStream((mapped(batched(batched(numbers(3), 2), 2)),))
+
+    assert own_stream_operators(root) == ["batch", "own"]
+
+
+def test_a_pipeline_of_maps_has_no_operator_on_its_own_stream():
+    assert own_stream_operators(mapped(numbers(3))) == []

@@ -1,0 +1,200 @@
+"""What was written yesterday must be read today: bytes of each message, kept in `yesterday.json`.
+
+A new message gets a value here and, with the help of the failing test, a line there. A line that
+is there is never changed: fields are only ever added.
+"""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from penstock.messages import (
+    Ack,
+    Assignment,
+    Codec,
+    Failure,
+    Frame,
+    Holding,
+    Mode,
+    Open,
+    Opened,
+    OpenRequest,
+    Progress,
+    ReaderBeat,
+    Recall,
+    Run,
+    SplitGrant,
+    SplitRequest,
+    StreamEnd,
+    TaskView,
+    Versions,
+    View,
+    WorkerBeat,
+    WorkerRefused,
+)
+from penstock.numbers import EngineState, Runs, Split, SplitLog, Standing, Taken
+from penstock.wire import dispatcher, worker
+from penstock.wire.frame import FrameBuilder, unpack
+
+KEPT = json.loads((Path(__file__).parent / "yesterday.json").read_text())
+
+VERSIONS = Versions(1, "3.11", "0.1.0")
+FAILURE = Failure("TransformError", ("map(f)", 7, "ValueError: no", None, "Traceback"))
+RUNS = Runs(((3, 5), (8, 9)))
+TAKEN = Taken(2, RUNS)
+STATE = EngineState(40, (4, 0), '{"a": 1}')
+SPLITS = (Split(0, 10), Split(10, 12, ("a.txt", "ü.txt")), Split(12, 12))
+
+SIGNAL, ORDER = dispatcher.WORKER_CONTROL.request, dispatcher.WORKER_CONTROL.reply
+BEAT, VIEW = dispatcher.READER_CONTROL.request, dispatcher.READER_CONTROL.reply
+ASK = worker.READ.request
+
+MESSAGES = {
+    "register dataset": (
+        dispatcher.REGISTER_DATASET.request,
+        dispatcher.RegisterDatasetRequest(b"graph", VERSIONS),
+    ),
+    "dataset registered": (
+        dispatcher.REGISTER_DATASET.reply,
+        dispatcher.RegisterDatasetReply("d-1"),
+    ),
+    "get definition": (
+        dispatcher.GET_DEFINITION.request,
+        dispatcher.GetDefinitionRequest("d-1"),
+    ),
+    "definition": (dispatcher.GET_DEFINITION.reply, dispatcher.GetDefinitionReply(b"graph")),
+    "status": (dispatcher.STATUS.request, dispatcher.StatusRequest()),
+    "stats": (dispatcher.STATUS.reply, dispatcher.StatusReply(b"{}")),
+    "open request": (
+        dispatcher.OPEN_ITERATION.request,
+        OpenRequest(VERSIONS, "d-1", Mode.DYNAMIC, "job", 3, Codec.AUTO, 0, "", "ANY", True, "pad"),
+    ),
+    "open request of a private job": (
+        dispatcher.OPEN_ITERATION.request,
+        OpenRequest(VERSIONS, "d-1", Mode.OFF, None, 0, Codec.NONE),
+    ),
+    "opened": (dispatcher.OPEN_ITERATION.reply, Opened(9, "job", 1.0, 30.0)),
+    "worker beat": (
+        SIGNAL,
+        WorkerBeat(
+            "w:1",
+            2,
+            33,
+            {5: Progress(1, 50, TAKEN, STATE, True, FAILURE), 6: Progress(2, 0, Taken())},
+            frozenset({(4, 1), (5, 2)}),
+            True,
+            VERSIONS,
+            b"{}",
+        ),
+    ),
+    "split request": (SIGNAL, SplitRequest("w:1", 2, 5, 1, 0, 17)),
+    "assignment": (
+        ORDER,
+        Assignment(
+            33,
+            2,
+            (
+                Run(
+                    5, 1, 2, 9, "d-1", 2**64 - 1, Codec.LZ4, STATE,
+                    (SplitLog(4, SPLITS), SplitLog()), TAKEN, {1: RUNS, 2: Runs()},
+                ),
+            ),
+            {1: Standing.LIVE, 2: Standing.LEFT, 3: Standing.GONE},
+            0.5,
+        ),
+    ),
+    "split grant": (ORDER, SplitGrant(5, 1, 0, 17, SPLITS)),
+    "worker refused": (ORDER, WorkerRefused(FAILURE)),
+    "reader beat": (BEAT, ReaderBeat(9, "t", 0, 4, {5: Holding(1, TAKEN, RUNS)}, "c", True)),
+    "first reader beat": (BEAT, ReaderBeat(9, "t", None, 0)),
+    "view": (
+        VIEW,
+        View(
+            33, "t", 1, Standing.LIVE, 4,
+            {5: TaskView(1, "w:1"), 6: TaskView(2, None, "w:2", FAILURE)},
+            True, FAILURE, {"c": b"yes"}, "a worker",
+        ),
+    ),
+    "open": (ASK, Open(1, 5, 1, 2, TAKEN, RUNS, 1 << 40)),
+    "ack": (ASK, Ack(RUNS, 4096)),
+}  # fmt: skip
+
+REPLIES = {
+    "frame": (Frame(5, 1, 2, 3, 4, 2, RUNS, b"layout", Codec.LZ4, 100), b"payload"),
+    "recall": (Recall(5, 1), b""),
+    "end": (StreamEnd(5, 1), b""),
+    "failed end": (StreamEnd(5, 1, FAILURE), b""),
+}
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+ELEMENTS = {
+    "scalars": [np.int64(1), np.int64(2)],
+    "arrays": [np.arange(6, dtype=">i2").reshape(2, 3)] * 2,
+    "ragged arrays": [np.ones((2, k), np.float32) for k in range(3)],
+    "text": ["a", "", "ü\udc80"],
+    "bytes": [b"\x00\xff", b""],
+    "arrays of text": [
+        np.array([["a", "b"]], object),
+        np.array([[b"c"]], object),
+        np.empty((0, 2), object),
+    ],
+    "structures": list(np.array([(1, 2.5)], [("a", "i1"), ("b", "<f8")])),
+    "nests": [{"b": (np.int8(1), Pair("x", b"y")), "a": (), "\udc80": {}}],
+}
+
+
+def kept(name, data):
+    assert name in KEPT, f'add to yesterday.json:  "{name}": "{data.hex()}"'
+    return bytes.fromhex(KEPT[name])
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_of_yesterday_is_understood(name):
+    form, value = MESSAGES[name]
+
+    assert form.decode(kept(name, form.encode(value))) == value
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_a_reply_of_yesterday_is_understood(name):
+    header, payload = REPLIES[name]
+
+    reply = worker.decode_reply(kept(name, worker.encode_reply(header, payload)))
+
+    assert reply == (header, payload)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_of_yesterday_are_understood(name):
+    builder = FrameBuilder()
+    builder.add(ELEMENTS[name])
+    layout, elements = builder.take()
+    payload = bytearray(layout.nbytes)
+    layout.write(elements, memoryview(payload))
+    old = kept(f"layout of {name}", layout.to_bytes()), kept(f"payload of {name}", payload)
+
+    back = unpack(*old)
+
+    assert len(back) == len(ELEMENTS[name])
+    assert all(map(equal, back, ELEMENTS[name]))
+
+
+def equal(one, other):
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and one.tolist() == other.tolist()
+    return one == other
+
+
+def test_what_is_kept_is_all_looked_at():
+    names = {*MESSAGES, *REPLIES}
+    names |= {f"{part} of {name}" for part in ("layout", "payload") for name in ELEMENTS}
+
+    assert set(KEPT) == names

@@ -1,0 +1,184 @@
+"""Places in the shared memory, and the memory itself."""
+
+import errno
+import fcntl
+import mmap
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock_worker.runner import main
+from penstock_worker.runner.arena import ALIGNMENT, Arena, Places, Shelf, span
+
+PAGE = mmap.PAGESIZE
+BUDGET, LARGEST = 16 * PAGE, 64 * PAGE
+
+
+@pytest.fixture
+def shelf():
+    shelf = Shelf(span(BUDGET, LARGEST))
+    yield shelf
+    shelf.close()
+
+
+def allocated(shelf):
+    return os.fstat(shelf.fd).st_blocks * 512
+
+
+def test_the_first_place_that_is_free_is_used_again():
+    places = Places(1024, 4096)
+    first, second, third = (places.take(64) for _ in range(3))
+
+    places.free(second)
+    again = places.take(10)
+
+    assert (first, second, third) == (0, 64, 128)
+    assert again == second
+
+
+def test_neighbours_that_are_free_become_one():
+    places = Places(1024, 4096)
+    first, second, third, fourth = (places.take(256) for _ in range(4))
+
+    for offset in (first, third, second):
+        places.free(offset)
+
+    assert places.take(768) == first
+    assert fourth == 768
+
+
+def test_no_more_than_the_budget_is_in_use():
+    places = Places(1024, 8192)
+    offset = places.take(1000)
+
+    assert places.take(64) is None
+    places.free(offset)
+    assert places.take(64) == 0
+
+
+def test_one_giant_at_a_time_is_given_beside_the_budget():
+    places = Places(1024, 1024 + 4096)
+    giant = places.take(4096)
+
+    assert places.take(2048) is None
+    assert places.take(1024) == 4096
+    places.free(giant)
+    assert places.take(2048) == 0
+
+
+def test_what_a_giant_leaves_beyond_the_budget_is_named():
+    places = Places(1024, 1024 + 4096)
+    small, giant = places.take(512), places.take(4096)
+
+    beyond_small, beyond_giant = places.free(small), places.free(giant)
+
+    assert beyond_small[0] == beyond_small[1]
+    assert beyond_giant == (1024, 1024 + 4096)
+
+
+def test_a_place_that_is_not_there_cannot_be_freed():
+    places = Places(1024, 4096)
+
+    with pytest.raises(KeyError):
+        places.free(64)
+
+
+@given(st.lists(st.one_of(st.integers(0, 700), st.integers(-40, -1)), max_size=120))
+def test_places_never_overlap_and_nothing_is_lost(steps):
+    budget, size = 1024, 1024 + 700
+    places = Places(budget, size)
+    live = {}
+    for step in steps:
+        if step >= 0:
+            offset = places.take(step)
+            if offset is None:
+                continue
+            assert offset % ALIGNMENT == 0
+            assert 0 <= offset <= size - step
+            assert all(offset >= at + n or offset + max(step, 1) <= at for at, n in live.items())
+            live[offset] = max(step, 1)
+        elif live:
+            offset = sorted(live)[step % len(live)]
+            del live[offset]
+            places.free(offset)
+        assert places.in_use == sum(-(-n // ALIGNMENT) * ALIGNMENT for n in live.values())
+        assert places.in_use <= budget
+    for offset in live:
+        places.free(offset)
+
+    assert places.take(budget) == 0
+    assert list(places) == [0]
+
+
+def test_the_worker_reads_what_the_runner_writes(shelf):
+    arena = Arena(shelf.writable, BUDGET, LARGEST)
+    shelf.release()
+
+    offset = arena.take(5)
+    arena.room(offset, 5)[:] = b"hello"
+
+    assert bytes(shelf.memory[offset : offset + 5]) == b"hello"
+    assert shelf.memory.readonly
+
+
+def test_readers_cannot_write_and_nobody_can_change_the_length(shelf):
+    with pytest.raises(PermissionError):
+        mmap.mmap(shelf.fd, PAGE)
+    for change in (PAGE, 2 * span(BUDGET, LARGEST)):
+        with pytest.raises(PermissionError):
+            os.ftruncate(shelf.writable, change)
+    with pytest.raises(OSError) as caught:
+        fcntl.fcntl(shelf.writable, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    assert caught.value.errno == errno.EPERM
+
+
+def test_memory_beyond_the_budget_goes_back_when_a_giant_is_freed(shelf):
+    arena = Arena(shelf.writable, BUDGET, LARGEST)
+    offset = arena.take(LARGEST)
+    arena.room(offset, LARGEST)[:] = bytes(LARGEST)
+    before = allocated(shelf)
+
+    arena.free(offset)
+
+    assert before == LARGEST
+    assert allocated(shelf) == BUDGET
+
+
+def test_clearing_frees_every_place(shelf):
+    arena = Arena(shelf.writable, BUDGET, LARGEST)
+    for nbytes in (PAGE, 3 * PAGE, LARGEST):
+        offset = arena.take(nbytes)
+        arena.room(offset, nbytes)[:] = bytes(nbytes)
+
+    arena.clear()
+
+    assert allocated(shelf) <= BUDGET
+    assert arena.take(BUDGET) == 0
+
+
+def test_a_view_outlives_the_shelf(shelf):
+    arena = Arena(shelf.writable, BUDGET, LARGEST)
+    arena.room(0, 5)[:] = b"hello"
+    view = shelf.memory[0:5]
+
+    shelf.close()
+    shelf.close()
+
+    assert bytes(view) == b"hello"
+
+
+def test_an_arena_that_nobody_reads_gives_everything_back(shelf):
+    arena = Arena(shelf.writable, BUDGET, LARGEST)
+    for nbytes in (BUDGET // 2, LARGEST):
+        offset = arena.take(nbytes)
+        arena.room(offset, nbytes)[:] = bytes(nbytes)
+
+    main.tidy_up(None)
+    kept = allocated(shelf)
+    main.tidy_up(arena)
+
+    assert kept == BUDGET // 2 + LARGEST
+    assert allocated(shelf) == 0
+    assert arena.take(BUDGET) == 0

@@ -1,0 +1,247 @@
+"""How runners end: by themselves, with their zygote, with their worker."""
+
+import asyncio
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from penstock import Dataset
+from penstock_worker.runner.orders import Made
+from penstock_worker.runner.pool import RunnerDied
+
+WITHIN = 20.0
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def gone_within(pids, seconds):
+    """Say whether all these processes end within *seconds*."""
+    deadline = time.monotonic() + seconds
+    watched = []
+    for pid in pids:
+        try:
+            watched.append(os.pidfd_open(pid))
+        except ProcessLookupError:
+            continue
+    try:
+        return all(
+            select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0] for fd in watched
+        )
+    finally:
+        for fd in watched:
+            os.close(fd)
+
+
+def crash(_):
+    os.kill(os.getpid(), signal.SIGSEGV)
+    signal.pause()
+
+
+def overwrite(_):
+    ctypes.memset(8, 1, 8)
+
+
+@pytest.mark.parametrize("end", [crash, overwrite])
+async def test_a_crash_is_reported_with_its_signal_behind_everything_made(workplace, end):
+    reading = await workplace.begin(Dataset.range(100).map(lambda x: end(x) if x == 50 else x))
+    await reading.end()
+    again = await workplace.read(Dataset.range(9), run=2)
+
+    assert reading.reports[-1] == RunnerDied(1, "SIGSEGV", None)
+    assert reading.elements == list(range(len(reading.elements)))
+    assert again.elements == list(range(9))
+    assert again.runner.pid != reading.runner.pid
+
+
+async def test_frames_of_a_runner_that_died_can_still_be_read(workplace):
+    reading = await workplace.begin(Dataset.range(100).map(lambda x: crash(x) if x == 50 else x))
+    await reading.end()
+
+    first = reading.made[0]
+    assert len(reading.runner.arena[first.offset : first.offset + first.nbytes]) == first.nbytes
+
+
+async def test_a_runner_that_left_is_reported_with_its_exit_code(workplace):
+    reading = await workplace.begin(Dataset.range(9).map(lambda x: os._exit(3) if x == 5 else x))
+    await reading.end()
+
+    assert reading.reports[-1] == RunnerDied(1, "", 3)
+
+
+async def test_a_runner_that_closes_its_socket_is_ended(workplace):
+    reading = await workplace.begin(
+        Dataset.range(9).map(lambda x: (os.closerange(3, 100), time.sleep(100)) if x == 5 else x)
+    )
+    await reading.end()
+
+    assert reading.reports[-1] == RunnerDied(1, "SIGKILL", None)
+
+
+async def test_a_warm_runner_that_died_is_not_used_again(workplace):
+    reading = await workplace.read(Dataset.range(9))
+    pid = reading.runner.pid
+    os.kill(pid, signal.SIGKILL)
+    await asyncio.to_thread(gone_within, [pid], WITHIN)
+
+    again = await (await workplace.begin(Dataset.range(9), run=2)).end()
+
+    assert again.reports[-1] == RunnerDied(2, "SIGKILL", None) or again.elements == list(range(9))
+    third = await workplace.read(Dataset.range(9), run=3)
+    assert third.elements == list(range(9))
+    assert third.runner.pid != pid
+
+
+async def test_what_user_code_started_ends_with_its_runner(workplace):
+    def start(_):
+        return subprocess.Popen(["sleep", "1000"]).pid
+
+    reading = await (await workplace.begin(Dataset.range(1).map(start))).end()
+    (pid,) = map(int, reading.elements)
+    reading.runner.kill()
+
+    assert await asyncio.to_thread(gone_within, [pid], WITHIN)
+
+
+async def test_ctrl_c_is_for_the_worker_to_act_on(workplace):
+    reading = await workplace.begin(Dataset.range(1 << 40))
+    await reading.until(lambda reading: reading.made)
+    (zygote,) = [pid for pid in children(os.getpid()) if reading.runner.pid in children(pid)]
+    for pid in (zygote, reading.runner.pid):
+        os.kill(pid, signal.SIGINT)
+    seen = len(reading.made)
+    await reading.until(lambda reading: len(reading.made) > seen + 5)
+
+    assert all(isinstance(report, Made) for report in reading.reports)
+    assert os.getpgid(reading.runner.pid) == reading.runner.pid
+
+
+async def test_a_zygote_that_dies_takes_its_runners_along_and_is_replaced(workplace):
+    readings = [
+        await workplace.begin(Dataset.range(1 << 40).map(lambda x: x), run=run) for run in (1, 2)
+    ]
+    for reading in readings:
+        await reading.until(lambda reading: reading.made)
+    runners = [reading.runner.pid for reading in readings]
+    (zygote,) = [pid for pid in children(os.getpid()) if runners[0] in children(pid)]
+    os.kill(zygote, signal.SIGKILL)
+    for reading in readings:
+        await reading.end()
+    again = await workplace.read(Dataset.range(9), run=3)
+
+    assert [reading.reports[-1].signal for reading in readings] == ["SIGKILL"] * 2
+    assert gone_within(runners, WITHIN)
+    assert again.elements == list(range(9))
+
+
+async def test_closing_a_pool_ends_everything_at_once(working):
+    async with working() as workplace:
+        spinning = Dataset.range(9).map(lambda x: spin() if x == 3 else x)
+        readings = [await workplace.begin(spinning, run=run) for run in range(3)]
+        for reading in readings:
+            await reading.until(lambda reading: reading.made)
+        runners = [reading.runner.pid for reading in readings]
+        (zygote,) = [pid for pid in children(os.getpid()) if runners[0] in children(pid)]
+        before = [len(reading.reports) for reading in readings]
+        began = time.monotonic()
+    took = time.monotonic() - began
+
+    assert gone_within([zygote, *runners], 0)
+    assert took < 1.0
+    assert all(len(r.reports) - n <= 1 for r, n in zip(readings, before, strict=True))
+
+
+def spin():
+    while True:
+        pass
+
+
+WORKER = """
+    import asyncio, os, signal, sys
+    from penstock import Dataset
+    from penstock.definition import encode
+    from penstock.messages import Codec
+    from penstock.numbers import EngineState
+    from penstock_worker.runner.orders import Start
+    from penstock_worker.runner.pool import RunnerPool
+
+    print("script", flush=True)
+
+    def spin(x):
+        print("function", flush=True)
+        while x:
+            pass
+        return x
+
+    async def main():
+        pool = await RunnerPool().__aenter__()
+        definition = encode(Dataset.range(9).map(spin).node).to_bytes()
+        start = Start(1, "d", 0, 0, Codec.NONE, EngineState(), ())
+        heard = asyncio.Event()
+        runner = await pool.start(definition, start, lambda *_: heard.set())
+        await heard.wait()
+        if "fork" in sys.argv and os.fork() == 0:
+            signal.pause()
+        zygote = os.popen(f"ps -o ppid= {runner.pid}").read().strip()
+        print(zygote, runner.pid, flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    """A script that reads from a pool of its own, with no guard around it."""
+    script = tmp_path / "worker.py"
+    script.write_text(textwrap.dedent(WORKER))
+    started = []
+
+    def start(*args):
+        started.append(
+            subprocess.Popen(
+                [sys.executable, str(script), *args], stdout=subprocess.PIPE, start_new_session=True
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def lines_until_pids(process):
+    lines = []
+    while not lines or not lines[-1][0].isdigit():
+        line = process.stdout.readline().decode()
+        assert line, "the worker ended"
+        lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize("extra", [(), ("fork",)], ids=["alone", "with a fork of itself"])
+def test_runners_end_within_a_second_when_their_worker_is_killed(worker, extra):
+    process = worker(*extra)
+    zygote, runner = map(int, lines_until_pids(process)[-1].split())
+
+    process.kill()
+
+    assert gone_within([zygote, runner], 1.0)
+
+
+def test_the_callers_script_runs_once_and_functions_may_print(worker):
+    lines = lines_until_pids(worker())
+
+    assert lines.count("script\n") == 1
+    assert lines.count("function\n") >= 1

@@ -1,0 +1,142 @@
+"""Orders and reports, with several threads at one socket."""
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.errors import StateError
+from penstock.messages import Codec
+from penstock.numbers import EngineState, Split, SplitLog
+from penstock_worker.runner.desk import Desk, Inbox, Log, WorkerGoneError
+from penstock_worker.runner.orders import Free, Grant, Start, Stop, Want
+from penstock_worker.runner.post import pack
+
+WITHIN = 10.0
+
+
+@pytest.fixture
+def line():
+    here, there = socket.socketpair()
+    yield Desk(here), there
+    here.close()
+    there.close()
+
+
+def tell(sock, *orders):
+    sock.sendall(b"".join(map(pack, orders)))
+
+
+def start(run=1, streams=1):
+    logs = (SplitLog(),) * streams
+    return Start(run, "d", 0, 0, Codec.NONE, EngineState(), logs)
+
+
+def test_what_is_said_about_a_run_before_it_begins_is_kept(line):
+    desk, worker = line
+    tell(worker, start(), Grant(1, 0, 0, (Split(0, 5),)), Free(1, (64,)), Free(2, (128,)))
+
+    inbox = desk.next_order(WITHIN)
+
+    assert isinstance(inbox, Inbox)
+    assert inbox.logs[0].at(0) == Split(0, 5)
+    assert list(inbox.freed) == [64]
+
+
+def test_a_new_run_ends_the_one_before(line):
+    desk, worker = line
+    tell(worker, start(1), start(2))
+
+    first, second = desk.next_order(WITHIN), desk.next_order(WITHIN)
+
+    assert (first.stopped, second.stopped) == (True, False)
+
+
+def test_a_stop_is_noted_at_once_and_obeyed_in_turn(line):
+    desk, worker = line
+    tell(worker, start(1), Stop(1))
+
+    inbox = desk.next_order(WITHIN)
+
+    assert inbox.stopped
+    assert desk.next_order(WITHIN) == Stop(1)
+
+
+def test_looking_never_waits(line):
+    desk, worker = line
+    desk.look()
+    tell(worker, start())
+    desk.look()
+
+    assert desk.next_order(0) is not None
+    assert desk.next_order(0) is None
+
+
+def test_each_of_many_waiting_threads_gets_what_it_waits_for(line):
+    desk, worker = line
+    tell(worker, start(streams=8))
+    inbox = desk.next_order(WITHIN)
+
+    with ThreadPoolExecutor(8) as threads:
+        waits = [
+            threads.submit(desk.wait, lambda log=log: log.stop == 20, WITHIN) for log in inbox.logs
+        ]
+        for position in range(20):
+            for stream in range(8):
+                tell(worker, Grant(1, stream, position, (Split(0, 1),)))
+        met = [wait.result() for wait in waits]
+
+    assert met == [True] * 8
+
+
+def test_who_waits_is_woken_when_the_run_ends_from_this_side(line):
+    desk, worker = line
+    tell(worker, start())
+    inbox = desk.next_order(WITHIN)
+    waiting = [threading.Event() for _ in range(3)]
+
+    def wait(begun):
+        def ready():
+            begun.set()
+            return inbox.stopped
+
+        return desk.wait(ready, WITHIN)
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(wait, begun) for begun in waiting]
+        assert all(begun.wait(WITHIN) for begun in waiting)
+        desk.end(inbox)
+        met = [wait.result() for wait in waits]
+
+    assert met == [True] * 3
+
+
+def test_all_who_wait_hear_that_the_worker_is_gone(line):
+    desk, worker = line
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(desk.wait, lambda: False, WITHIN) for _ in range(3)]
+        worker.close()
+
+        for wait in waits:
+            with pytest.raises(WorkerGoneError):
+                wait.result()
+    with pytest.raises(WorkerGoneError):
+        desk.post(Want(1))
+
+
+def test_a_log_takes_in_what_it_does_not_know_yet():
+    log = Log(SplitLog(3, (Split(0, 1),)))
+
+    log.grow(3, (Split(0, 1), Split(1, 2)))
+    log.grow(4, (Split(1, 2),))
+    log.grow(9, (Split(7, 8),))
+
+    assert (log.start, log.stop) == (3, 5)
+    assert log.at(4) == Split(1, 2)
+
+
+def test_what_a_log_has_forgotten_is_an_error():
+    with pytest.raises(StateError, match="position 2 .* before 3"):
+        Log(SplitLog(3, (Split(0, 1),))).at(2)

@@ -1,0 +1,423 @@
+"""A runner at work, as a thread of this process: what it makes, and when it sends it."""
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from penstock import Dataset
+from penstock.errors import DefinitionError, ElementError, ElementTooLarge, StateError
+from penstock.messages import Codec
+from penstock.numbers import EngineState, Split, SplitLog
+from penstock_worker.runner import clerk, frames, run, states
+from penstock_worker.runner.orders import (
+    Ended,
+    Failed,
+    Free,
+    Grant,
+    Made,
+    Need,
+    Stop,
+    Stopped,
+    Want,
+)
+
+WITHIN = 10.0
+
+
+class Point(NamedTuple):
+    x: int
+    y: float
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Let elements wait for others as long as nobody wants them."""
+    monkeypatch.setattr(clerk, "AGE", 1000.0)
+    monkeypatch.setattr(run, "AGE", 1000.0)
+
+
+@pytest.fixture
+def stately(monkeypatch):
+    """Report a state after every block."""
+    monkeypatch.setattr(states, "EVERY", 0.0)
+    monkeypatch.setattr(states, "SHARE", 0)
+
+
+def ended(heard):
+    return bool(heard.of(Ended))
+
+
+def splits_of(total, size):
+    edges = [*range(0, total, size), total]
+    return [*(Split(a, b) for a, b in zip(edges, edges[1:], strict=False)), Split(0, 0)]
+
+
+def same(got, expected):
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_equal(one, other)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.range(0),
+        Dataset.range(20_000),
+        Dataset.range(100).map(lambda x: {"x": x, "text": "é" * int(x), "point": Point(x, x / 2)}),
+        Dataset.range(1000).map(lambda x: np.full(int(x) % 7, x)).map(lambda a: (a, a.sum())),
+        Dataset.range(40).map(lambda x: np.full(300_000, x)),
+        Dataset.range(20).map(lambda x: x if x % 2 else str(x)),
+    ],
+    ids=["nothing", "scalars", "nests", "ragged", "megabytes", "mixed"],
+)
+def test_a_runner_makes_what_a_local_run_makes(thread_runner, dataset, codec):
+    heard = thread_runner().read(dataset, codec=codec)
+
+    same(heard.elements, list(dataset))
+    assert heard.reports[-1] == Ended(1, len(heard.elements))
+
+
+def test_small_elements_travel_together(thread_runner):
+    heard = thread_runner().read(Dataset.range(100_000))
+
+    assert len(heard.made) < 100
+    assert max(made.count for made in heard.made) == frames.FRAME_COUNT
+
+
+def test_the_first_element_does_not_wait_for_others(thread_runner, patient):
+    heard = thread_runner().read(Dataset.range(1000))
+
+    assert heard.made[0].count == 1
+
+
+def test_compressed_frames_take_only_the_room_that_they_need(thread_runner):
+    runner = thread_runner(budget=1 << 21)
+
+    zeros = Dataset.range(20).map(lambda x: np.zeros(1 << 20, np.uint8))
+    heard = runner.read(zeros, codec=Codec.LZ4, free=False)
+
+    assert len(heard.elements) == 20
+    assert all(made.stored is Codec.LZ4 for made in heard.made)
+    assert all(made.nbytes < made.raw_nbytes // 100 for made in heard.made)
+
+
+def test_a_full_arena_holds_the_runner_up_until_places_are_freed(thread_runner):
+    runner = thread_runner(budget=2 << 20)
+    arrays = Dataset.range(6).map(lambda x: np.full(1 << 20, x, np.uint8))
+    heard = runner.begin(arrays)
+
+    runner.hear(heard, lambda heard: len(heard.made) == 2, free=False)
+    runner.send(Free(1, (heard.made[0].offset,)))
+    runner.hear(heard, lambda heard: len(heard.made) == 3, free=False)
+    held = {made.offset for made in heard.made[1:]}
+    runner.send(Free(1, tuple(held)))
+    runner.hear(heard, ended)
+
+    assert len(held) == 2
+    same(heard.elements, list(arrays))
+
+
+def test_a_runner_that_waits_for_room_stops_when_told(thread_runner):
+    runner = thread_runner(budget=2 << 20)
+    heard = runner.begin(Dataset.range(6).map(lambda x: np.full(1 << 20, x, np.uint8)))
+    runner.hear(heard, lambda heard: len(heard.made) == 2, free=False)
+
+    assert runner.stop() == [Stopped(1)]
+
+
+def test_an_element_larger_than_the_buffer_stands_beside_it(thread_runner):
+    runner = thread_runner(budget=1 << 20, largest=8 << 20)
+    arrays = Dataset.range(4).map(lambda x: np.full(5 << 20, x, np.uint8))
+
+    heard = runner.read(arrays)
+
+    same(heard.elements, list(arrays))
+
+
+def test_an_element_larger_than_all_is_named_with_the_setting(thread_runner):
+    runner = thread_runner(budget=1 << 20, largest=2 << 20)
+
+    heard = runner.read(Dataset.range(4).map(lambda x: np.zeros(int(x) << 20, np.uint8)))
+    error = heard.reports[-1].failure.error()
+
+    assert heard.reports[-1].number == 3
+    assert isinstance(error, ElementTooLarge)
+    assert "3145728 bytes" in str(error)
+    assert "max_element_bytes" in str(error)
+    assert len(heard.elements) == 3
+
+
+# --- when a frame leaves ---
+
+
+class Gate:
+    """A pipe, and a dataset that gives an element for each byte in it, and fails at its end."""
+
+    def __init__(self):
+        out, self._into = os.pipe()
+        self._out = out
+
+        def through(x):
+            assert os.read(out, 1)
+            return x
+
+        self.dataset = Dataset.range(1 << 40).map(through)
+
+    def open(self, n=1):
+        os.write(self._into, b"x" * n)
+
+    def shut(self):
+        if self._into >= 0:
+            os.close(self._into)
+            self._into = -1
+
+    def close(self):
+        self.shut()
+        os.close(self._out)
+
+
+@pytest.fixture
+def gate(thread_runner):  # which ends after the gate is shut
+    gate = Gate()
+    yield gate
+    gate.shut()
+
+
+def test_elements_that_wait_leave_when_a_reader_wants_them(thread_runner, patient, gate):
+    runner = thread_runner()
+    heard = runner.begin(gate.dataset)
+    gate.open(3)
+    runner.hear(heard, lambda heard: len(heard.elements) == 1)
+    runner.send(Want(1))
+    gate.open(1000)
+    runner.hear(heard, lambda heard: len(heard.elements) > 1)
+
+    assert heard.elements == list(range(len(heard.elements)))
+
+
+def test_elements_do_not_wait_for_ever_while_the_engine_is_held_up(thread_runner, gate):
+    runner = thread_runner()
+    heard = runner.begin(gate.dataset)
+
+    for n in range(1, 9):
+        gate.open(n)
+        runner.hear(heard, lambda heard, n=n: len(heard.elements) >= n)
+
+    assert heard.elements == list(range(len(heard.elements)))
+
+
+def test_slow_elements_leave_one_by_one(thread_runner):
+    slow = Dataset.range(5).map(lambda x: (time.sleep(2 * clerk.AGE), x)[1])
+
+    heard = thread_runner().read(slow)
+
+    assert [made.count for made in heard.made] == [1] * 5
+
+
+# --- failures ---
+
+
+def test_an_error_comes_behind_the_elements_before_it(thread_runner):
+    heard = thread_runner().read(Dataset.range(5000).map(lambda x: 1 / 0 if x == 3456 else x))
+    failed = heard.reports[-1]
+
+    assert heard.elements == list(range(3456))
+    assert failed.number == 3456
+    assert failed.failure.kind == "TransformError"
+    operator, number, detail, worker, trace = failed.failure.fields
+    assert (operator, number, worker) == ("map(<lambda>)", 3456, None)
+    assert detail == "ZeroDivisionError: division by zero"
+    assert "test_run.py" in trace
+
+
+def test_an_exit_in_a_function_is_an_error_like_any_other(thread_runner):
+    runner = thread_runner()
+    heard = runner.read(Dataset.range(5).map(lambda x: sys.exit("enough") if x == 2 else x))
+    runner.stop()
+    again = runner.read(Dataset.range(5), run=2)
+
+    assert heard.elements == [0, 1]
+    assert heard.reports[-1].number == 2
+    assert heard.reports[-1].failure.fields[2] == "SystemExit: enough"
+    assert again.elements == list(range(5))
+
+
+def test_a_dataset_inside_an_element_is_an_error_of_that_element(thread_runner):
+    heard = thread_runner().read(Dataset.range(5).map(lambda x: Dataset.range(1) if x == 3 else x))
+    failed = heard.reports[-1]
+
+    assert heard.elements == [0, 1, 2]
+    assert failed.number == 3
+    assert isinstance(failed.failure.error(), ElementError)
+
+
+def test_a_state_that_does_not_fit_is_an_error(thread_runner):
+    state = EngineState(5, (), json.dumps({"no": "state"}))
+
+    heard = thread_runner().read(Dataset.range(10).map(abs), state=state)
+
+    assert heard.reports == [Failed(1, 5, heard.reports[-1].failure)]
+    assert isinstance(heard.reports[-1].failure.error(), StateError)
+
+
+def test_a_definition_that_cannot_be_loaded_fails_the_run(thread_runner):
+    runner = thread_runner()
+    heard = runner.read(Dataset.range(3), definition_bytes=b"no definition")
+    runner.stop()
+    again = runner.read(Dataset.range(3), run=2)
+
+    assert [type(report) for report in heard.reports] == [Failed]
+    assert isinstance(heard.reports[-1].failure.error(), DefinitionError)
+    assert again.elements == [0, 1, 2]
+
+
+# --- splits ---
+
+
+def test_splits_are_drawn_one_ahead(thread_runner):
+    splits = splits_of(1000, 100)
+
+    heard = thread_runner().read(Dataset.range(1000), logs=(SplitLog(),), splits=[splits])
+
+    assert heard.elements == list(range(1000))
+    assert [need.position for need in heard.of(Need)] == list(range(11))
+    by_order = [type(report) for report in heard.reports]
+    assert by_order[:2] == [Need, Need]
+
+
+def test_sources_draw_from_streams_of_their_own(thread_runner):
+    both = Dataset.range(50).concatenate(Dataset.range(100, 130))
+    streams = [splits_of(50, 20), splits_of(30, 20)]
+
+    heard = thread_runner().read(both, logs=(SplitLog(),) * 2, splits=streams)
+
+    assert heard.elements == [*range(50), *range(100, 130)]
+
+
+def test_what_is_made_leaves_before_a_split_is_waited_for(thread_runner, patient):
+    runner = thread_runner()
+    heard = runner.begin(Dataset.range(1000), logs=(SplitLog(0, (Split(0, 10),)),))
+
+    runner.hear(heard, lambda heard: len(heard.elements) == 10)
+    needed = heard.of(Need)
+    runner.send(Grant(1, 0, 1, (Split(10, 20), Split(0, 0))))
+    runner.hear(heard, ended)
+
+    assert needed == [Need(1, 0, 1)]
+    assert heard.elements == list(range(20))
+    assert heard.of(Need) == needed
+
+
+def test_a_wait_for_a_split_ends_when_the_run_is_stopped(thread_runner):
+    runner = thread_runner()
+    heard = runner.begin(Dataset.range(1000), logs=(SplitLog(),))
+    runner.hear(heard, lambda heard: heard.of(Need))
+
+    assert runner.stop() == [Stopped(1)]
+
+
+def test_threads_of_the_engine_draw_splits_too(thread_runner):
+    runner = thread_runner()
+    ahead = Dataset.range(1000).prefetch(8)
+
+    heard = runner.read(ahead, logs=(SplitLog(),), splits=[splits_of(1000, 10)])
+    runner.stop()
+    second = runner.begin(ahead, run=2, logs=(SplitLog(),))
+    runner.hear(second, lambda heard: heard.of(Need))
+
+    assert heard.elements == list(range(1000))
+    assert runner.stop(2) == [Stopped(2)]
+
+
+def test_an_engine_that_ends_with_a_split_outstanding_ends(thread_runner):
+    runner = thread_runner()
+    few = Dataset.range(1000).prefetch(50).take(5)
+
+    heard = runner.read(few, logs=(SplitLog(),), splits=[[Split(0, 20)]])
+
+    assert heard.elements == list(range(5))
+    assert isinstance(runner.stop()[-1], Stopped)
+
+
+# --- states ---
+
+
+def test_any_state_gives_the_same_tail(thread_runner, stately):
+    runner = thread_runner()
+    dataset = Dataset.range(5000).map(lambda x: x * 3).batch(7)
+    whole = runner.read(dataset)
+
+    states = whole.states[:: max(1, len(whole.states) // 20)] + whole.states[-1:]
+    assert len(states) > 5
+    for run_number, state in enumerate(states, 2):
+        runner.send(Stop(run_number - 1))
+        tail = runner.read(dataset, run=run_number, state=state)
+        same(tail.elements, whole.elements[state.number :])
+
+
+def test_any_state_under_splits_gives_the_same_tail(thread_runner, stately):
+    runner = thread_runner()
+    dataset = Dataset.range(600).map(lambda x: -x).batch(7)
+    splits = splits_of(600, 50)
+    whole = runner.read(dataset, logs=(SplitLog(),), splits=[splits])
+
+    assert [state.positions for state in whole.states] == sorted(
+        state.positions for state in whole.states
+    )
+    assert whole.states[-1].positions == (12,)
+    for run_number, state in enumerate(whole.states, 2):
+        (position,) = state.positions
+        log = SplitLog(position, tuple(splits[position : position + 1]))
+        tail = runner.read(dataset, run=run_number, state=state, logs=(log,), splits=[splits])
+        same(tail.elements, whole.elements[state.number :])
+
+
+def test_a_state_comes_behind_the_elements_before_it(thread_runner, stately):
+    heard = thread_runner().read(Dataset.range(5000))
+
+    behind = 0
+    for report in heard.reports[:-1]:
+        if isinstance(report, Made):
+            behind = report.first + report.count
+        else:
+            assert report.state.number == behind
+
+
+# --- the life of a runner ---
+
+
+def test_a_new_run_ends_the_one_before(thread_runner):
+    runner = thread_runner()
+    first = runner.begin(Dataset.range(1 << 40))
+    runner.hear(first, lambda heard: heard.elements)
+
+    second = runner.read(Dataset.range(5), run=2)
+
+    assert second.elements == list(range(5))
+
+
+def test_a_run_that_ended_can_be_stopped_and_the_next_begins_with_an_empty_arena(thread_runner):
+    runner = thread_runner(budget=1 << 20)
+    arrays = Dataset.range(1).map(lambda x: np.zeros(900_000, np.uint8))
+
+    for number in range(1, 5):
+        heard = runner.read(arrays, run=number, free=False)
+        assert heard.made[0].offset == 0
+        assert runner.stop(number) == [Stopped(number)]
+
+
+def test_a_run_leaves_no_thread_behind(thread_runner):
+    runner = thread_runner()
+    before = threading.active_count()
+
+    runner.read(Dataset.range(100).prefetch(3).map(lambda x: x, num_parallel_calls=2))
+    runner.stop()
+
+    assert threading.active_count() == before

@@ -1,0 +1,120 @@
+"""Settings of a worker: what is refused, and where they come from."""
+
+import dataclasses
+
+import pytest
+from penstock.errors import ConfigError, NotAvailableYet
+from penstock.settings import to_env
+from penstock_worker.config import WorkerConfig
+from penstock_worker.server import advertised
+
+
+def test_the_first_fields_have_the_names_and_the_order_of_the_reference():
+    names = [field.name for field in dataclasses.fields(WorkerConfig)]
+
+    assert names[:8] == [
+        "dispatcher_address",
+        "worker_address",
+        "port",
+        "protocol",
+        "heartbeat_interval",
+        "dispatcher_timeout",
+        "data_transfer_protocol",
+        "data_transfer_address",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dispatcher_address", "nowhere"),
+        ("dispatcher_address", "host:"),
+        ("dispatcher_address", ":5050"),
+        ("dispatcher_address", "host:0"),
+        ("dispatcher_address", "host:65536"),
+        ("dispatcher_address", "http://host:80"),
+        ("dispatcher_address", 5050),
+        ("worker_address", "host"),
+        ("worker_address", "host:%pott%"),
+        ("port", -1),
+        ("port", 65536),
+        ("port", "7070"),
+        ("port", True),
+        ("protocol", "carrier pigeon"),
+        ("heartbeat_interval", 0),
+        ("heartbeat_interval", "1"),
+        ("dispatcher_timeout", -1),
+        ("dispatcher_timeout", 0),
+        ("dispatcher_address", "host:%port%"),
+        ("host", ""),
+        ("worker_tags", ("",)),
+        ("worker_tags", "fast"),
+        ("buffer_bytes", 0),
+        ("buffer_bytes", 1.5),
+        ("max_element_bytes", 0),
+        ("drain", -0.1),
+        ("drain", None),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named_with_its_setting(field, value):
+    with pytest.raises(ConfigError) as caught:
+        WorkerConfig(**{field: value})
+
+    assert field in str(caught.value)
+    assert repr(value) in str(caught.value)
+
+
+def test_a_transport_that_is_not_built_yet_is_named():
+    with pytest.raises(NotAvailableYet, match="data_transfer_protocol='shm'"):
+        WorkerConfig(data_transfer_protocol="shm")
+
+
+def test_the_dispatcher_may_be_written_as_it_is_for_readers():
+    assert WorkerConfig("grpc://host:5050") == WorkerConfig("host:5050")
+    assert WorkerConfig("[::1]:5050").dispatcher_address == "[::1]:5050"
+
+
+def test_every_setting_can_come_from_the_environment():
+    config = WorkerConfig(
+        "host:5050", worker_address="me:%port%", port=7, heartbeat_interval=0.5,
+        worker_tags=("fast", "near"), buffer_bytes=123, drain=0,
+    )  # fmt: skip
+
+    assert WorkerConfig.from_env(to_env(config)) == config
+    assert WorkerConfig.from_env({}) == WorkerConfig()
+
+
+def test_what_is_given_goes_before_the_environment():
+    env = {"PENSTOCK_DISPATCHER_ADDRESS": "host:1", "PENSTOCK_PORT": "8"}
+
+    config = WorkerConfig.from_env(env, dispatcher_address="host:2", port=None)
+
+    assert config == WorkerConfig("host:2", port=8)
+
+
+def test_a_variable_that_cannot_be_read_is_named():
+    with pytest.raises(ConfigError, match="PENSTOCK_PORT='seven'"):
+        WorkerConfig.from_env({"PENSTOCK_PORT": "seven"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, "127.0.0.1:7"),
+        ({"host": "::1"}, "[::1]:7"),
+        ({"worker_address": "me.example:%port%"}, "me.example:7"),
+        ({"worker_address": "me.example:70"}, "me.example:70"),
+        ({"host": "0.0.0.0", "worker_address": "me.example:%port%"}, "me.example:7"),
+    ],
+)
+def test_readers_are_told_an_address_with_the_bound_port(settings, address):
+    assert advertised(WorkerConfig("host:1", **settings), 7) == address
+
+
+def test_an_open_worker_is_known_by_the_name_of_its_machine():
+    import socket
+
+    config = WorkerConfig("host:1", host="0.0.0.0")
+
+    assert config.is_open
+    assert advertised(config, 7) == f"{socket.gethostname()}:7"

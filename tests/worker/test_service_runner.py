@@ -1,0 +1,176 @@
+"""The worker with real runner processes: from a pipeline to its elements, and what goes wrong."""
+
+import os
+import signal
+import time
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from penstock import Dataset
+from penstock.definition import encode
+from penstock.errors import ElementTooLarge, TransformError
+from penstock.wire.frame import unpack
+from penstock_worker.runner.pool import RunnerPool
+
+
+@pytest.fixture
+def mesh(busy, dispatcher, nothing_left):
+    """A worker that runs *dataset* as task 1, and makes readers of it."""
+    at_work, reader_type = busy
+
+    class Reader(reader_type):
+        def elements(self, header, payload):
+            return unpack(header.layout, payload)
+
+    @asynccontextmanager
+    async def run(dataset, *, units=None, **settings):
+        dispatcher.definition = encode(dataset.node).to_bytes()
+        dispatcher.source = range(units or 0)
+        readers = []
+
+        def reader(**kwargs):
+            readers.append(Reader(worker, 8, **kwargs))
+            return readers[-1]
+
+        async with RunnerPool(**settings) as pool, at_work(pool, dispatcher) as worker:
+            dispatcher.assign(1, streams=0 if units is None else 1)
+            yield worker, reader
+            for one in readers:
+                await one.close()
+
+    return run
+
+
+async def test_a_whole_copy_is_read_in_order(mesh, dispatcher):
+    async with mesh(Dataset.range(10_000).map(lambda x: x * 2)) as (_, reader):
+        one = reader()
+        await one.open()
+
+        assert await one.take_all() == list(range(0, 20_000, 2))
+        await dispatcher.until_done(1)
+
+
+async def test_splits_make_the_elements_of_their_units(mesh, dispatcher):
+    async with mesh(Dataset.range(100).map(lambda x: x + 1), units=100) as (_, reader):
+        one = reader()
+        await one.open()
+
+        assert await one.take_all() == list(range(1, 101))
+        await dispatcher.until_done(1)
+
+
+async def test_two_readers_share_a_task_that_is_larger_than_the_room_for_it(mesh, wait):
+    dataset = Dataset.range(64).map(lambda x: np.full(100_000, x))
+    async with mesh(dataset, buffer_bytes=4 << 20) as (worker, reader):
+        one, two = reader(reader=1, credit=2 << 20), reader(reader=2, credit=2 << 20)
+        await one.open()
+        await two.open()
+        while not (one.end and two.end):
+            await wait(lambda: one.buffer or two.buffer or (one.end and two.end))
+            for loop in (one, two):
+                if loop.buffer:
+                    number = min(loop.buffer)
+                    assert loop.buffer[number].shape == (100_000,)
+                    loop.size = 800_000
+                    loop.take()
+                assert worker.stats().buffers[0].nbytes <= 4 << 20
+
+        taken = sorted(int(element[0]) for loop in (one, two) for _, element in loop.taken)
+        assert taken == list(range(64))
+
+
+async def test_an_element_larger_than_all_credit_is_delivered(mesh):
+    async with mesh(Dataset.range(3).map(lambda x: np.full(500_000, x))) as (_, reader):
+        one = reader(credit=1)
+        one.size = 4_000_000
+        await one.open()
+
+        assert [int(element[7]) for element in await one.take_all()] == [0, 1, 2]
+
+
+async def test_an_exception_in_user_code_comes_behind_what_was_made(mesh):
+    def fragile(x):
+        if x == 500:
+            raise KeyError("no such sample")
+        return x
+
+    async with mesh(Dataset.range(1000).map(fragile)) as (_, reader):
+        one = reader()
+        await one.open()
+
+        assert await one.take_all() == list(range(500))
+        error = one.end.failure.error()
+        assert isinstance(error, TransformError)
+        assert (error.number, error.worker) == (500, "host:1")
+        assert "in fragile" in error.remote_traceback
+
+
+async def test_a_runner_that_is_killed_leaves_what_it_made_and_is_named(mesh, dispatcher, wait):
+    def slow(x):
+        if x >= 20:
+            time.sleep(600)
+        return x, os.getpid()
+
+    async with mesh(Dataset.range(30).map(slow)) as (worker, reader):
+        one = reader()
+        await one.open()
+        await wait(lambda: 19 in one.buffer)
+        two = reader(reader=2)
+
+        os.kill(int(one.buffer[0][1]), signal.SIGKILL)
+
+        await one.take_all()
+        assert len(one.taken) == 20
+        assert "the process died of SIGKILL" in str(one.end.failure.error())
+        await wait(lambda: dispatcher.progress(1).failure)
+        await two.open()
+        await two.take_all()
+        assert two.taken == []
+        assert two.end.failure == one.end.failure
+        assert worker.stats().runners_lost == 1
+
+
+async def test_what_a_dead_runner_made_is_sent_again_to_who_lost_it(mesh, wait):
+    def die(x):
+        if x == 20:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return x
+
+    async with mesh(Dataset.range(30).map(die)) as (worker, reader):
+        one = reader(credit=1)
+        await one.open()
+        await wait(lambda: worker.stats().runners_lost == 1)
+        one.credit = 1 << 20
+
+        await one.open(keep=False)
+
+        assert await one.take_all() == list(range(len(one.taken)))
+        assert len(one.taken) >= 1
+        assert "SIGSEGV" in str(one.end.failure.error())
+
+
+async def test_an_element_that_is_too_large_is_an_error_of_its_task(mesh):
+    dataset = Dataset.range(3).map(lambda x: np.zeros(100_000))
+    async with mesh(dataset, max_element_bytes=1000) as (_, reader):
+        one = reader()
+        await one.open()
+
+        assert await one.take_all() == []
+        assert isinstance(one.end.failure.error(), ElementTooLarge)
+
+
+async def test_runners_of_a_task_that_is_withdrawn_go_on_with_another(mesh, dispatcher, wait):
+    async with mesh(Dataset.range(10).map(lambda x: (x, os.getpid()))) as (worker, reader):
+        pids = set()
+        for task in (1, 2, 3):
+            if task > 1:
+                dispatcher.assign(task)
+            one = reader(task=task)
+            await one.open()
+            await one.take_all()
+            pids |= {int(pid) for _, (_, pid) in one.taken}
+            dispatcher.withdraw(task)
+            await wait(lambda: not worker.stats().tasks and not worker._runs._tasks)
+
+        assert len(pids) == 1
