@@ -1,5 +1,6 @@
 import enum
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +23,10 @@ from penstock.element import (
 )
 from penstock.errors import ElementError
 
-Point = namedtuple("Point", "x y")
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
 
 
 class Level(enum.IntEnum):

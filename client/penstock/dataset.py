@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.element import NestedDataset, leaves, rebuild
+from penstock.element import NestedDataset, is_flat, leaves, rebuild
 from penstock.engine.iterator import State
 from penstock.engine.root import DatasetIterator
 from penstock.errors import DatasetError
@@ -138,7 +138,7 @@ class Dataset(NestedDataset):
                 f"not {datasets!r}"
             )
         nodes = tuple(part.node for part in parts)
-        flat = type(datasets) is tuple and len(datasets) == len(parts)
+        flat = is_flat(datasets) and isinstance(datasets, tuple)
         return Dataset(Zip(nodes, None if flat else rebuild(datasets, [0] * len(parts))))
 
     # --- operators ---

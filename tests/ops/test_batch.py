@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ import pytest
 from penstock import UNKNOWN, Dataset
 from penstock.errors import DatasetError, ElementError, TransformError
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 def runs(values, size, drop=False):
@@ -30,9 +33,7 @@ def failing_at(*bad):
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 5, 12, 13])
 def test_runs_are_stacked_and_a_state_is_exact_everywhere(check_states, size, drop):
-    check_states(
-        lambda: Dataset.range(12).batch(size, drop), runs(list(range(12)), size, drop)
-    )
+    check_states(lambda: Dataset.range(12).batch(size, drop), runs(list(range(12)), size, drop))
 
 
 def test_batches_of_batches_keep_their_places(check_states):
@@ -153,6 +154,4 @@ def test_splits_are_read_again_from_the_first_element_of_the_next_batch(check_st
     log = [(0, 4), (4, 5), (8, 11), None]
     expected = [np.array([0, 1, 2]), np.array([3, 4, 8]), np.array([9, 10])]
 
-    check_states(
-        lambda: Dataset.range(20).batch(3), expected, logs=[log], streams={".0": 0}
-    )
+    check_states(lambda: Dataset.range(20).batch(3), expected, logs=[log], streams={".0": 0})

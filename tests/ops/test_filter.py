@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from penstock import UNKNOWN, Dataset
+from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
 
 
@@ -76,6 +77,14 @@ def test_other_answers_are_an_error_that_says_what_to_do(check_states, answer):
 
 def test_random_decisions_survive_a_restore(check_states):
     check_states(lambda: Dataset.range(30).filter(lambda x, *, rng: rng.random() < 0.3).repeat(2))
+
+
+def test_to_skip_passes_over_errors_in_silence():
+    run = open_node(Dataset.range(13).filter(picky).node, Context.local(1))
+
+    assert run.skip(2) == 2
+    assert run.block(1) == [10]
+    assert run.skip(5) == 0
 
 
 def test_a_tuple_is_unpacked():

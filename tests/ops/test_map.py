@@ -1,6 +1,6 @@
 import threading
 import time
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +9,10 @@ from penstock import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
 
-Point = namedtuple("Point", "x y")
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
 
 
 def double(x):
@@ -133,6 +136,34 @@ def test_to_skip_calls_nothing(counted, calls):
     assert run.skip(90) == 90
     assert fn.calls == []
     assert run.block(1) == [180]
+    run.close()
+
+
+def test_to_skip_does_not_count_what_was_returned_before_a_restore():
+    node = Dataset.range(10).map(double, 2, deterministic=False).node
+    run = open_node(node, Context.local(1), [1, [1], [[2, 4], [6, 7]]])
+
+    assert run.skip(4) == 4
+    assert run.skip(9) == 2
+    run.close()
+
+
+def test_to_skip_passes_over_calls_that_are_made():
+    done = threading.Semaphore(0)
+
+    def signal(x):
+        done.release()
+        return x
+
+    run = open_node(Dataset.range(4).map(signal, 4, deterministic=False).node, Context.local(1))
+    (first,) = run.block(1)
+    for _ in range(4):
+        assert done.acquire(timeout=20)
+
+    assert run.skip(2) == 2
+    (last,) = run.block(9)
+    assert run.block(9) == []
+    assert first != last
     run.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ import pytest
 from penstock import Dataset
 from penstock.errors import DatasetError, ElementError
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 def growing(n=6):
@@ -29,9 +32,7 @@ def test_arrays_are_padded_to_the_longest_of_their_batch(check_states):
             row[:n] = np.arange(n)
         return out
 
-    check_states(
-        lambda: growing(7).padded_batch(3), [padded(0, 1, 2), padded(3, 4, 5), padded(6)]
-    )
+    check_states(lambda: growing(7).padded_batch(3), [padded(0, 1, 2), padded(3, 4, 5), padded(6)])
     check_states(
         lambda: growing(7).padded_batch(3, drop_remainder=True),
         [padded(0, 1, 2), padded(3, 4, 5)],
@@ -91,7 +92,7 @@ def test_text_may_be_padded_with_a_word():
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [(-1, np.uint8), (0.5, np.int64), (300, np.uint8), ("x", np.float64), (1j, np.float32)]
-    + [(np.nan, np.int32), (2, np.bool_), (0, object), (b"", object)],
+    + [(np.nan, np.int32), (2, np.bool_), (0, object), (b"", object), ((0,), np.int64)],
 )
 def test_a_value_that_does_not_fit_is_named(value, dtype):
     def make(n):

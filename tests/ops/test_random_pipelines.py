@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from penstock import Dataset
+from penstock.graph import walk
 
 LIMIT = 40
 """No pipeline is read further than this."""
@@ -266,7 +267,7 @@ PATIENT = settings(
 )
 
 
-@settings(PATIENT, max_examples=100)
+@settings(PATIENT, max_examples=40)
 @given(pipeline=pipelines())
 def test_a_random_pipeline_gives_what_plain_python_gives_from_every_state(check_states, pipeline):
     expected = None if pipeline.elements is None else pipeline.elements[:LIMIT]
@@ -284,7 +285,7 @@ def fussy(k):
     return check
 
 
-@settings(PATIENT, max_examples=50)
+@settings(PATIENT, max_examples=25)
 @given(pipeline=lines(3), k=st.integers(3, 6), calls=threads, after=st.lists(stages, max_size=2))
 def test_a_random_pipeline_with_errors_goes_on_exactly_behind_them(
     check_states, pipeline, k, calls, after
@@ -296,6 +297,37 @@ def test_a_random_pipeline_with_errors_goes_on_exactly_behind_them(
         return dataset
 
     check_states(make, limit=LIMIT, blocks=(1, 3, 64), max_state=6000)
+
+
+@st.composite
+def split_logs(draw):
+    """Some passes over 12 units, of which the task gets a part; and then many of one unit."""
+    log = []
+    for cuts in draw(st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=4)):
+        cuts = sorted(set(cuts))
+        log += zip(cuts[::2], cuts[1::2])
+        log.append(None)
+    return log + [(0, 1), None] * 200
+
+
+@settings(PATIENT, max_examples=25)
+@given(
+    source=st.sampled_from([lambda: Dataset.range(12), lambda: Dataset.from_sequence(range(12))]),
+    before=st.lists(stages, max_size=4),
+    log=split_logs(),
+)
+def test_a_random_pipeline_reads_on_in_its_split_log_from_every_state(
+    check_states, source, before, log
+):
+    def make():
+        dataset = source()
+        for stage in before:
+            dataset = stage.apply(dataset)
+        return dataset
+
+    (path,) = [path for path, node in walk(make().node) if not node.inputs]
+
+    check_states(make, limit=LIMIT, blocks=(1, 3, 64), logs=[log], streams={path: 0})
 
 
 @pytest.mark.parametrize("cycle", [1, 2, 3, 7])

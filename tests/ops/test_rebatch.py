@@ -10,8 +10,8 @@ from penstock.errors import DatasetError, ElementError
 
 
 @pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("after", [1, 2, 5, 7, 30])
-@pytest.mark.parametrize("before", [1, 3, 5, 40])
+@pytest.mark.parametrize("after", [1, 2, 5, 30])
+@pytest.mark.parametrize("before", [1, 3, 40])
 def test_it_equals_unbatch_and_batch_and_a_state_is_exact(check_states, before, after, drop):
     expected = list(Dataset.range(17).batch(before).unbatch().batch(after, drop))
 

@@ -67,3 +67,20 @@ def test_the_cardinality():
 def test_a_bad_count_is_named(count):
     with pytest.raises(DatasetError, match="repeat: count must be an integer of at least -1, not "):
         Dataset.range(3).repeat(count)
+
+
+def test_a_pass_that_is_left_is_closed():
+    closed = []
+
+    def generate():
+        try:
+            yield from range(9)
+        finally:
+            closed.append(True)
+
+    it = iter(Dataset.from_generator(generate).take(2).repeat(3))
+
+    assert [next(it) for _ in range(5)] == [0, 1, 0, 1, 0]
+    assert closed == [True, True]
+    it.close()
+    assert closed == [True, True, True]

@@ -1,4 +1,4 @@
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -6,7 +6,10 @@ import pytest
 from penstock import Dataset
 from penstock.errors import DatasetError, ElementError
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,9 @@ Pair = namedtuple("Pair", "left right")
         ([["a", "b"]], [np.array(["a", "b"], object)]),
         (([1, 2], ["a", "b"]), [(1, "a"), (2, "b")]),
         ({"a": [1, 2], "b": ([3, 4],)}, [{"a": 1, "b": (3,)}, {"a": 2, "b": (4,)}]),
+        ({"a": [1, 2], "b": ["x", "y"]}, [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]),
+        (({"a": [1, 2]},), [({"a": 1},), ({"a": 2},)]),
+        ({"a": ([1, 2],)}, [{"a": (1,)}, {"a": (2,)}]),
         (Pair([1, 2], [3, 4]), [Pair(1, 3), Pair(2, 4)]),
     ],
 )

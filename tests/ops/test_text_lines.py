@@ -192,3 +192,45 @@ def test_a_state_of_something_else_is_a_clear_error(tmp_path):
 def test_bad_names_are_named(value):
     with pytest.raises(DatasetError, match="text_lines: files must be a path, or a list of paths"):
         Dataset.text_lines(value)
+
+
+def test_a_file_that_breaks_off_is_an_error_and_the_next_one_follows(tmp_path, monkeypatch):
+    class Broken(io.RawIOBase):
+        parts = [b"one\ntwo\nth"]
+
+        def readable(self):
+            return True
+
+        def seekable(self):
+            return True
+
+        def seek(self, offset, whence=0):
+            return 0
+
+        def readinto(self, buffer):
+            if not self.parts:
+                raise OSError("cable cut")
+            part = self.parts.pop()
+            buffer[: len(part)] = part
+            return len(part)
+
+    original = text_lines.files.open_file
+    monkeypatch.setattr(
+        text_lines.files,
+        "open_file",
+        lambda name, size: (
+            io.BufferedReader(Broken()) if name.endswith("a") else original(name, size)
+        ),
+    )
+    (tmp_path / "a").touch()
+    (tmp_path / "b").write_text("x\ny")
+    it = iter(Dataset.text_lines([tmp_path / "a", tmp_path / "b"]))
+
+    assert [next(it), next(it)] == ["one", "two"]
+    with pytest.raises(
+        TransformError, match="text_lines.*/a.* failed at element 0: OSError: cable"
+    ):
+        next(it)
+    behind = it.state()
+    assert list(it) == ["x", "y"]
+    assert list(Dataset.text_lines([tmp_path / "a", tmp_path / "b"]).iterator(behind)) == ["x", "y"]

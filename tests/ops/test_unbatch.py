@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ import pytest
 from penstock import INFINITE, UNKNOWN, Dataset
 from penstock.errors import ElementError
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 20])

@@ -1,11 +1,15 @@
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
 
-Pair = namedtuple("Pair", "left right")
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
 
 
 def fives(x):
@@ -58,15 +62,15 @@ def test_all_ways_to_name_the_datasets():
     assert list(Dataset.zip(datasets=(a, b))) == [(0, 5), (1, 6)]
     assert list(Dataset.zip(a)) == [0, 1]
     assert list(Dataset.zip((a,))) == [(0,), (1,)]
+    assert list(Dataset.zip(((a,),))) == [((0,),), ((1,),)]
+    assert list(Dataset.zip(((), (a, b)))) == [((), (0, 5)), ((), (1, 6))]
 
 
 def test_a_failed_element_is_as_if_it_did_not_exist(check_states):
     def failed(i):
         return TransformError("map(fives)", i, f"ValueError: not {i}")
 
-    whole = check_states(
-        lambda: Dataset.zip((Dataset.range(6), Dataset.range(9).map(fives)))
-    )
+    whole = check_states(lambda: Dataset.zip((Dataset.range(6), Dataset.range(9).map(fives))))
 
     assert [x for x in whole if isinstance(x, tuple)] == [
         ("tuple", ("int64", str(i)), ("int64", str(j))) for i, j in enumerate([1, 2, 3, 4, 6, 7])
@@ -120,3 +124,18 @@ def test_what_is_no_nest_of_datasets_is_named(nest):
 def test_two_ways_at_once_are_one_too_many():
     with pytest.raises(DatasetError, match="not both"):
         Dataset.zip(Dataset.range(1), datasets=(Dataset.range(1),))
+
+
+def test_a_zip_that_has_ended_reads_no_more(counted):
+    fn = counted(lambda x: x)
+    make = lambda: Dataset.zip((Dataset.range(9).map(fn), Dataset.range(4)))
+    it = iter(make())
+    assert len(list(it)) == 4
+    ended = it.state()
+    fn.calls.clear()
+
+    assert list(it) == list(make().iterator(ended)) == []
+    run = open_node(make().node, Context.local(1))
+    assert run.skip(9) == 4
+    assert run.block(9) == []
+    assert fn.calls == []

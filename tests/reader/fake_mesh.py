@@ -1,4 +1,4 @@
-"""A dispatcher and a worker that do as a test says, behind real connections, in a loop of theirs."""
+"""A dispatcher and a worker that do as a test says, behind real connections."""
 
 import asyncio
 import concurrent.futures
@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import numpy as np
+
 from penstock.errors import Unavailable
 from penstock.messages import Ack, Codec, Frame, Opened, StreamEnd, TaskView, View
 from penstock.numbers import (

@@ -1,6 +1,7 @@
 """Stories about the reader's mind, told step by step."""
 
 import pytest
+
 from penstock.errors import DefinitionError, PenstockError, TransformError, WorkerLost
 from penstock.messages import Failure, Frame, Holding, Recall, StreamEnd
 from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken

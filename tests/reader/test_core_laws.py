@@ -4,6 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+
 from penstock.reader.credit import FrameLimit
 
 
@@ -27,7 +28,7 @@ def test_cut_streams_and_readers_given_up_lose_nothing_and_repeat_what_is_doubte
 
         got = Counter(element for loop in run.loops for element in loop.got)
         assert set(got) == run.everything(), seed
-        takers = {e: [l.name for l in run.loops if e in l.got] for e in got if got[e] > 1}
+        takers = {e: [each.name for each in run.loops if e in each.got] for e in got if got[e] > 1}
         for element, names in takers.items():
             innocent = [name for name in names if name not in run.given_up]
             assert len(innocent) <= 1, (seed, element)

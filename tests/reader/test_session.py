@@ -1,8 +1,6 @@
 """The reader's body over real connections, with a dispatcher and a worker that do as told."""
 
-import asyncio
 import logging
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,9 +13,10 @@ from itertools import chain
 
 import numpy as np
 import pytest
+
 from penstock import Dataset, errors
 from penstock.messages import Codec, Failure
-from penstock.numbers import NO_RUNS, Runs, Taken
+from penstock.numbers import Runs, Taken
 
 UPSTREAM = Dataset.range(10)  # what the fake worker does not run
 

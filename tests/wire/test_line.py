@@ -261,6 +261,18 @@ async def test_a_client_that_vanishes_ends_its_streams_on_the_service():
             await anext(replies)
 
 
+async def test_closing_the_line_ends_a_call_that_another_task_waits_for():
+    api = PatientWorker()
+    async with serve(api) as port:
+        async with client_of(f"127.0.0.1:{port}") as client:
+            waiting = asyncio.create_task(client.status())
+            while not api.calls:
+                await asyncio.sleep(0)
+
+        with pytest.raises(Unavailable, match="hung up"):
+            await waiting
+
+
 async def test_one_client_hanging_up_leaves_another_of_the_same_service_alone():
     async with serve(PatientWorker()) as port, client_of(f"127.0.0.1:{port}") as stays:
         async with client_of(f"127.0.0.1:{port}") as leaves:

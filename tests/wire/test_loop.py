@@ -190,6 +190,39 @@ def test_a_last_user_that_leaves_inside_the_loop_does_not_wait_for_itself():
     assert loop_threads() == []
 
 
+def test_a_new_user_waits_for_the_tasks_of_the_last_ones_to_end():
+    ending, may_end = threading.Event(), threading.Event()
+    ends = []
+
+    async def slow():
+        try:
+            await endless()
+        finally:
+            ending.set()
+            await asyncio.to_thread(may_end.wait, 5)
+            ends.append("old")
+
+    def use():
+        with LoopThread.shared() as loop:
+            loop.spawn(slow())
+            loop.run(value(0), 5)
+
+    def use_next():
+        with LoopThread.shared() as loop:
+            ends.append(loop.run(value("new"), 5))
+
+    threads = [threading.Thread(target=use), threading.Thread(target=use_next)]
+    threads[0].start()
+    assert ending.wait(5)
+    threads[1].start()
+    may_end.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert ends == ["old", "new"]
+    assert loop_threads() == []
+
+
 def test_many_threads_may_come_and_go():
     def use():
         for k in range(20):

@@ -143,6 +143,30 @@ async def test_no_frame_is_lost_though_the_reader_writes_when_the_stream_ends():
             assert headers == [*map(a_frame, range(20)), StreamEnd(5, 1)]
 
 
+async def test_a_reader_that_half_closes_as_the_end_arrives_reads_the_end():
+    class Echo(FakeWorker):
+        async def read(self, requests):
+            await anext(requests)
+            yield encode_reply(a_frame(0))
+            yield encode_reply(StreamEnd(5, 1))
+
+    async with far(Echo()) as worker, asyncio.timeout(30):
+        for turns in range(200):
+            leaving = asyncio.Event()
+
+            async def requests():
+                yield OPEN
+                await leaving.wait()
+                for _ in range(turns % 10):
+                    await asyncio.sleep(0)
+
+            headers = []
+            async for header, _ in worker.read(requests()):
+                headers.append(header)
+                leaving.set()
+            assert headers == [a_frame(0), StreamEnd(5, 1)]
+
+
 async def test_behind_the_end_the_reader_may_just_leave():
     api = FakeWorker(frames=0)
 

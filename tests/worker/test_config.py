@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+
 from penstock.errors import ConfigError, NotAvailableYet
 from penstock.settings import to_env
 from penstock_worker.config import WorkerConfig

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from penstock.errors import TransformError
+
+from penstock.errors import DefinitionError, TransformError
 from penstock.messages import Ack, Assignment, Codec, Failure, Open, Run, SplitGrant, StreamEnd
 from penstock.numbers import (
     NO_RUNS,
@@ -28,6 +29,7 @@ from penstock_worker.core.events import (
     Beat,
     Hung,
     Opened,
+    RunnerLost,
     SendEnd,
     SendFrame,
     StartRun,
@@ -140,6 +142,19 @@ def test_a_reader_with_few_frames_shall_not_wait_for_a_full_one(held, wants):
     assert [tell.order for tell in of(Tell, effects)] == [Want(1)] * wants
 
 
+def test_what_comes_behind_the_end_of_a_run_changes_nothing():
+    core = core_with(replace(RUN, logs=(SplitLog(),)))
+    core.apply(made(0, 4), 0.0)
+    core.apply(Ended(1, 4), 0.0)
+    core.apply(opens(1), 0.0)
+    core.apply(Acked(1, Ack(runs((0, 4)), 0)), 0.0)
+
+    assert core.apply(Asked(1), 0.0) == []
+    assert core.apply(SplitGrant(TaskId(1), 1, 0, 0, (Split(0, 1),)), 0.0) == []
+    assert core.apply(RunnerLost(1, "the process died"), 0.0) == []
+    assert core.beat().progress[TaskId(1)].failure is None
+
+
 def test_a_full_reader_makes_the_runner_flush_nothing():
     core = core_with()
     core.apply(opens(1, credit=0), 0.0)
@@ -217,6 +232,28 @@ def test_an_attempt_that_was_started_is_not_started_again():
     assert core.beat().ended == frozenset()
 
 
+def test_an_attempt_that_is_over_here_is_told_as_ended_and_not_started_again():
+    core = core_with()
+    del core.attempts[TaskId(1)]  # it ended before the dispatcher wanted it to
+
+    assert core.apply(order(2, RUN), 0.0) == []
+    assert core.beat().ended == frozenset({(1, 1)})
+    core.apply(order(3), 0.0)
+    assert core.beat().ended == frozenset()
+
+
+def test_an_opening_that_was_overtaken_is_refused_even_if_the_newer_stream_is_gone():
+    core = core_with()
+    core.apply(opens(2, opening=2), 0.0)
+    core.apply(made(0, 4), 0.0)
+    core.apply(Hung(2), 0.0)
+
+    late = core.apply(opens(1, opening=1), 0.0)
+
+    assert late == [SendEnd(1, StreamEnd(TaskId(1), 1))]
+    assert core.attempts[TaskId(1)].held == {ReaderId(1): runs((0, 4))}
+
+
 def test_orders_for_another_life_are_ignored():
     core = core_with()
     other = Assignment(9, 8, (), {}, 1.0)
@@ -270,6 +307,16 @@ def test_an_error_of_user_code_is_signed_once():
     core.apply(Failed(1, 0, Failure.of(theirs)), 0.0)
 
     assert core.beat().progress[TaskId(1)].failure.error().worker == "other:1"
+
+
+def test_an_error_of_the_definition_says_on_which_worker_it_was():
+    core = core_with()
+
+    core.apply(Failed(1, 0, Failure("DefinitionError", ("no module 'only_here'",))), 0.0)
+
+    error = core.beat().progress[TaskId(1)].failure.error()
+    assert isinstance(error, DefinitionError)
+    assert str(error) == "worker host:1: no module 'only_here'"
 
 
 def test_an_early_reader_that_hangs_up_is_forgotten():

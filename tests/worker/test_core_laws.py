@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
+
 from penstock.messages import Ack, Assignment, Codec, Open, Run, SplitGrant
 from penstock.numbers import (
     NOTHING,
@@ -124,8 +125,8 @@ class Line:
 class Reader:
     """A training loop: takes what it has, acknowledges late, gives back what is recalled."""
 
-    def __init__(self, id, rng):
-        self.id, self.rng = ReaderId(id), rng
+    def __init__(self, number, rng):
+        self.id, self.rng = ReaderId(number), rng
         self.opening = 0
         self.buffer = {}
         self.taken = set()
@@ -155,6 +156,7 @@ class World:
         self.standing = {}
         self.as_of = 0
         self.streams = {}
+        self.openings = []
         self.next_stream = 0
         self.takers = {}
         self.known_taken = NOTHING
@@ -187,9 +189,9 @@ class World:
                 assert line.credit - line.under_way > 0, "credit is exceeded by more than one frame"
                 line.under_way += made.nbytes
                 assert header.opening == line.opening
-                assert not header.part - Runs.of(
-                    (header.first, header.first + header.count)
-                ), "a part is not of its frame"
+                assert not header.part - Runs.of((header.first, header.first + header.count)), (
+                    "a part is not of its frame"
+                )
                 line.down.append((header, made.nbytes))
             case SendRecall(stream, recall):
                 self.streams[stream][1].down.append((recall, 0))
@@ -239,22 +241,30 @@ class World:
         # Credit is for what is not yet freed: a new stream starts with all of it.
         reader.line = Line(StreamId(self.next_stream), reader.opening, reader.credit)
         reader.owed = 0
-        self.streams[reader.line.id] = (reader, reader.line)
         taken, buffered = reader.word()
         opening = Open(reader.id, TASK, 1, reader.opening, taken, buffered, reader.credit)
-        self.apply(Opened(reader.line.id, opening))
+        self.openings.append((reader, reader.line, opening))
+
+    def opened(self):
+        """Let an opening arrive, in any order, and also if its reader has hung up since."""
+        if self.openings:
+            reader, line, opening = self.openings.pop(self.rng.randrange(len(self.openings)))
+            self.streams[line.id] = (reader, line)
+            self.apply(Opened(line.id, opening))
 
     def hang(self, line):
-        if line.id in self.streams:
-            reader, _ = self.streams.pop(line.id)
+        for reader in self.readers:
             if reader.line is line:
                 reader.line = None
+        if self.streams.pop(line.id, None) is not None:
             self.apply(Hung(line.id))
 
     def deliver(self, stream):
         """Let the next message of a stream arrive, or the next acknowledgement."""
         reader, line = self.streams[stream]
-        if line.up and self.rng.random() < 0.5:
+        if reader.line is not line and self.rng.random() < 0.2:
+            self.hang(line)
+        elif line.up and self.rng.random() < 0.5:
             ack = line.up.popleft()
             line.under_way -= ack.credit
             self.apply(Acked(stream, ack))
@@ -338,6 +348,8 @@ class World:
             self.apply(self.runner.outbox.popleft())
         elif roll < 0.45:
             self.grant()
+        elif roll < 0.5:
+            self.opened()
         elif roll < 0.7 and self.streams:
             self.deliver(rng.choice(list(self.streams)))
         elif roll < 0.85:

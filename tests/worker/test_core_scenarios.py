@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from penstock.messages import Ack, Assignment, Codec, Failure, Open, Run, SplitGrant
 from penstock.numbers import (
     DatasetId,

@@ -5,12 +5,13 @@ import json
 import time
 
 import pytest
-from penstock.errors import Overloaded, Refused, Unavailable, UnknownDataset
-from penstock.messages import Ack, Failure, StreamEnd
-from penstock.numbers import NO_RUNS, Runs, Standing, Taken
+
+from penstock.errors import Overloaded, Refused, Unavailable, UnknownDataset, WaitedTooLong
+from penstock.messages import Ack, Failure, Open, StreamEnd
+from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
+from penstock_worker import service
 from penstock_worker.runner.handle import RunnerDied
 from penstock_worker.runner.orders import Failed, Want
-from penstock_worker.service import _first
 
 
 async def test_a_reader_gets_every_element_in_order_and_the_task_is_done(reader, dispatcher):
@@ -31,7 +32,7 @@ async def test_splits_are_drawn_as_the_runner_needs_them(reader, dispatcher):
     await one.open()
 
     assert await one.take_all() == list(range(35))
-    assert [ask.position for ask in dispatcher.questions] == [0, 1, 2, 3, 4]
+    assert sorted({ask.position for ask in dispatcher.questions}) == [0, 1, 2, 3, 4]
 
 
 async def test_a_reader_that_comes_before_the_order_waits_for_it(reader, dispatcher, worker, wait):
@@ -347,12 +348,26 @@ async def test_a_reader_that_hangs_up_without_a_word_is_let_go(reader, dispatche
     assert one.error is None
 
 
-async def test_the_first_message_of_a_reader_must_say_what_to_read(worker):
+async def test_the_first_message_of_a_reader_must_say_what_to_read(monkeypatch):
     async def wrong():
         yield Ack(Runs(), 1)
 
-    with pytest.raises(Refused, match="must be Open, not Ack"):
-        await _first(wrong())
+    async def silent():
+        return
+        yield
+
+    async def stuck():
+        await asyncio.sleep(60)
+        yield
+
+    monkeypatch.setattr(service, "OPEN_WITHIN", 0.01)
+    for said, error, words in [
+        (wrong(), Refused, "must be Open, not Ack"),
+        (silent(), Unavailable, "hung up"),
+        (stuck(), WaitedTooLong, "said nothing for 0.01 s"),
+    ]:
+        with pytest.raises(error, match=words):
+            await service._first(said)
 
 
 async def test_a_bug_of_a_reader_is_named_and_hurts_nobody_else(
@@ -388,3 +403,29 @@ async def test_a_reader_of_what_never_comes_may_try_again(reader, dispatcher, wo
     assert isinstance(one.error, Unavailable)
     assert "host:1 was not told within 3 s to run attempt 1 of task 7" in str(one.error)
     assert worker[0].stats().streams == 0
+
+
+async def test_a_second_opening_on_a_stream_is_refused(reader, dispatcher, wait):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: one.frames)
+
+    one._requests.put_nowait(Open(one.reader, one.task, 1, 2, NOTHING, NO_RUNS, 1))
+
+    await wait(lambda: one.error)
+    assert isinstance(one.error, Refused)
+
+
+async def test_streams_break_off_when_the_worker_stops(reader, dispatcher, worker, pool, wait):
+    pool.making = False
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: worker[0].stats().streams == 1)
+
+    await worker[0].close()
+
+    await wait(lambda: one.error)
+    assert isinstance(one.error, Unavailable)
+    assert "has stopped" in str(one.error)

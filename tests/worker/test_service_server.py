@@ -1,7 +1,7 @@
 """A worker in this process and in one of its own: start, stop, and what is in the way."""
 
-import asyncio
 import gc
+import json
 import os
 import signal
 import socket
@@ -13,12 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 
 import pytest
+
 from penstock.errors import Closed, ConfigError, Refused, Unavailable
 from penstock.messages import Failure
 from penstock.wire.dispatcher import dispatcher_handlers
-from penstock.wire.line import listening
+from penstock.wire.line import connect, listening
 from penstock.wire.loop import LoopThread
+from penstock.wire.worker import WorkerClient
 from penstock_worker import WorkerConfig, WorkerServer
+from penstock_worker.server import Door
+from penstock_worker.service import Worker
 
 
 @contextmanager
@@ -142,7 +146,6 @@ def test_a_dispatcher_that_comes_late_is_waited_for(nothing_left, dispatcher):
         dispatcher.absent = False
 
         starting.result(10).stop()
-    gc.collect()  # the dispatcher's refusals hold on to its server
 
 
 def test_a_dispatcher_that_refuses_the_worker_is_heard(target, dispatcher):
@@ -193,6 +196,37 @@ def test_several_workers_share_one_thread(target):
         assert one.address != two.address
         loops = [t for t in threading.enumerate() if t.name == "penstock-loop"]
         assert len(loops) == 1
+
+
+async def test_a_reader_that_comes_before_the_worker_is_asked_for_patience():
+    door = Door()
+
+    with pytest.raises(Unavailable, match="starting"):
+        door.read(None)
+    with pytest.raises(Unavailable, match="starting"):
+        await door.status()
+
+
+def test_the_worker_answers_from_the_moment_that_it_is_registered(target):
+    async def ask(address):
+        async with connect(address) as channel:
+            return json.loads(await WorkerClient(channel).status())
+
+    with WorkerServer(WorkerConfig(target, worker_tags=("near",))) as server:
+        with LoopThread.shared() as loop:
+            stats = loop.run(ask(server.address), 10)
+
+    assert stats["worker"] == server.address
+    assert stats["tags"] == ["near"]
+
+
+def test_a_worker_that_breaks_says_so_to_who_waits_for_it(target, monkeypatch, caplog):
+    async def broken(self):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Worker, "tick_forever", broken)
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        WorkerServer(WorkerConfig(target)).join()
 
 
 @contextmanager

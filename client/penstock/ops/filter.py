@@ -62,7 +62,6 @@ class _FilterIterator(OpIterator):
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
         while True:
-            self._kept = []
             if self._failed is not None:
                 self._raise(self._failed)
             self._inputs = self._inputs or self._upstream.block(n)

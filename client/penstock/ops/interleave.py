@@ -44,11 +44,11 @@ class Interleave(Node):
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise DatasetError(f"{self.op}: map_func must be callable, not {self.fn!r}")
-        object.__setattr__(self, "cycle", check_count(self.op, "cycle_length", self.cycle))
-        object.__setattr__(self, "length", check_count(self.op, "block_length", self.length))
         if self.parallel is not None:
             threads = check_count(self.op, "num_parallel_calls", self.parallel)
             object.__setattr__(self, "parallel", threads)
+        object.__setattr__(self, "cycle", check_count(self.op, "cycle_length", self.cycle))
+        object.__setattr__(self, "length", check_count(self.op, "block_length", self.length))
 
     @property
     def cardinality(self) -> int:

@@ -167,7 +167,8 @@ def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
         return _text(leaves, value)
     if value is None:
         return np.zeros((), dtype)[()]
-    if isinstance(value, (str, bytes)) or (isinstance(value, complex) and dtype.kind != "c"):
+    is_complex = isinstance(value, complex)
+    if not isinstance(value, (bool, int, float, complex)) or (is_complex and dtype.kind != "c"):
         raise _unfit(value, str(dtype))
     with np.errstate(all="ignore"):
         filled = np.asarray(value).astype(dtype)

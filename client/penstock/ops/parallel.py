@@ -329,8 +329,6 @@ class ParallelCalls(OpIterator):
     def _work(self) -> None:
         call = self._call.copy()
         while (run := self._todo.get()) is not None and not self._closed:
-            if run.dropped:
-                continue
             seconds = run.make(call)
             with self._changed:
                 run.made = True

@@ -52,6 +52,7 @@ class _RepeatIterator(OpIterator):
         self._gave = bool(gave)
         self._before: dict[str, Pass] = {}
         """How far the sources were when this pass began."""
+        self._closed = False
         self._pass = context.open(node.upstream, below, turn=self._turn)
 
     def block(self, n: int) -> list[Element]:
@@ -82,6 +83,7 @@ class _RepeatIterator(OpIterator):
 
     def close(self) -> None:
         """See `OpIterator.close`."""
+        self._closed = True
         self._pass.close()
 
     def _next_pass(self) -> bool:
@@ -89,10 +91,14 @@ class _RepeatIterator(OpIterator):
         last = self._turn + 1 == self._count
         if last or (self._count is None and not self._gave and not self._idle()):
             return False
+        if self._closed:  # by another thread, which would not see the pass opened now
+            return False
         before, over = self._places(), self._pass
         self._pass = self._context.open(self._node, turn=self._turn + 1)
         self._turn, self._gave, self._before = self._turn + 1, False, before
         over.close()
+        if self._closed:
+            self._pass.close()
         return True
 
     def _idle(self) -> bool:

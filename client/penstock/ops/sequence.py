@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
-from penstock.element import Element, normalise
+from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, TransformError
 from penstock.graph import Node, check_count, function
-from penstock.ops.call import transform_error
+from penstock.ops.call import UserFunction
 from penstock.ops.units import UnitsIterator
 
 
@@ -47,17 +49,11 @@ class Sequence(Node):
 class _SequenceIterator(UnitsIterator):
     def __init__(self, node: Sequence, context: Context, state: State) -> None:
         super().__init__(context, node.size, state)
-        self._sequence, self._label = node.sequence, node.label
+        self._call = UserFunction(partial(operator.getitem, node.sequence), node.label, 0)
 
     def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
         """See `UnitsIterator.fetch`."""
-        out: list[Element] = []
-        for i in range(start, stop):
-            try:
-                out.append(normalise(self._sequence[i]))
-            except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
-                return out, transform_error(self._label, i, exc)
-        return out, None
+        return self._call.over(range(start, stop), start)
 
 
 def sequence_of(value: Any) -> Sequence:

@@ -12,7 +12,7 @@ from penstock.errors import DatasetError
 from penstock.graph import Node, check_count
 
 _AT_ONCE = 256
-"""How many elements of the input to ask for at a time, where that holds one of ours."""
+"""How many elements of the input to ask for at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,7 @@ class _ShardIterator(OpIterator):
         while True:
             # At most *n* of ours: the first is up to a round away, each other a round more.
             wanted = (self._index - self._place) % self._shards + 1 + (n - 1) * self._shards
-            self._behind = 0
-            block = self._upstream.block(min(wanted, max(_AT_ONCE, self._shards)))
+            block = self._upstream.block(min(wanted, _AT_ONCE))
             first = (self._index - self._place) % self._shards
             self._place = (self._place + len(block)) % self._shards
             out = block[first :: self._shards]

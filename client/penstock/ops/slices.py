@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import Element, as_arrays, leaves, read_only, rebuild
+from penstock.element import Element, as_arrays, is_flat, leaves, read_only, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
@@ -47,6 +47,7 @@ class _SlicesIterator(UnitsIterator):
         super().__init__(context, node.cardinality, state)
         self._like = node.tensors
         # Not subclasses of arrays, such as memory maps, whose rows are memory maps again.
+        self._flat = is_flat(node.tensors)
         self._columns = [read_only(np.asarray(leaf)) for leaf in leaves(node.tensors)]
 
     def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
@@ -54,7 +55,12 @@ class _SlicesIterator(UnitsIterator):
         if isinstance(self._like, np.ndarray):
             return list(self._columns[0][start:stop]), None
         rows = zip(*(column[start:stop] for column in self._columns), strict=True)
-        return [rebuild(self._like, row) for row in rows], None
+        like = self._like
+        if self._flat and isinstance(like, tuple):
+            return list(rows), None
+        if self._flat:
+            return [dict(zip(like, row, strict=True)) for row in rows], None
+        return [rebuild(like, row) for row in rows], None
 
 
 def _check_rows(tensors: Element) -> None:

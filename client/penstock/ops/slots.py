@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -173,13 +173,14 @@ class Slots:
             return
         self.start(inner, n)
         coming = cast("Future[Pulled | Failed]", inner.coming)
-        wait((coming,))  # if the user interrupts this, the block is still to come
+        while not coming.done():
+            wait((coming, *self.read_ahead(n)), return_when=FIRST_COMPLETED)
         inner.coming = None
         inner.install(coming.result())
         if inner.going:
             self.start(inner, n)
 
-    def read_ahead(self, n: int) -> list[Future[list[Arrival]]]:
+    def read_ahead(self, n: int) -> list[Future[Any]]:
         """Let the crew read the outer dataset and the first blocks of what it gives.
 
         Return what is under way.
@@ -253,7 +254,7 @@ class Slots:
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
-                wait(reading)
+                wait(reading)  # for the one read that is under way
         return self._arrivals.popleft()
 
     def _take_in(self, reading: Future[list[Arrival]], n: int) -> None:

@@ -58,6 +58,8 @@ class _TextLinesIterator(OpIterator):
         self._file: BinaryIO | None = None
         """The file that was taken last from the units; None between files."""
         self._number, self._name = 0, ""
+        self._failed: Exception | None = None
+        """What is to be raised behind the lines that were read."""
         self._last: list[bytes] = []
         self._reading = self._closed = False
 
@@ -103,15 +105,21 @@ class _TextLinesIterator(OpIterator):
         return True
 
     def _lines(self, n: int) -> list[bytes]:
+        if self._failed is not None:
+            self._fail(self._failed)
+        lines: list[bytes] = []
         self._reading = True
-        try:
-            return list(islice(self._file or (), n))
+        try:  # what was read before an error stays in the list
+            lines.extend(islice(self._file or (), n))
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
-            self._fail(exc)
+            if not lines:
+                self._fail(exc)
+            self._failed = exc
         finally:
             self._reading = False
             if self._closed:
                 self._leave_file()
+        return lines
 
     def _fail(self, exc: Exception) -> NoReturn:
         """Give the file up: what follows is the next one."""
@@ -122,6 +130,7 @@ class _TextLinesIterator(OpIterator):
 
     def _leave_file(self) -> None:
         file, self._file, self._byte = self._file, None, 0
+        self._failed = None
         if file is not None:
             file.close()
 

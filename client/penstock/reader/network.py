@@ -34,9 +34,12 @@ RETRY, MAX_RETRY = 0.05, 1.0
 class _Stream:
     """One opening of a task, being read."""
 
-    opening: int
     requests: asyncio.Queue[ReadRequest] = field(default_factory=asyncio.Queue)
     reading: asyncio.Task[None] | None = None
+
+    def forget(self, _task: asyncio.Task[None]) -> None:
+        """Let go of the task that is over: its error holds its frames, and these hold gRPC."""
+        self.reading = None
 
 
 class Network:
@@ -73,6 +76,8 @@ class Network:
                     self._close(name)
         except BaseExceptionGroup as group:
             self._session.fail(_first(group))
+        finally:
+            self._group = None
 
     def leave(self) -> None:
         """Perform the last orders, and end `run` when the dispatcher knows."""
@@ -95,10 +100,11 @@ class Network:
             case OpenStream():
                 self._close(order.task)
                 if self._group is not None and not self._leaving.is_set():
-                    stream = self._streams[order.task] = _Stream(order.open.opening)
+                    stream = self._streams[order.task] = _Stream()
                     stream.requests.put_nowait(order.open)
-                    reading = self._read(order, stream)
+                    reading = self._read(order, stream.requests)
                     stream.reading = self._group.create_task(reading, name="reader-stream")
+                    stream.reading.add_done_callback(stream.forget)
             case CloseStream(task):
                 self._close(task)
             case SendAck(task, ack):
@@ -161,11 +167,11 @@ class Network:
 
     # --- workers ---
 
-    async def _read(self, order: OpenStream, stream: _Stream) -> None:
-        core, task, opening = self._session.core, order.task, stream.opening
+    async def _read(self, order: OpenStream, requests: asyncio.Queue[ReadRequest]) -> None:
+        core, task, opening = self._session.core, order.task, order.open.opening
         try:
             worker = await self._lines.to(order.worker)
-            async with aclosing(worker.read(_all_of(stream.requests))) as replies:  # type: ignore[type-var]
+            async with aclosing(worker.read(_all_of(requests))) as replies:  # type: ignore[type-var]
                 async for reply, payload in replies:
                     self._replied(reply, payload, opening)
             raise Unavailable(f"worker {order.worker} hung up")

@@ -28,6 +28,8 @@ class Lines:
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        # gRPC's own thread ends with the last channel: nothing here may keep one alive.
+        self._made.clear()
         await self._stack.aclose()
 
     async def to(self, worker: WorkerId) -> Transport:

@@ -1,7 +1,8 @@
 """One background thread with an event loop, shared by all that need one in a process.
 
 A training loop never touches asyncio; what it holds open lives here. The thread starts with its
-first user and ends with its last.
+first user and ends with its last. The loop itself outlasts its threads: gRPC, which binds itself
+to a loop, may have a word for it when the last user has gone.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import concurrent.futures
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
 
 T = TypeVar("T")
 
@@ -27,14 +29,14 @@ class LoopThread:
     """An event loop that runs in a thread of its own. Get one with `LoopThread.shared()`."""
 
     def __init__(self) -> None:
-        started: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
+        self._loop = _HOUSE.loop()
+        self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ending = asyncio.Event()
+        self._over = False
+        self._gate = threading.RLock()  # a finalizer may come by while this thread holds it
         self._running: set[concurrent.futures.Future[Any]] = set()
-        self._thread = threading.Thread(
-            target=self._main, args=(started,), name="penstock-loop", daemon=True
-        )
+        self._thread = threading.Thread(target=self._main, name="penstock-loop", daemon=True)
         self._thread.start()
-        self._loop = started.result()
 
     @classmethod
     @contextmanager
@@ -73,18 +75,20 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+        finally:
+            del future  # its exception holds this frame, and all that the call held
 
     def spawn(self, coro: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start *coro* in the loop; cancelling the future cancels it."""
         try:
             _HOUSE.check_process()
-            future = asyncio.run_coroutine_threadsafe(coro, self._loop)
-        except ConfigError:
+            with self._gate:
+                if self._over:
+                    raise Closed("the background loop is closed: open what used it again")
+                future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        except PenstockError:
             coro.close()
             raise
-        except RuntimeError:
-            coro.close()
-            raise Closed("the background loop is closed: open what used it again") from None
         # A loop knows its tasks by weak references: somebody must hold them.
         self._running.add(future)
         future.add_done_callback(self._running.discard)
@@ -92,23 +96,33 @@ class LoopThread:
 
     def call_soon(self, fn: Callable[..., object], *args: object) -> None:
         """Call *fn* in the loop; after the loop's end do nothing."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(fn, *args)
+        with self._gate:
+            if not self._over:
+                self._loop.call_soon_threadsafe(fn, *args)
 
     def _end(self) -> None:
         self.call_soon(self._ending.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(2 * _CLOSING)
 
-    def _main(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(self._until_ended(started))
+    def _main(self) -> None:
+        with _HOUSE.turn:  # the thread before this one may still be ending
+            # The loop's own executor could be shut down once only, and its threads would stay.
+            executor = ThreadPoolExecutor(thread_name_prefix="penstock-call")
+            self._loop.set_default_executor(executor)
+            asyncio.set_event_loop(self._loop)
+            try:
+                self._loop.run_until_complete(self._until_ended())
+            finally:
+                asyncio.set_event_loop(None)
+                executor.shutdown(wait=False, cancel_futures=True)
 
-    async def _until_ended(
-        self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]
-    ) -> None:
-        started.set_result(asyncio.get_running_loop())
+    async def _until_ended(self) -> None:
+        self._started.set_result(None)
         await self._ending.wait()
+        with self._gate:
+            self._over = True
+        await asyncio.sleep(0)  # what came through the gate is a task now
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
@@ -133,6 +147,9 @@ class _House:
         self._users = 0
         self._loop: LoopThread | None = None
         self._process: int | None = None
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self.turn = threading.Lock()
+        """Held by the thread that runs the event loop."""
 
     def check_process(self) -> None:
         """Refuse a process whose parent used gRPC."""
@@ -143,6 +160,12 @@ class _House:
                 "open the dataset in the parent or in the child alone"
             )
 
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the process's event loop, for the one thread that runs it now."""
+        if self._event_loop is None:
+            self._event_loop = _new_loop()
+        return self._event_loop
+
     def enter(self, kind: type[LoopThread]) -> LoopThread:
         """Add a user."""
         self.check_process()
@@ -151,7 +174,19 @@ class _House:
                 self._process = os.getpid()
                 self._loop = kind()
             self._users += 1
-            return self._loop
+            loop = self._loop
+        # Outside of the lock: a thread that ends may want to leave something itself.
+        try:
+            loop._started.result(3 * _CLOSING)  # noqa: SLF001
+        except BaseException as exc:
+            self.leave()
+            if isinstance(exc, TimeoutError):
+                raise WaitedTooLong(
+                    f"the background loop did not come free within {3 * _CLOSING:g} s: something "
+                    "that was left running in it blocks"
+                ) from None
+            raise
+        return loop
 
     def leave(self) -> None:
         """Remove a user; the last one ends the loop."""

@@ -43,6 +43,10 @@ class Unary(Generic[Request, Reply]):
             data = await method(self.request.encode(request), timeout=timeout)
         except grpc.aio.AioRpcError as exc:
             raise Status.of(exc).error(channel.address, self.path, timeout) from exc
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+            raise _hung_up(channel, self.path) from None  # the channel was closed
         return self.reply.decode(data)
 
     def handler(self, fn: Callable[[Request], Awaitable[Reply]]) -> grpc.RpcMethodHandler:
@@ -102,7 +106,7 @@ class Stream(Generic[Request, Reply]):
                 raise pump.failure from None
             if asked_to_stop():
                 raise
-            raise Unavailable(f"{channel.address} hung up during {self.path}") from None
+            raise _hung_up(channel, self.path) from None
         finally:
             channel.calls.discard(call)
             call.cancel()
@@ -129,6 +133,10 @@ class Stream(Generic[Request, Reply]):
                 await requests.close()
 
         return grpc.stream_stream_rpc_method_handler(serve)
+
+
+def _hung_up(channel: Channel, path: str) -> Unavailable:
+    return Unavailable(f"{channel.address} hung up during {path}")
 
 
 def _not_cancelled(exc: Exception | asyncio.CancelledError, path: str) -> Exception:

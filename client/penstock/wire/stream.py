@@ -51,7 +51,7 @@ class Pump:
     async def half_close(self) -> None:
         """Write nothing more and say so, behind the write under way."""
         self._over = True
-        if self._asking:  # a cancelled write would cancel the call
+        if self._asking:  # to cancel a write, or the half-close itself, would cancel the call
             self._task.cancel()
         await asyncio.wait({self._task})
 
@@ -86,6 +86,8 @@ class Pump:
         except asyncio.CancelledError:
             if not (self._over and self._asking):
                 raise
+        finally:
+            self._asking = False
 
 
 class Inbox(Generic[Request]):

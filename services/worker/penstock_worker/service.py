@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, replace
 from typing import assert_never
 
-from penstock.errors import Refused, Unavailable, WaitedTooLong
+from penstock.errors import PenstockError, Refused, Unavailable, WaitedTooLong
 from penstock.messages import Ack, Open, ReadRequest, Versions, WorkerBeat
 from penstock.numbers import WorkerId
 from penstock.wire.worker import encode_reply
@@ -89,9 +89,9 @@ class Worker:
             self.handle(Tick())
 
     async def close(self) -> None:
-        """Start nothing more, and end every stream."""
+        """Start nothing more, and break every stream off: readers look elsewhere."""
         for out in self._out.values():
-            out.end()
+            out.fail(Unavailable(f"worker {self.address} has stopped"))
         await self._runs.close()
 
     # --- readers ---
@@ -124,10 +124,14 @@ class Worker:
 
     async def _hear(self, out: Outgoing, requests: AsyncIterator[ReadRequest]) -> None:
         """Pass on what a reader says; when it says no more it wants no more."""
-        async for request in requests:
-            if isinstance(request, Ack):
+        try:
+            async for request in requests:
+                if not isinstance(request, Ack):
+                    raise Refused("a reader may send one Open for each stream")
                 self.handle(Acked(out.name, request))
-        out.end()
+            out.end()
+        except PenstockError as exc:
+            out.fail(exc)
 
     # --- effects ---
 

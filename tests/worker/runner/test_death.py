@@ -112,6 +112,17 @@ async def test_what_user_code_started_ends_with_its_runner(workplace):
     assert await asyncio.to_thread(gone_within, [pid], WITHIN)
 
 
+async def test_the_zygote_keeps_no_file_of_a_runner(workplace):
+    counts = set()
+    for run in range(5):
+        reading = await workplace.begin(Dataset.range(1), run=run)
+        (zygote,) = [pid for pid in children(os.getpid()) if reading.runner.pid in children(pid)]
+        await reading.end()
+        counts.add(len(os.listdir(f"/proc/{zygote}/fd")))
+
+    assert len(counts) == 1
+
+
 async def test_ctrl_c_is_for_the_worker_to_act_on(workplace):
     reading = await workplace.begin(Dataset.range(1 << 40))
     await reading.until(lambda reading: reading.made)

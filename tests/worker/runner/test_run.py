@@ -168,7 +168,14 @@ class Gate:
             assert os.read(out, 1)
             return x
 
+        def live():
+            number = 0
+            while True:
+                yield through(number)
+                number += 1
+
         self.dataset = Dataset.range(1 << 40).map(through)
+        self.live = Dataset.from_generator(live)
 
     def open(self, n=1):
         os.write(self._into, b"x" * n)
@@ -211,6 +218,18 @@ def test_elements_do_not_wait_for_ever_while_the_engine_is_held_up(thread_runner
         runner.hear(heard, lambda heard, n=n: len(heard.elements) >= n)
 
     assert heard.elements == list(range(len(heard.elements)))
+
+
+def test_a_source_that_pauses_keeps_nothing_back(thread_runner, gate):
+    runner = thread_runner()
+    heard = runner.begin(gate.live)
+
+    for n in (1, 100, 3, 20):
+        wanted = len(heard.elements) + n
+        gate.open(n)
+        runner.hear(heard, lambda heard, wanted=wanted: len(heard.elements) == wanted)
+
+    assert heard.elements == list(range(124))
 
 
 def test_slow_elements_leave_one_by_one(thread_runner):

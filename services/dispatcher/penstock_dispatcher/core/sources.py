@@ -94,12 +94,17 @@ class Source:
         return self._ordered[1][start:stop]
 
     def _order(self, pattern: FilePattern) -> tuple[str, ...]:
-        """Return the files in this pass's order: that of a local run, if the user gave a seed."""
+        """Return the files in this pass's order.
+
+        With a seed of the user's the first pass has the order of a local run. Later ones need not:
+        which of several `repeat`s began them is not known here.
+        """
         if not pattern.shuffle:
             return tuple(self.names)
         seed = self.seed if pattern.seed is None else pattern.seed
-        turn = seeds.derive(0, "turn", self.turn)
-        return files.shuffled(self.names, seeds.derive(seed, "turn", turn) if self.turn else seed)
+        return files.shuffled(
+            self.names, seeds.derive(seed, "turn", self.turn) if self.turn else seed
+        )
 
     @property
     def remaining(self) -> int:

@@ -83,6 +83,7 @@ class Attempt:
         self.failure: Failure | None = None
         self.streams: dict[ReaderId, Stream] = {}
         self.stock = Stock()
+        self._openings: dict[ReaderId, int] = {}
         self._logs = list(order.logs)
         self._asked: dict[int, int] = {}
         self._states: list[EngineState] = []
@@ -178,8 +179,7 @@ class Attempt:
 
     def opened(self, name: StreamId, opening: Open, out: list[Effect]) -> Stream | None:
         """Settle what this reader holds, and put it last in line; None when it is refused."""
-        known = self.streams.get(opening.reader)
-        if known is not None and known.opening >= opening.opening:
+        if self._openings.get(opening.reader, 0) >= opening.opening:
             out.append(SendEnd(name, self._end()))
             return None
         self.take(opening.taken.runs, out)
@@ -188,9 +188,10 @@ class Attempt:
         if stray := buffered - held:
             self._refuse(name, opening.reader, stray, out)
             return None
+        self._openings[opening.reader] = opening.opening
+        known = self.streams.pop(opening.reader, None)
         if known is not None:
             out.append(SendEnd(known.id, self._end()))
-            del self.streams[opening.reader]
         back = held - buffered
         self._tally.given_back += len(back)
         self._give(back)

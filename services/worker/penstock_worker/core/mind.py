@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from penstock.errors import TransformError
+from penstock.errors import DatasetError, TransformError
 from penstock.messages import (
     Assignment,
     Failure,
@@ -218,11 +218,13 @@ class Core:
         attempt.serve(now, out)
 
     def _signed(self, failure: Failure) -> Failure:
-        """Say in an error of user code on which worker it was."""
+        """Say in an error of a pipeline on which worker it was."""
         error = failure.error()
         if isinstance(error, TransformError) and error.worker is None:
             operator, number, detail, _, trace = error.fields()
             return Failure.of(TransformError(operator, number, detail, self.worker, trace))
+        if isinstance(error, DatasetError):
+            return Failure(failure.kind, (f"worker {self.worker}: {error}",))
         return failure
 
     # --- readers ---

@@ -22,11 +22,17 @@ class Clerk:
         self._thread = threading.Thread(target=self._watch, name="clerk", daemon=True)
         self._thread.start()
 
-    def enter(self) -> None:
-        """Note that the engine is at work from now on."""
-        self._entered = time.monotonic()
-        # The order matters: if the thread is just going to sleep, it looks again.
-        if self._frames.waiting and not self._bell.is_set():
+    def enter(self) -> float:
+        """Note that the engine is at work from now on; return the time."""
+        now = self._entered = time.monotonic()
+        if self._frames.waiting:
+            self.watch()
+        return now
+
+    def watch(self) -> None:
+        """See to it that the thread is awake: elements wait, and the engine is at work."""
+        # In this order, after the note in `enter`: if it is just going to sleep, it looks again.
+        if not self._bell.is_set():
             self._bell.set()
 
     def leave(self) -> float:

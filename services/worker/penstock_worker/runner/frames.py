@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import cast
 
 from penstock.element import Element
 from penstock.errors import ElementTooLarge
@@ -18,49 +19,54 @@ FRAME_COUNT = 8192
 
 
 class Frames:
-    """The frames of one run. Elements come from one thread; any may send what has come."""
+    """The frames of one run. Elements come from one thread; any may send what has come.
+
+    Elements wait in a tray, then in the builder, then as a frame for which there is no room yet.
+    """
 
     def __init__(self, desk: Desk, inbox: Inbox, arena: Arena) -> None:
         self._desk, self._inbox, self._arena = desk, inbox, arena
         self._lock = threading.Lock()
+        self._tray: list[Element] = []
         self._builder = FrameBuilder(FRAME_NBYTES, FRAME_COUNT)
+        self._frame: tuple[Layout, Elements] | None = None
+        self._error: Exception | None = None
+        """What keeps the element behind all that waits from travelling; whoever met it first."""
         self._sampler = Sampler()
-        self._full: tuple[Layout, Elements] | None = None
-        """A frame for which there was no room."""
-        self._broken: Exception | None = None
-        """What keeps the next element from travelling; whoever met it first."""
         self._since = 0.0
         self.sent = inbox.start.state.number
         """The number behind the last element sent."""
         self.fitting = 1
         """About how many of the elements that come now make a full frame."""
 
-    def add(self, block: list[Element]) -> None:
-        """Take in the next elements; send each frame that is full, as soon as there is room.
+    def put(self, block: list[Element]) -> None:
+        """Take in the next elements; cheap."""
+        with self._lock:
+            if not self.waiting:
+                self._since = time.monotonic()
+            self._tray += block
+
+    def pack(self) -> None:
+        """Send all frames that are full, as soon as there is room.
 
         Raises:
             ElementError: when element number `sent` cannot travel.
             RunOverError: when the worker wants no more.
         """
         with self._lock:
-            while block:
-                if not len(self._builder):
-                    self._since = time.monotonic()
-                block = block[self._builder.add(block) :]
-                if self._builder.ready():
-                    self._send_all(patient=True)
+            self._send_on(everything=False, patient=True)
 
     def flush(self) -> None:
-        """Send what has come, as soon as there is room; raises as `add` does."""
+        """Send everything, as soon as there is room; raises as `pack` does."""
         with self._lock:
-            self._send_all(patient=True)
+            self._send_on(everything=True, patient=True)
 
     def flush_nowait(self) -> None:
-        """Send what has come, unless there is no room or somebody is at it."""
+        """Send everything, unless there is no room or somebody is at it."""
         if self._lock.acquire(blocking=False):
             try:
                 self._desk.look()
-                self._send_all(patient=False)
+                self._send_on(everything=True, patient=False)
             finally:
                 self._lock.release()
 
@@ -71,32 +77,49 @@ class Frames:
     @property
     def waiting(self) -> bool:
         """Whether there is something that was not sent."""
-        return self._full is not None or len(self._builder) > 0
+        return bool(self._tray) or self._frame is not None or len(self._builder) > 0
 
-    def _send_all(self, *, patient: bool) -> None:
-        if self._broken is not None:
-            raise self._broken
-        while self.waiting:
+    def _send_on(self, *, everything: bool, patient: bool) -> None:
+        try:
+            while self._made_up(everything=everything) and self._went(patient=patient):
+                self._since = time.monotonic()
+        except (RunOverError, WorkerGoneError):
+            raise
+        except Exception as exc:
+            self._error, self._frame = exc, None
+            raise
+
+    def _made_up(self, *, everything: bool) -> bool:
+        """Make up the next frame, full or with *everything*; say whether there is one."""
+        if self._frame is not None:
+            return True
+        if self._error is None:
+            self._fill()
+        last = everything or self._error is not None
+        if self._builder.ready() or (last and len(self._builder)):
+            self._frame = self._builder.take()
+        elif self._error is not None:
+            raise self._error
+        return self._frame is not None
+
+    def _fill(self) -> None:
+        while self._tray and not self._builder.ready():
+            block, self._tray = self._tray, []
             try:
-                if self._full is None:
-                    self._full = self._builder.take()
-                if not self._sent(*self._full, patient=patient):
-                    return
-            except (RunOverError, WorkerGoneError):
-                raise
-            except Exception as exc:
-                self._broken = exc
-                raise
-            self._full = None
+                self._tray = block[self._builder.add(block) :]
+            except Exception as exc:  # noqa: BLE001  raised when what comes before it is sent
+                self._error = exc
 
-    def _sent(self, layout: Layout, elements: Elements, *, patient: bool) -> bool:
-        """Send a frame; say whether there was room."""
+    def _went(self, *, patient: bool) -> bool:
+        """Send the frame that is made up; say whether there was room."""
+        layout, elements = cast("tuple[Layout, Elements]", self._frame)
         if layout.nbytes > self._arena.largest:
             raise self._too_large(layout)
         offset = self._room(layout.nbytes, patient=patient)
         if offset is None:
             return False
         self._send(layout, elements, offset)
+        self._frame = None
         return True
 
     def _room(self, nbytes: int, *, patient: bool) -> int | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from penstock.element import Element
 from penstock.engine.context import Context, SplitReader, open_node
 from penstock.engine.iterator import OpIterator
+from penstock.errors import NotAvailableYet
 from penstock.graph import Node
 from penstock.messages import Failure
 from penstock.numbers import Split
@@ -22,9 +24,9 @@ from penstock_worker.runner.orders import Ended, Failed, Need, Reached
 from penstock_worker.runner.states import States
 
 BLOCK_SECONDS = 0.003
-"""About how long one block may take: orders are looked at in between."""
+"""About how long the engine works at a stretch: orders are looked at in between."""
 
-MAX_BLOCK = 1024
+MOST = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +38,18 @@ class Pipeline:
 
 
 class Pace:
-    """How many elements to ask of the engine at once: one at first, and of slow pipelines."""
+    """How many elements to let the engine make at a stretch: one at first, and if it is slow."""
 
     def __init__(self) -> None:
         self.n = 1
         self.seconds = 0.0
-        """How long the next block will take, as far as one can tell."""
+        """How long the next stretch will take, as far as one can tell."""
 
     def learn(self, seconds: float, made: int, most: int) -> None:
-        """Take note that *made* elements took *seconds*; the next block has *most* or fewer."""
+        """Take note that *made* elements took *seconds*; the next time it is *most* or fewer."""
         each = seconds / made
-        affordable = int(BLOCK_SECONDS / each) if each > 0 else MAX_BLOCK
-        self.n = max(1, min(2 * self.n, affordable, most, MAX_BLOCK))
+        affordable = int(BLOCK_SECONDS / each) if each > 0 else MOST
+        self.n = max(1, min(2 * self.n, affordable, most, MOST))
         self.seconds = each * self.n
 
 
@@ -98,32 +100,42 @@ class Run:
     def _make(self, engine: OpIterator) -> None:
         frames, inbox, pace, states = self._frames, self._inbox, self._pace, self._states
         while not inbox.stopped:
-            block = self._block(engine)
-            if not block:
+            if not self._advance(engine):
                 self._report_state(engine)
                 self._desk.post(Ended(self._start.run, frames.sent))
                 return
-            frames.add(block)
+            frames.pack()
             self._desk.look()
             if states.due():
                 self._report_state(engine)
             elif inbox.wanted or frames.age() + pace.seconds > AGE:
                 frames.flush()
 
-    def _block(self, engine: OpIterator) -> list[Element]:
-        self._clerk.enter()
+    def _advance(self, engine: OpIterator) -> bool:
+        """Let the engine work for about `BLOCK_SECONDS`; say False when it has ended."""
+        made, wish = 0, self._pace.n
+        began = self._clerk.enter()
         try:
-            block = engine.block(self._pace.n)
+            while made < wish:
+                block = engine.block(wish - made)
+                if not block:
+                    return False
+                made += len(block)
+                self._frames.put(block)
+                if made == wish or time.monotonic() - began > BLOCK_SECONDS:
+                    break
+                self._clerk.watch()
         finally:
             seconds = self._clerk.leave()
-        self._pace.learn(seconds, max(len(block), 1), self._frames.fitting)
-        return block
+        self._pace.learn(seconds, made, self._frames.fitting)
+        return True
 
     def _report_state(self, engine: OpIterator) -> None:
         """Send everything that was made, and the engine's state behind it."""
         self._frames.flush()
-        state = self._states.take(engine, self._frames.sent)
-        self._desk.post(Reached(self._start.run, state))
+        with suppress(NotAvailableYet):  # an element of another job is not made twice
+            state = self._states.take(engine, self._frames.sent)
+            self._desk.post(Reached(self._start.run, state))
 
     def _fail(self, error: BaseException) -> None:
         if self._inbox.stopped:

@@ -37,6 +37,7 @@ class States:
     def take(self, engine: OpIterator, number: int) -> EngineState:
         """Return the state of *engine*, which stands just before element *number*."""
         began = self._clock()
+        self._next = began + EVERY
         state = engine.mark()(0)
         text = json.dumps(state, separators=(",", ":"))
         self._advance(state)

@@ -1,0 +1,286 @@
+"""`distribute` before anything is read: it checks, packs, and calls nobody."""
+
+import inspect
+import logging
+import pickle
+import subprocess
+import sys
+import threading
+
+import cloudpickle
+import pytest
+
+from penstock import INFINITE, UNKNOWN, Dataset, errors, service
+from penstock.definition import Definition, encode
+from penstock.fingerprint import fingerprint
+from penstock.service import ShardingPolicy, distribute
+from penstock.service.arguments import address_of, mode_of
+
+HERE = "127.0.0.1:5000"
+
+
+def apply(dataset=None, mode="distributed_epoch", target=HERE, **kwargs):
+    return (dataset or Dataset.range(4)).apply(distribute(mode, target, **kwargs))
+
+
+def test_the_signature_is_the_one_that_programs_are_written_for():
+    shown = [
+        (name, parameter.default, parameter.kind.name)
+        for name, parameter in inspect.signature(service.distribute).parameters.items()
+    ]
+
+    empty, place, name = inspect.Parameter.empty, "POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"
+    assert shown == [
+        ("processing_mode", empty, place),
+        ("service", empty, place),
+        ("job_name", None, place),
+        ("consumer_index", None, place),
+        ("num_consumers", None, place),
+        ("max_outstanding_requests", None, place),
+        ("data_transfer_protocol", None, place),
+        ("compression", "AUTO", place),
+        ("cross_trainer_cache", None, place),
+        ("target_workers", "AUTO", place),
+        ("ordered", False, name),
+        ("remainder", "drop", name),
+        ("writable", False, name),
+        ("timeout", 60.0, name),
+    ]
+    method = inspect.signature(Dataset.distribute).parameters
+    assert [(p.name, p.default, p.kind.name) for p in list(method.values())[1:]] == shown
+
+
+def test_the_policies_have_the_numbers_of_the_field():
+    assert {policy.name: policy.value for policy in ShardingPolicy} == {
+        "OFF": 0,
+        "DYNAMIC": 1,
+        "FILE": 2,
+        "DATA": 3,
+        "FILE_OR_DATA": 4,
+        "HINT": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"mode": "epochs"}, "processing_mode .*'epochs'"),
+        ({"mode": 1}, "processing_mode .*1"),
+        ({"mode": None}, "processing_mode .*None"),
+        ({"target": ""}, "must not be empty"),
+        ({"target": "grpc://"}, "must not be empty"),
+        ({"target": 5000}, "service must be a string"),
+        ({"target": ("grpc", 5000)}, "service must be a string"),
+        ({"target": ("grpc", HERE, "more")}, "service must be a string"),
+        ({"target": "grpc://a://b:1"}, "more than one '://'"),
+        ({"target": ("grpc", "grpc://b:1")}, "more than one '://'"),
+        ({"target": "http://b:1"}, "unknown protocol 'http'"),
+        ({"target": "localhost"}, "'localhost' is malformed"),
+        ({"target": "localhost:http"}, "malformed"),
+        ({"target": "localhost:70000"}, "malformed"),
+        ({"target": ":5000"}, "malformed"),
+        ({"target": "host/path:5000"}, "malformed"),
+        ({"job_name": ""}, "job_name must not be empty"),
+        ({"job_name": "  "}, "job_name must not be empty"),
+        ({"job_name": 7}, "job_name must be a string, not 7"),
+        ({"consumer_index": 0}, "consumer_index=0 and num_consumers=None"),
+        ({"num_consumers": 2, "job_name": "j"}, "both or neither"),
+        ({"consumer_index": 0, "num_consumers": 2}, "num_consumers=2 needs a job_name"),
+        ({"consumer_index": 2, "num_consumers": 2, "job_name": "j"}, "below num_consumers"),
+        ({"consumer_index": -1, "num_consumers": 2, "job_name": "j"}, "consumer_index .*-1"),
+        ({"consumer_index": 0, "num_consumers": 0, "job_name": "j"}, "num_consumers .*0"),
+        ({"max_outstanding_requests": 0}, "max_outstanding_requests .*0"),
+        ({"max_outstanding_requests": 1.5}, "max_outstanding_requests .*1.5"),
+        ({"max_outstanding_requests": True}, "max_outstanding_requests .*True"),
+        ({"compression": "SNAPPY"}, "compression .*'SNAPPY'"),
+        ({"compression": 1}, "compression .*1"),
+        ({"target_workers": "NEAR"}, "target_workers .*'NEAR'"),
+        ({"target_workers": None}, "target_workers .*None"),
+        ({"data_transfer_protocol": 3}, "data_transfer_protocol .*3"),
+        ({"remainder": "keep"}, "remainder .*'keep'"),
+        ({"timeout": 0}, "timeout .*0"),
+        ({"timeout": -1.0}, "timeout .*-1.0"),
+        ({"timeout": float("nan")}, "timeout .*nan"),
+        ({"timeout": float("inf")}, "timeout .*inf"),
+        ({"timeout": "soon"}, "timeout .*'soon'"),
+        ({"timeout": True}, "timeout .*True"),
+    ],
+    ids=str,
+)
+def test_a_malformed_argument_is_named_with_its_value(wrong, words):
+    with pytest.raises(errors.DatasetError, match=words) as caught:
+        apply(**wrong)
+
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        (
+            {"mode": ShardingPolicy.FILE},
+            "ShardingPolicy.FILE is not available yet",
+        ),
+        ({"mode": ShardingPolicy.DATA}, "ShardingPolicy.DATA"),
+        ({"mode": ShardingPolicy.FILE_OR_DATA}, "ShardingPolicy.FILE_OR_DATA"),
+        ({"mode": ShardingPolicy.HINT}, "ShardingPolicy.HINT"),
+        ({"consumer_index": 1, "num_consumers": 2, "job_name": "j"}, "coordinated reads"),
+        ({"data_transfer_protocol": "local"}, "data_transfer_protocol='local'"),
+        ({"cross_trainer_cache": object()}, "cross_trainer_cache"),
+        ({"target_workers": "local"}, "target_workers='LOCAL'"),
+        ({"ordered": True}, "ordered=True"),
+        ({"remainder": "pad"}, "remainder='pad' is not available yet; 'drop' is"),
+        ({"remainder": "repeat"}, "remainder='repeat'"),
+    ],
+    ids=str,
+)
+def test_what_comes_later_says_so_and_what_there_is(later, words):
+    with pytest.raises(errors.NotAvailableYet, match=words):
+        apply(**later)
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        {"mode": "parallel_epochs"},
+        {"mode": ShardingPolicy.OFF},
+        {"mode": ShardingPolicy.DYNAMIC},
+        {"target": f"grpc://{HERE}"},
+        {"target": ("grpc", HERE)},
+        {"target": "[::1]:5000"},
+        {"job_name": "j"},
+        {"max_outstanding_requests": 1},
+        {"data_transfer_protocol": "grpc"},
+        {"compression": "LZ4"},
+        {"compression": None},
+        {"target_workers": "any"},
+        {"target_workers": ""},
+        {"writable": True},
+        {"timeout": 5},
+    ],
+    ids=str,
+)
+def test_good_arguments_give_a_dataset(fine):
+    assert isinstance(apply(**fine), Dataset)
+
+
+def test_addresses_and_modes_have_one_form():
+    assert address_of("grpc://host:1") == address_of("host:1") == address_of(("grpc", "host:1"))
+    assert mode_of("parallel_epochs") is mode_of(ShardingPolicy.OFF)
+    assert mode_of("distributed_epoch") is mode_of(ShardingPolicy.DYNAMIC)
+
+
+def test_distribute_runs_no_function_and_reads_no_data():
+    calls = []
+
+    class Source:
+        def __len__(self):
+            return 5
+
+        def __getitem__(self, i):
+            raise AssertionError("nobody reads yet")
+
+    apply(Dataset.from_sequence(Source()).map(calls.append), mode="parallel_epochs")
+
+    assert calls == []
+
+
+def test_a_function_that_cannot_be_sent_is_named_when_distribute_is_applied():
+    handle = threading.Lock()
+
+    def f(x):
+        return handle, x
+
+    with pytest.raises(errors.DefinitionError, match="handle"):
+        apply(Dataset.range(3).map(f), mode="parallel_epochs")
+
+
+def test_a_source_that_cannot_be_split_is_named_for_dynamic_sharding_only():
+    def numbers():
+        yield 1
+
+    dataset = Dataset.from_generator(numbers)
+    with pytest.raises(errors.DatasetError, match=r"from_generator.*parallel_epochs"):
+        apply(dataset)
+
+    assert isinstance(apply(dataset, mode="parallel_epochs"), Dataset)
+
+
+def test_operators_that_work_on_each_tasks_own_stream_are_logged(caplog):
+    with caplog.at_level(logging.INFO, "penstock.service"):
+        apply(Dataset.range(9).map(lambda x: x))
+        assert caplog.messages == []
+        apply(Dataset.range(9).take(3).batch(2))
+
+    assert caplog.messages == ["applied to each task's own stream of elements: take, batch"]
+
+
+def test_the_cardinality_is_what_is_known():
+    assert apply(Dataset.range(0)).cardinality() == 0
+    assert apply(Dataset.range(9)).cardinality() == UNKNOWN
+    assert apply(Dataset.range(9).repeat()).cardinality() == INFINITE
+    assert apply(Dataset.range(9).filter(bool)).cardinality() == UNKNOWN
+    assert apply(Dataset.range(9)).repeat().cardinality() == INFINITE
+
+
+def test_something_else_than_a_dataset_cannot_be_distributed():
+    with pytest.raises(errors.DatasetError, match="not to"):
+        distribute("parallel_epochs", HERE)([1, 2, 3])
+
+
+def test_a_distributed_dataset_travels_inside_another_definition_and_begins_anew_there():
+    inner = apply(Dataset.range(5).map(lambda x: x + 1), job_name="inner", timeout=7)
+    inner.node.passes._count = 3
+
+    outer = Definition.from_bytes(encode(inner.map(lambda x: x * 2).node).to_bytes()).decode()
+
+    node = outer.inputs[0]
+    assert (node.address, node.mode, node.job_name, node.timeout) == (HERE, "dynamic", "inner", 7.0)
+    assert node.passes._count == 0
+    assert node.remote.node.label == inner.node.remote.node.label
+    assert fingerprint(node) == fingerprint(inner.node)
+
+
+def test_a_distributed_dataset_can_be_pickled():
+    copy = pickle.loads(cloudpickle.dumps(apply(Dataset.range(5).map(lambda x: x))))
+
+    assert copy.cardinality() == UNKNOWN
+
+
+def test_dynamic_sharding_over_a_distributed_dataset_is_refused():
+    with pytest.raises(errors.DatasetError, match="distribute"):
+        apply(apply())
+
+
+def test_the_upstream_is_no_part_of_the_graph_that_runs_here():
+    far = apply(Dataset.range(5).map(lambda x: x))
+
+    assert far.node.inputs == ()
+    assert far.node.label == "distribute"
+
+
+def test_nothing_loads_grpc_until_an_iterator_is_made():
+    code = f"""
+import sys
+from penstock import Dataset, service
+far = Dataset.range(5).map(lambda x: x).distribute("distributed_epoch", {HERE!r}, timeout=0.1)
+far = far.map(lambda x: x).batch(2)
+far.cardinality()
+before = "grpc" in sys.modules
+try:
+    iter(far)
+except ConnectionError:
+    pass
+print(before, "grpc" in sys.modules)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert shown.stdout.split() == ["False", "True"], shown.stderr
+
+
+def test_a_state_cannot_be_restored_through_distribute_yet():
+    far = apply(Dataset.range(5))
+    state = {"v": 1, "pipeline": "0distribute", "seed": 1, "at": [3]}
+
+    with pytest.raises(errors.NotAvailableYet, match="distribute"):
+        far.iterator(state)
