@@ -30,9 +30,9 @@ def _pipelines() -> dict[str, Callable[[], Dataset]]:
         "range → batch(64) → rebatch(48)": lambda: source(N).batch(64).rebatch(48),
         "range → shuffle(1000)": lambda: source(N).shuffle(1000),
         "range → interleave(4, block 1)": lambda: source(N // 100).interleave(
-            lambda i: Dataset.range(100), cycle_length=4, block_length=1
+            lambda _: Dataset.range(100), cycle_length=4, block_length=1
         ),
-        "range → flat_map(100)": lambda: source(N // 100).flat_map(lambda i: Dataset.range(100)),
+        "range → flat_map(100)": lambda: source(N // 100).flat_map(lambda _: Dataset.range(100)),
         "range → enumerate": lambda: source(N).enumerate(),
         "zip of two ranges": lambda: Dataset.zip((source(N), source(N))),
         "range → prefetch(1000)": lambda: source(N).prefetch(1000),

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 import pytest
+
 from penstock_cluster import LocalCluster
 
 

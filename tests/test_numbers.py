@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from penstock.numbers import NO_RUNS, Runs, Split, SplitLog, Taken
 
 spans = st.lists(

@@ -5,11 +5,12 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import penstock
 import penstock_cluster
 import penstock_dispatcher
 import penstock_worker
-import pytest
 
 ROOT = Path(__file__).parents[1]
 

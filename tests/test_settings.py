@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
+
 from penstock.errors import ConfigError
 from penstock.settings import from_env, to_env
 

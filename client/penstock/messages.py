@@ -16,6 +16,7 @@ from enum import Enum
 
 from penstock.errors import PenstockError, by_name
 from penstock.numbers import (
+    AT_START,
     NO_RUNS,
     NOTHING,
     DatasetId,
@@ -180,7 +181,7 @@ class Run:
     dataset: DatasetId
     seed: int
     codec: Codec
-    state: EngineState = EngineState()
+    state: EngineState = AT_START
     logs: tuple[SplitLog, ...] = ()
     taken: Taken = NOTHING
     held: Mapping[ReaderId, Runs] = field(default_factory=dict)

@@ -188,3 +188,6 @@ class EngineState:
     number: int = 0
     positions: tuple[int, ...] = ()
     state: str = "null"
+
+
+AT_START = EngineState()

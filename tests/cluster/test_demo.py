@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from penstock.errors import MissingFile
 from penstock_cluster.demo.corpus import Corpus, pipeline
 from penstock_cluster.demo.model import ByteModel, frequency_loss

@@ -283,7 +283,7 @@ class Player:
     def order(self, order):
         runs = [
             f"task {run.task} attempt {run.attempt}"
-            + "".join(f" {_splits(log.splits)}" for log in run.logs)
+            + "".join(f" {_splits(log.splits)}" for log in run.logs if log.splits)
             + (f" from element {run.state.number}" if run.state.number else "")
             for run in order.runs
         ]

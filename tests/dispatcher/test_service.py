@@ -15,7 +15,10 @@ from penstock.errors import (
     DefinitionError,
     JobMismatch,
     MissingFile,
+    NotAvailableYet,
     PenstockError,
+    Refused,
+    TransformError,
     Unavailable,
     UnknownDataset,
     UnknownIteration,
@@ -25,6 +28,7 @@ from penstock.messages import (
     PROTOCOL,
     Assignment,
     Codec,
+    Failure,
     Mode,
     OpenRequest,
     Progress,
@@ -350,10 +354,12 @@ async def workers(api):
 
 
 async def test_only_the_workers_of_the_list_may_come(opening):
-    api, _ = await opening(replace(FAST, worker_addresses=("host:%port%", "other:7")))
+    api, _ = await opening(replace(FAST, worker_addresses=("host:%port%", "any", "other:7")))
 
-    async with worker_line(api, "host:99") as good, worker_line(api, "other:8") as bad:
+    async with worker_line(api, "host:99") as good, worker_line(api, "any:1") as fair:
         assert isinstance(await good.hear(), Assignment)
+        assert isinstance(await fair.hear(), Assignment)
+    async with worker_line(api, "other:8") as bad:
         refused = await bad.hear()
         bad.hang_up()
 
@@ -433,3 +439,54 @@ async def test_a_call_that_nobody_waits_for_any_more_is_forgotten(opening, tmp_p
     async with asyncio.timeout(5):
         while body._waiting:
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "changes, kind, words",
+    [
+        ({"num_consumers": 2}, NotAvailableYet, "num_consumers"),
+        ({"trainer": "t"}, NotAvailableYet, "cross_trainer_cache"),
+        ({"ordered": True}, NotAvailableYet, "ordered"),
+        ({"job_name": ""}, Refused, "job_name"),
+        ({"repetition": -1}, Refused, "-1"),
+    ],
+)
+async def test_what_cannot_be_opened_is_said(api, changes, kind, words):
+    dataset = await register(api, Dataset.range(3))
+
+    with pytest.raises(kind, match=words):
+        await api.open_iteration(replace(request(dataset), **changes))
+
+
+async def test_storage_that_cannot_be_listed_is_named(api):
+    dataset = await register(api, Dataset.list_files("nosuchprotocol://bucket/*"))
+
+    with pytest.raises(DatasetError, match="nosuchprotocol"):
+        await api.open_iteration(request(dataset))
+
+
+async def test_a_closed_dispatcher_takes_no_new_lines(opening):
+    api, body = await opening()
+    body.close()
+
+    async with worker_line(api) as worker:
+        with pytest.raises(Unavailable, match="stopping"):
+            await worker.hear()
+
+
+async def test_user_code_that_failed_is_shown_and_what_was_made_is_still_served(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration) as reader, worker_line(api) as worker:
+        order = await worker.hear_until(lambda order: order.runs)
+        (run,) = order.runs
+        error = TransformError("map(f)", 2, "ValueError: no", "w:1")
+        failed = Progress(1, 2, Taken(0), failure=Failure.of(error))
+        worker.say(WorkerBeat("w:1", 1, order.as_of, {run.task: failed}))
+
+        view = await reader.hear_until(lambda view: any(t.failure for t in view.tasks.values()))
+
+    (task,) = view.tasks.values()
+    assert task.worker == "w:1"
+    assert str(task.failure.error()) == str(error)
+    assert not view.finished

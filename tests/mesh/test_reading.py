@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+
 from penstock import INFINITE, UNKNOWN, Dataset, errors
 from penstock.service import ShardingPolicy, distribute
 
@@ -116,9 +117,7 @@ def test_zip_under_dynamic_sharding_lines_up(cluster):
     right = Dataset.from_tensor_slices(np.arange(900)).batch(1).map(lambda b: b[0])
 
     far = list(
-        Dataset.zip((left.batch(4), right.batch(4))).distribute(
-            "distributed_epoch", cluster.target
-        )
+        Dataset.zip((left.batch(4), right.batch(4))).distribute("distributed_epoch", cluster.target)
     )
 
     assert all((a[: len(b)] == 2 * b).all() for a, b in far)
@@ -226,9 +225,7 @@ def test_files_are_split_over_the_workers(cluster, tmp_path):
     for i in range(30):
         (tmp_path / f"{i:02}.txt").write_text("".join(f"{i}-{k}\n" for k in range(i)))
 
-    far = Dataset.list_files(str(tmp_path / "*.txt")).interleave(
-        Dataset.text_lines, cycle_length=3
-    )
+    far = Dataset.list_files(str(tmp_path / "*.txt")).interleave(Dataset.text_lines, cycle_length=3)
     got = list(far.distribute("distributed_epoch", cluster.target))
 
     assert sorted(got) == sorted(f"{i}-{k}" for i in range(30) for k in range(i))
@@ -239,9 +236,7 @@ def test_the_cardinality_of_a_distributed_dataset_is_what_is_known(cluster):
 
     assert Dataset.range(0).distribute("distributed_epoch", target).cardinality() == 0
     assert Dataset.range(9).distribute("distributed_epoch", target).cardinality() == UNKNOWN
-    assert (
-        Dataset.range(9).repeat().distribute("parallel_epochs", target).cardinality() == INFINITE
-    )
+    assert Dataset.range(9).repeat().distribute("parallel_epochs", target).cardinality() == INFINITE
 
 
 async def test_a_distributed_dataset_can_be_read_with_async_for(cluster):
@@ -253,13 +248,14 @@ async def test_a_distributed_dataset_can_be_read_with_async_for(cluster):
 
 
 def test_a_job_of_this_name_with_other_parameters_is_refused(cluster):
-    first = iter(
-        Dataset.range(10).distribute("distributed_epoch", cluster.target, job_name="taken")
-    )
+    target = cluster.target
+    first = iter(Dataset.range(10).distribute("distributed_epoch", target, job_name="taken"))
     next(first)
 
     with pytest.raises(errors.JobMismatch, match="taken"):
-        next(iter(Dataset.range(10).distribute("parallel_epochs", cluster.target, job_name="taken")))
+        next(
+            iter(Dataset.range(10).distribute("parallel_epochs", cluster.target, job_name="taken"))
+        )
     with pytest.raises(ValueError, match="taken"):
         next(
             iter(Dataset.range(9).distribute("distributed_epoch", cluster.target, job_name="taken"))

@@ -84,3 +84,10 @@ def test_a_pass_that_is_left_is_closed():
     assert closed == [True, True]
     it.close()
     assert closed == [True, True, True]
+
+
+def test_files_of_a_pass_that_is_left_are_closed(tmp_path):
+    (tmp_path / "f").write_text("x\ny\n")
+
+    # A file that is dropped and not closed would warn.
+    assert list(Dataset.text_lines(tmp_path / "f").take(1).repeat(3)) == ["x"] * 3

@@ -128,7 +128,7 @@ def test_two_ways_at_once_are_one_too_many():
 
 def test_a_zip_that_has_ended_reads_no_more(counted):
     fn = counted(lambda x: x)
-    make = lambda: Dataset.zip((Dataset.range(9).map(fn), Dataset.range(4)))
+    make = lambda: Dataset.zip((Dataset.range(90).map(fn), Dataset.range(4)))
     it = iter(make())
     assert len(list(it)) == 4
     ended = it.state()

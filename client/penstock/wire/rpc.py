@@ -90,8 +90,9 @@ class Stream(Generic[Request, Reply]):
         channel.calls.add(call)
         ending = Ending(call)
         pump = Pump(call, requests, self.request.encode)
+        messages = aiter(call)
         try:
-            async for data in call:
+            async for data in messages:
                 reply = self.reply.decode(data)
                 if self.last(reply):
                     await pump.half_close()
@@ -111,6 +112,8 @@ class Stream(Generic[Request, Reply]):
             channel.calls.discard(call)
             call.cancel()
             await pump.close()
+            # Left as it is, it waits for a collector and holds the call, and that the connection.
+            await messages.aclose()
 
     def handler(
         self, fn: Callable[[AsyncIterator[Request]], AsyncIterator[Any]]

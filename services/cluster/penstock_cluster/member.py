@@ -59,7 +59,7 @@ class Member:
             env = {**os.environ, **self._env}
             env |= {READY_FD: str(ready_far), LIFELINE_FD: str(lifeline_far)}
             try:
-                self._process = subprocess.Popen(
+                self._process = subprocess.Popen(  # noqa: S603  our own module
                     [sys.executable, "-m", self._module],
                     env=env,
                     pass_fds=(ready_far, lifeline_far),

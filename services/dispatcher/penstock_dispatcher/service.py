@@ -59,7 +59,10 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 EPOCH = 1_735_689_600
-"""The year 2025: births are counted from then, in milliseconds."""
+"""The year 2025: births are counted from then, in milliseconds.
+
+A history uses far fewer than a thousand ids a second, so the next one begins above them.
+"""
 
 
 def boot_clock() -> float:

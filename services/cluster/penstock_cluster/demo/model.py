@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-CONTEXT, WIDTH, HIDDEN = 8, 16, 128
+CONTEXT, WIDTH, HIDDEN = 8, 16, 192
 
 
 class ByteModel:
@@ -17,7 +17,8 @@ class ByteModel:
         rng = np.random.default_rng(seed)
 
         def normal(*shape: int) -> Floats:
-            return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(np.float32)
+            drawn: Floats = rng.standard_normal(shape, np.float32)
+            return drawn / np.float32(np.sqrt(shape[0]))
 
         self.weights = [
             normal(256, WIDTH) * np.float32(8.0),
@@ -30,10 +31,10 @@ class ByteModel:
         self._second = [np.zeros_like(w) for w in self.weights]
         self._steps = 0
 
-    def step(self, text: NDArray[np.uint8], mask: NDArray[np.bool_], every: int = 4) -> float:
+    def step(self, text: NDArray[np.uint8], mask: NDArray[np.bool_], every: int = 2) -> float:
         """Train on one batch of ``(batch, length)`` bytes; return the loss in bits a byte.
 
-        Every *every*-th place of a sequence is predicted, which is plenty for a demo.
+        Every *every*-th place of a sequence is predicted, others with the next step.
         """
         places = np.lib.stride_tricks.sliding_window_view(text, CONTEXT + 1, axis=1)
         wanted = mask[:, CONTEXT:]
@@ -67,11 +68,11 @@ class ByteModel:
         """Kingma and Ba 2015, with its usual constants."""
         self._steps += 1
         scale = rate * np.sqrt(1 - 0.999**self._steps) / (1 - 0.9**self._steps)
-        parts = zip(self.weights, gradients, self._first, self._second, strict=True)
-        for weight, gradient, first, second in parts:
-            first += 0.1 * (gradient - first)
-            second += 0.001 * (gradient * gradient - second)
-            weight -= (scale * first / (np.sqrt(second) + 1e-8)).astype(np.float32)
+        for i, gradient in enumerate(gradients):
+            self._first[i] += 0.1 * (gradient - self._first[i])
+            self._second[i] += 0.001 * (gradient * gradient - self._second[i])
+            step = scale * self._first[i] / (np.sqrt(self._second[i]) + 1e-8)
+            self.weights[i] -= step.astype(np.float32)
 
 
 def frequency_loss(counts: NDArray[np.int64]) -> float:
