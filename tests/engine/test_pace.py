@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-import time
-
 from penstock.engine.iterator import OpIterator
 from penstock.engine.pace import Pace
 
 
 class Source(OpIterator):
     def __init__(self, seconds):
-        self.seconds = seconds
+        self.seconds, self.now = seconds, 0.0
         self.asked = []
+
+    def clock(self):
+        return self.now
 
     def block(self, n):
         self.asked.append(n)
-        time.sleep(self.seconds * n)
+        self.now += self.seconds * n
         return list(range(n))
 
     def mark(self):
         return lambda back: None
 
 
+def read(source, blocks, most=40):
+    pace = Pace(source.clock)
+    for _ in range(blocks):
+        pace.read(source, most)
+    return source.asked
+
+
 def test_a_fast_input_is_asked_for_more_and_more_but_never_for_too_much():
-    source, pace = Source(0), Pace()
-
-    for _ in range(8):
-        pace.read(source, 40)
-
-    assert source.asked[0] == 1
-    assert sorted(source.asked) == source.asked
-    assert max(source.asked) <= 40
+    assert read(Source(0), 8) == [1, 2, 4, 8, 16, 32, 40, 40]
 
 
 def test_a_slow_input_is_asked_for_one_at_a_time():
-    source, pace = Source(0.004), Pace()
+    assert read(Source(0.004), 4) == [1, 1, 1, 1]
 
-    for _ in range(5):
-        pace.read(source, 40)
 
-    assert source.asked == [1] * 5
+def test_blocks_take_about_two_milliseconds():
+    asked = read(Source(0.0002), 9, most=1000)
+
+    assert asked[:4] == [1, 2, 4, 8]
+    assert all(5 <= n <= 20 for n in asked[4:])
+
+
+def test_a_small_request_does_not_slow_down_the_next_one():
+    source = Source(0)
+    pace = Pace(source.clock)
+    for most in (100, 100, 100, 1, 100):
+        pace.read(source, most)
+
+    assert source.asked == [1, 2, 4, 1, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from penstock.element import Element
 from penstock.engine.iterator import OpIterator
@@ -15,17 +16,18 @@ class Pace:
     Between two blocks an operator can be closed, or hand on what it has.
     """
 
-    __slots__ = ("_n",)
+    __slots__ = ("_clock", "_n")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._n = 1
 
     def read(self, source: OpIterator, most: int) -> list[Element]:
         """Read a block of at most *most* elements."""
         wish = min(self._n, most)
-        began = time.perf_counter()
+        began = self._clock()
         block = source.block(wish)
-        seconds = time.perf_counter() - began
+        seconds = self._clock() - began
         if seconds > BLOCK_SECONDS:
             self._n = max(1, int(wish * BLOCK_SECONDS / seconds))
         elif len(block) == self._n:

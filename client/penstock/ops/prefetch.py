@@ -199,6 +199,7 @@ class _PrefetchIterator(OpIterator):
             self._thread.start()
         self._current = self._lane.take()
         if self._current.last:
+            self._thread.join(CLOSING_SECONDS)  # it is about to end
             self._thread = None
             self._ended = self._current.error is None
         if self._current.error is not None:

@@ -1,9 +1,9 @@
 """`shuffle`: a buffer of elements, of which a random one leaves and the next of the input comes.
 
-Pick j empties slot ``draw(seed, j) mod size``, and input element j + size fills it. When the input
-has ended with N elements, N - j of them are left at pick j: it empties one of the first N - j
-slots, and what is in the last one moves there. So which input elements are in which slots at pick
-n is a function of the seed, n and N, and no element need be saved to come back there.
+Pick j empties a slot that follows from the seed and j alone, and input element j + size fills it.
+When the input has ended with N elements, N - j of them are left at pick j: it empties one of the
+first N - j slots, and what is in the last one moves there. So which input elements are in which
+slots at pick n is a function of the seed, n and N, and no element need be saved to come back there.
 
 State: ``[n, N or null, place, the input's state there, errors]``. The place is a little before the
 oldest element in the buffer; what is no longer in the buffer is skipped. So many *errors* of the
@@ -116,16 +116,17 @@ class _Input:
         """How many errors there were; how many of them are still to be passed over in silence."""
         self._apart = apart
         self._closed = False
+        self._pace = Pace()
         self._blocks = [_Block(place, place, upstream.mark(), 0)]
         """Those that are kept, about *apart* elements from one to the next."""
 
-    def pull(self, n: int, pace: Pace | None = None) -> list[Element]:
+    def pull(self, n: int) -> list[Element]:
         """Read up to *n* elements, none at the end."""
         while True:
             if self._closed:
                 raise Closed("this iterator was closed while it filled its buffer")
             try:
-                block = self.upstream.block(n) if pace is None else pace.read(self.upstream, n)
+                block = self._pace.read(self.upstream, n)
             except ELEMENT_ERRORS:
                 if not self._known:
                     self._errors += 1
@@ -189,7 +190,6 @@ class _ShuffleIterator(OpIterator):
         self._input = _Input(upstream, place, errors, max(1, node.size // 4))
         self._slots: list[Element] = []
         self._filled = False
-        self._pace = Pace()
         self._missing: list[tuple[int, int]] = []
         """What a restored buffer still lacks, the next one last: input element and slot."""
         self._gaps = 0
@@ -235,7 +235,7 @@ class _ShuffleIterator(OpIterator):
         while self._missing:
             self._make_again()
         while self._total is None and len(self._slots) < self._size:
-            self._slots += self._pull(self._size - len(self._slots), self._pace)
+            self._slots += self._pull(self._size - len(self._slots))
         self._filled = True
 
     def _make_again(self) -> None:
@@ -250,7 +250,7 @@ class _ShuffleIterator(OpIterator):
         while run < len(missing) and missing[-1 - run][0] == number + run:
             run += 1
         try:
-            block = source.pull(run, self._pace)
+            block = source.pull(run)
         except ELEMENT_ERRORS:
             source.replace()
             missing.pop()
@@ -268,8 +268,8 @@ class _ShuffleIterator(OpIterator):
                 "dataset the data that it had then"
             )
 
-    def _pull(self, n: int, pace: Pace | None = None) -> list[Element]:
-        block = self._input.pull(n, pace)
+    def _pull(self, n: int) -> list[Element]:
+        block = self._input.pull(n)
         if not block:
             self._total = self._input.read
             self._drawn = iter(())

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 
 from penstock.engine.crew import Crew
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.errors import StateError
+from penstock.errors import Closed, StateError
 from penstock.ops.inner import Failed, Inner, Open, Place, Pulled
 
 AHEAD = 16
@@ -66,6 +66,7 @@ class Slots:
         self.ended = False
         """Whether the outer dataset has no more elements for any slot."""
         self.crew = crew
+        self._closed = False
         self._outer, self._opener, self._ahead = outer, opener, ahead
         self._length = length
         self._read = number
@@ -105,6 +106,7 @@ class Slots:
                 raise arrival.error
             inner = self.open[slot] = self._found(arrival.inner)
             inner.begin_at(state)
+            self.start(inner, 1)
             self._missing.pop()
         if self._saved is not None:
             self._pass_to(self._resume)
@@ -224,6 +226,7 @@ class Slots:
 
     def close(self) -> None:
         """Close everything. Does not wait long for a dataset that does not return."""
+        self._closed = True
         if self.crew is not None:
             self.crew.close()
             # A thread that has let go of its dataset lets it close well; one that waits is woken.
@@ -249,6 +252,8 @@ class Slots:
         return max(n // (max(1, len(left)) * length), least // length) * length or least
 
     def _next(self) -> Arrival:
+        if self._closed:
+            raise Closed("this iterator was closed while it looked for a dataset with elements")
         if self.crew is None:
             return self._pull(1)[0]
         while not self._arrivals:

@@ -26,6 +26,7 @@ from penstock.reader.core import Reader
 from penstock.reader.hand import Hand, Pause
 from penstock.reader.network import Network
 from penstock.reader.orders import Order
+from penstock.reader.share import LONG_AGO
 from penstock.reader.waiting import Patience, cause
 from penstock.wire.loop import LoopThread
 
@@ -110,6 +111,12 @@ class Session:
     def _next(
         self, limit: int | None, make: Callable[[list[Element]], Block | None]
     ) -> tuple[list[Element], Block | None]:
+        if os.getpid() != self._process:  # not with the lock, which another thread may have held
+            raise Closed(
+                f"this iterator belongs to process {self._process}, and this is a child that was "
+                "forked from it: connections do not survive a fork; make the iterator in the "
+                "child, and start that with the 'spawn' or 'forkserver' method"
+            )
         try:
             while True:
                 hand = self._wait(limit)
@@ -134,7 +141,8 @@ class Session:
         patience = Patience(self._manner.timeout, clock.now())
         with self._changed:
             while True:
-                self._check_usable()
+                if self._closed:
+                    raise Closed("this iterator was closed; make another one with iter(dataset)")
                 now = clock.now()
                 answer = self.core.ask(now, limit)
                 self._post_orders()
@@ -151,16 +159,6 @@ class Session:
         why = cause(self.core, self._manner.dispatcher, self._network.trouble, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
-
-    def _check_usable(self) -> None:
-        if os.getpid() != self._process:
-            raise Closed(
-                f"this iterator belongs to process {self._process}, and this is a child that was "
-                "forked from it: connections do not survive a fork; make the iterator in the "
-                "child, and start that with the 'spawn' or 'forkserver' method"
-            )
-        if self._closed:
-            raise Closed("this iterator was closed; make another one with iter(dataset)")
 
     def _post_orders(self) -> None:
         if self.core.pressing:
@@ -228,3 +226,12 @@ def _close_all() -> None:
     """Leave before the process ends: the dispatcher need not wait for the lease."""
     for session in list(_OPEN):
         session.close()
+
+
+def _disown() -> None:
+    """Let nothing more be handed out here: this is a forked child, and the parent reads on."""
+    for session in list(_OPEN):
+        session.core.permitted_until = LONG_AGO
+
+
+os.register_at_fork(after_in_child=_disown)

@@ -10,3 +10,8 @@ import os
 
 # gRPC looks here once, when it is imported; it would report each closed connection on stderr.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+# A process that reads may be forked, by a framework's own data loader, say. The child cannot use
+# what the parent has open, and gRPC's attempts to make that possible crash about one child in
+# five while streams are under way. Without them a child does well that leaves gRPC alone.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
