@@ -1,4 +1,4 @@
-"""How many elements a second does each operator pass, in one process and one thread?"""
+"""How many source elements a second does each operator pass, in one process?"""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def main() -> None:
 
     candidates = [("plain Python generator", _plain)]
     candidates += [(name, rate(make)) for name, make in _pipelines().items()]
-    figures: list[Figure] = in_turn(candidates, "source elements/s", options.runs)
+    figures: list[Figure] = in_turn(candidates, "elements/s", options.runs)
     show(question, figures, options.json)
 
 

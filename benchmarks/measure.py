@@ -81,7 +81,7 @@ def show(question: str, figures: Sequence[Figure], as_json: bool) -> None:
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
         spread = f"{_text(figure.low)} to {_text(figure.high)}"
         table.add_row(figure.name, _text(figure.median), spread, figure.unit, ratio)
-    Console().print(table)
+    Console(width=100).print(table)
 
 
 def _text(value: float) -> str:

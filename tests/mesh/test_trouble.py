@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock import Dataset, errors
@@ -60,6 +61,25 @@ def test_an_exception_of_a_user_function_reaches_the_loop_behind_what_came_befor
     assert max(seen) == 499
     far.close()
     assert len(list(Dataset.range(10).distribute("distributed_epoch", cluster.target))) == 10
+
+
+def test_a_dataset_inside_an_element_cannot_be_distributed(cluster):
+    far = Dataset.range(6).window(2).distribute("distributed_epoch", cluster.target)
+
+    with pytest.raises(errors.ElementError, match="flat_map"):
+        list(far)
+
+
+def test_an_element_larger_than_the_message_budget_is_named_with_its_size(clusters):
+    worker = WorkerConfig(max_element_bytes=10_000)
+    with clusters.own(workers=1, worker=worker) as cluster:
+        far = Dataset.range(3).map(lambda i: np.zeros(int(i) * 10_000, np.uint8))
+
+        with pytest.raises(errors.ElementTooLarge, match="max_element_bytes"):
+            list(far.distribute("parallel_epochs", cluster.target))
+
+        small = Dataset.range(3).distribute("parallel_epochs", cluster.target)
+        assert len(list(small)) == 3
 
 
 def test_a_runner_that_dies_is_reported_with_its_signal_and_the_worker_lives(cluster):

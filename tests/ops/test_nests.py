@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -219,3 +223,35 @@ def test_an_error_in_a_nest_is_raised_once():
 
     assert sorted(values) == [x for x in range(20) if x not in (3, 13)]
     assert failures == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.prefetch(2),
+        lambda d: d.map(picky(10)).prefetch(2),
+        lambda d: d.interleave(lambda x: Dataset.range(x, x + 1), 2, 1, 2),
+        lambda d: d.map(picky(10)).interleave(lambda x: Dataset.range(x, x + 1), 2, 1, 2),
+        lambda d: d.interleave(lambda x: Dataset.range(picky(10)(x), x + 1), 2, 1, 2),
+        lambda d: d.interleave(lambda x: Dataset.range(picky(10)(x), x + 1), 2, 1, 2, False),
+        lambda d: d.flat_map(lambda x: Dataset.range(picky(10)(x), x + 1)).prefetch(2),
+        lambda d: d.map(picky(10)).shuffle(3).batch(2).prefetch(2),
+    ],
+)
+def test_an_error_does_not_keep_a_dropped_iterator_and_its_threads_alive(change):
+    it = iter(change(Dataset.range(1000)))
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(TransformError):
+            for _ in range(100):
+                next(it)
+
+        del it
+
+        deadline = time.monotonic() + 10
+        while any(t.name.startswith("penstock") for t in threading.enumerate()):
+            assert time.monotonic() < deadline, "a thread was left behind"
+            time.sleep(0.001)
+    finally:
+        gc.enable()

@@ -89,10 +89,11 @@ def _work(todo: SimpleQueue[_Job | None]) -> None:
 
 
 def _make(future: Future[Any], call: Callable[[], Any]) -> None:
-    with contextlib.suppress(InvalidStateError):  # whoever closed the crew was faster
-        try:
-            outcome = call()
-        except BaseException as exc:  # noqa: BLE001  it is raised where the outcome is asked for
+    try:
+        future.set_result(call())
+    except BaseException as exc:  # noqa: BLE001  it is raised where the outcome is asked for
+        with contextlib.suppress(InvalidStateError):  # whoever closed the crew was faster
             future.set_exception(exc)
-        else:
-            future.set_result(outcome)
+    finally:
+        # This frame lives as long as an error that was made below it: it must not hold the outcome.
+        del future

@@ -52,6 +52,8 @@ class UserFunction:
             return normalise_block(raw), failed
         except Exception:  # noqa: BLE001  __array__ is the user's as well
             return self._up_to_error(raw, number)
+        finally:
+            del failed  # or the error would hold this frame, and with it the iterator, for ever
 
     def answers(
         self, block: Sequence[Element], number: int

@@ -193,7 +193,10 @@ class _InTurn(OpIterator):
         inner.fail(failed)
         if not failed.opened:
             self._vacate(over=False)
-        raise failed.error
+        try:
+            raise failed.error
+        finally:
+            del failed  # or the error would hold this frame, and with it the iterator, for ever
 
     def _vacate(self, *, over: bool) -> None:
         """Empty the slot. Its turn is *over*, or else the next dataset gets it."""
@@ -335,14 +338,19 @@ class _AsReady(OpIterator):
         if out:
             self._last = self._slot
         elif inner.error is not None:
-            failed = inner.error
-            inner.fail(failed)
-            if not failed.opened:
-                self._vacate()
-            raise failed.error
+            self._fail(inner, inner.error)
         elif inner.ended:
             self._vacate()
         return out
+
+    def _fail(self, inner: Inner, failed: Failed) -> NoReturn:
+        inner.fail(failed)
+        if not failed.opened:
+            self._vacate()
+        try:
+            raise failed.error
+        finally:
+            del failed  # as above
 
     def _vacate(self) -> None:
         self._slots.vacate(self._slot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, cast
 
 from penstock.element import Element
 from penstock.engine.context import Context
@@ -66,7 +66,7 @@ class _MapIterator(OpIterator):
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
         if self._failed is not None:
-            self._raise(self._failed)
+            self._raise()
         block = self._inputs[:n] or self._upstream.block(n)
         out, failed = self._call.over(block, self._number)
         self._number += len(out)
@@ -74,8 +74,9 @@ class _MapIterator(OpIterator):
         if failed is not None:
             self._inputs = block[len(out) :] + self._inputs
             self._failed = failed
+            del failed  # or the error would hold this frame, and with it the iterator, for ever
             if not out:
-                self._raise(failed)
+                self._raise()
         return out
 
     def mark(self) -> Mark:
@@ -97,9 +98,13 @@ class _MapIterator(OpIterator):
         """See `OpIterator.close`."""
         self._upstream.close()
 
-    def _raise(self, failed: TransformError) -> None:
+    def _raise(self) -> NoReturn:
+        failed = cast("TransformError", self._failed)
         self._pass_over()
-        raise failed
+        try:
+            raise failed
+        finally:
+            del failed  # as above
 
     def _pass_over(self) -> None:
         self._failed = None

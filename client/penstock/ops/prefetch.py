@@ -115,11 +115,12 @@ class _Lane:
             if before < self._least <= before + elements:
                 self._changed.notify_all()
 
-    def close(self) -> None:
-        """Wake both sides, for the last time."""
+    def close(self) -> bool:
+        """Wake both sides, for the last time; say whether this was the first call."""
         with self._changed:
-            self.closed = True
+            first, self.closed = not self.closed, True
             self._changed.notify_all()
+            return first
 
 
 def _run_ahead(upstream: OpIterator, lane: _Lane) -> None:
@@ -171,7 +172,8 @@ class _PrefetchIterator(OpIterator):
 
     def close(self) -> None:
         """See `OpIterator.close`. Does not wait long for an input that does not return."""
-        self._lane.close()
+        if not self._lane.close():
+            return
         thread = self._thread
         # Garbage collection may close an iterator in a thread of its own input.
         if thread is None or thread is threading.current_thread():
@@ -188,19 +190,25 @@ class _PrefetchIterator(OpIterator):
 
     def _advance(self) -> None:
         """Wait for the next block. An error of the run itself ends the thread, not the iterator."""
-        if self._thread is None:
+        thread = self._thread
+        if thread is None:
             # A daemon: an input that never returns must not keep the process from ending.
-            self._thread = threading.Thread(
+            thread = threading.Thread(
                 target=_run_ahead,
                 args=(self._upstream, self._lane),
                 name="penstock-prefetch",
                 daemon=True,
             )
-            self._thread.start()
-        self._current = self._lane.take()
-        if self._current.last:
-            self._thread.join(CLOSING_SECONDS)  # it is about to end
+            thread.start()
+            self._thread = thread
+        handed = self._lane.take()
+        self._current = _Handed(handed.block, handed.mark)
+        if handed.last:
+            thread.join(CLOSING_SECONDS)  # it is about to end
             self._thread = None
-            self._ended = self._current.error is None
-        if self._current.error is not None:
-            raise self._current.error
+            self._ended = handed.error is None
+        if handed.error is not None:
+            try:
+                raise handed.error
+            finally:
+                del handed  # or the error would hold this frame, and with it the iterator, for ever

@@ -103,7 +103,10 @@ class Slots:
                     continue
                 self._missing.pop()
                 self._read += 1
-                raise arrival.error
+                try:
+                    raise arrival.error
+                finally:
+                    del arrival  # as in `fetch`
             inner = self.open[slot] = self._found(arrival.inner)
             inner.begin_at(state)
             self.start(inner, 1)
@@ -121,7 +124,10 @@ class Slots:
             if arrival.error is None:
                 break
             if not self._passes(self._number):
-                raise arrival.error
+                try:
+                    raise arrival.error
+                finally:
+                    del arrival  # as in `fetch`
         if arrival.inner is None:
             self.ended = True
             return False
@@ -178,7 +184,10 @@ class Slots:
         while not coming.done():
             wait((coming, *self.read_ahead(n)), return_when=FIRST_COMPLETED)
         inner.coming = None
-        inner.install(coming.result())
+        try:
+            inner.install(coming.result())
+        finally:
+            del coming  # or an error would hold this frame, and with it the iterator, for ever
         if inner.going:
             self.start(inner, n)
 
@@ -226,6 +235,8 @@ class Slots:
 
     def close(self) -> None:
         """Close everything. Does not wait long for a dataset that does not return."""
+        if self._closed:
+            return
         self._closed = True
         if self.crew is not None:
             self.crew.close()
@@ -264,7 +275,11 @@ class Slots:
 
     def _take_in(self, reading: Future[list[Arrival]], n: int) -> None:
         self._reading = None
-        for arrival in reading.result():
+        try:
+            arrivals = reading.result()
+        finally:
+            del reading  # as in `fetch`
+        for arrival in arrivals:
             self._arrivals.append(arrival)
             if arrival.inner is not None:
                 self.start(arrival.inner, n)

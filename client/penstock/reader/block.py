@@ -59,7 +59,8 @@ class Block:
 
     def withdraw(self) -> int:
         """See `Handed.withdraw`."""
-        return self._count - len(list(self.rest))
+        self._count -= len(list(self.rest))
+        return self._count
 
 
 class Permission(Protocol):

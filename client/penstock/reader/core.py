@@ -6,7 +6,7 @@ its lease only, by its own clock.
 
 Rule 1. Nothing here waits, reads a clock, draws a random number or logs: time comes in.
 Rule 2. A number is *taken* when the training loop has it. That is for ever, and told late, twice
-        or in any order without harm. *Buffered* is a claim, which is told before it is used.
+        or in any order without harm. *Buffered* is a claim that ends with the reader's standing.
 Rule 3. What the loop has before it but did not return yet is still buffered: a `Handed` says how
         far the loop is, and can be cut short.
 
@@ -35,8 +35,9 @@ from penstock.reader.share import LONG_AGO, Share
 ACK_EVERY = 0.05
 """Several acknowledgements travel as one; what is not yet said at a crash is doubt."""
 
-ACK_WAITING = 0.002
-"""The same while the loop waits and has nothing: others may wait for just this."""
+ACK_WAITING, QUIET = 0.005, 0.001
+"""The same while the loop waits, has nothing, and for so long nothing came: others may wait for
+just this."""
 
 
 class Reader:
@@ -196,13 +197,13 @@ class Reader:
     def due(self, now: float) -> float:
         """Return when `tick` should be called next, if nothing else happens."""
         times = [now + 1.0]
-        pause = ACK_WAITING if self._starved else ACK_EVERY
+        starved = self._starved
         for share in self.shares.values():
             if share.streaming:
                 if share.unsaid or self.limit.credit(share, self.shares, now):
-                    times.append(share.said_at + pause)
+                    times.append(_say_at(share, starved))
                 elif self.hand is not None:
-                    times.append(now + pause)
+                    times.append(now + ACK_EVERY)
             elif share.readable and self.reader is not None and not self.leaving:
                 times.append(share.retry_at)
         return max(now, min(times))
@@ -266,10 +267,9 @@ class Reader:
         for share in self.shares.values():
             if share.told or share.pieces:
                 continue
-            error = share.error(now)
-            if error is not None:
+            if share.in_trouble(now):
                 share.told, self.asking = True, False
-                raise error
+                raise share.error()
 
     def _is_over(self, now: float) -> bool:
         """Say whether nothing will come any more; raise what went wrong before, if anything."""
@@ -281,8 +281,8 @@ class Reader:
         if self.failure is not None:
             raise self.failure.error()
         for share in told:
-            if (error := share.error(now)) is not None:
-                raise error
+            if share.in_trouble(now):
+                raise share.error()
         return True
 
     # --- what the dispatcher says ---
@@ -373,12 +373,21 @@ class Reader:
 
     def _say(self, now: float) -> None:
         """Acknowledge and give credit, where it is time to."""
-        pause = ACK_WAITING if self._starved else ACK_EVERY
+        starved = self._starved
         for share in self.shares.values():
             if not share.streaming:
                 continue
             credit = self.limit.credit(share, self.shares, now)
             if not share.unsaid and not credit:
                 continue
-            if now >= share.said_at + pause or self.limit.urgent(share, credit):
+            if now >= _say_at(share, starved) or self.limit.urgent(share, credit):
                 self._orders.append(SendAck(share.task, Ack(share.give(credit, now), credit)))
+
+
+def _say_at(share: Share, starved: bool) -> float:
+    """Return when what is to be said of *share* should be said."""
+    regular = share.said_at + ACK_EVERY
+    if not starved:
+        return regular
+    soon = share.said_at + ACK_WAITING if share.acks else LONG_AGO
+    return min(regular, max(soon, share.heard_at + QUIET))

@@ -74,8 +74,8 @@ class Network:
                     task.cancel()
                 for name in list(self._streams):
                     self._close(name)
-        except BaseExceptionGroup as group:
-            self._session.fail(_first(group))
+        except Exception as exc:  # noqa: BLE001  # a loop that waits must hear of it
+            self._session.fail(_innermost(exc))
         finally:
             self._group = None
 
@@ -209,8 +209,7 @@ async def _all_of(requests: asyncio.Queue[ReadRequest]) -> AsyncIterator[ReadReq
         yield await requests.get()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    exc: BaseException = group
+def _innermost(exc: BaseException) -> BaseException:
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return exc

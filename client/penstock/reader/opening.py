@@ -58,16 +58,19 @@ def open_session(wish: Wish) -> tuple[Session, DatasetId]:
     Raises:
         WaitedTooLong: when nobody answers at the address within the timeout.
     """
-    with ExitStack() as stack:
-        loop = stack.enter_context(LoopThread.shared())
+    held = ExitStack()
+    try:
+        loop = held.enter_context(LoopThread.shared())
         tune()
         dataset, opened = _open(loop, wish)
-        stack.enter_context(short_turns())
+        held.enter_context(short_turns())
         limit = FrameLimit(wish.max_frames) if wish.max_frames else ByteLimit(BUDGET)
         core = Reader(opened.iteration, uuid4().hex, opened.reader_lease, limit)
         manner = Manner(wish.address, opened.beat_interval, wish.timeout, wish.writable)
-        session = Session(core, manner, loop, stack.pop_all())
-    return session, dataset
+        return Session(core, manner, loop, held), dataset
+    except BaseException:
+        held.close()
+        raise
 
 
 @functools.cache

@@ -72,6 +72,8 @@ class Share:
     unsaid: Runs = NO_RUNS
     """What was taken and is not acknowledged."""
     said_at: float = LONG_AGO
+    acks: int = 0
+    """How often that was done on this stream."""
     recalled: bool = False
 
     lost: WorkerId | None = None
@@ -88,15 +90,21 @@ class Share:
         """Return the reader's word on this task."""
         return Holding(self.fence, self.taken, self.buffered)
 
-    def error(self, now: float) -> PenstockError | None:
-        """Return what the loop must be told behind the elements that are here, if anything.
+    def in_trouble(self, now: float) -> bool:
+        """Say whether the loop must be told of something behind the elements that are here.
 
         A failure that the dispatcher tells of may be faster than the elements before it: it
         counts when the stream has ended, or is silent.
         """
         if self.failure is not None and (self.told or self._silent(now)):
+            return True
+        return self.lost is not None
+
+    def error(self) -> PenstockError:
+        """Return what the loop must be told; raised at once, for a name keeps its frames alive."""
+        if self.failure is not None:
             return self.failure.error()
-        return WorkerLost(self.lost, self.task, self.last) if self.lost is not None else None
+        return WorkerLost(self.lost or WorkerId("?"), self.task, self.last)
 
     def _silent(self, now: float) -> bool:
         if not self.streaming:
@@ -140,7 +148,7 @@ class Share:
     def opened(self, credit: int, now: float) -> None:
         """Know that a new stream is being opened; it acknowledges everything by itself."""
         self.opening += 1
-        self.streaming, self.recalled = True, False
+        self.streaming, self.recalled, self.acks = True, False, 0
         self.balance = credit
         self.unsaid, self.said_at = NO_RUNS, now
         self.heard_at = now
@@ -159,6 +167,7 @@ class Share:
         unsaid, self.unsaid = self.unsaid, NO_RUNS
         self.balance += credit
         self.said_at = now
+        self.acks += 1
         if credit:
             self.given_at = now
         return unsaid

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.element import NestedDataset
 from penstock.errors import ElementError
 from penstock.wire.dtypes import dtype_from, dtype_text
 from penstock.wire.nest import Column
@@ -287,6 +288,11 @@ def kind_of(leaf: Any) -> Alike:
     if type(leaf) is np.ndarray:
         dtype_text(leaf.dtype)
         return Ragged(leaf.dtype, leaf.ndim)
+    if isinstance(leaf, NestedDataset):
+        raise ElementError(
+            "a dataset inside an element cannot be distributed: flatten it first, as in "
+            "window(size).flat_map(lambda w: w.batch(size))"
+        )
     raise ElementError(
         f"a {type(leaf).__name__} cannot travel to another process: map it to arrays, numbers or "
         "text"

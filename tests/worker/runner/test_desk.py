@@ -101,13 +101,13 @@ def test_who_waits_is_woken_when_the_run_ends_from_this_side(line):
             begun.set()
             return inbox.stopped
 
-        return desk.wait(ready, WITHIN)
+        return desk.wait(ready, 3 * WITHIN)
 
     with ThreadPoolExecutor(3) as threads:
         waits = [threads.submit(wait, begun) for begun in waiting]
         assert all(begun.wait(WITHIN) for begun in waiting)
         desk.end(inbox)
-        met = [wait.result() for wait in waits]
+        met = [wait.result(WITHIN) for wait in waits]
 
     assert met == [True] * 3
 

@@ -1,6 +1,8 @@
 """The process that runners are forked from."""
 
+import asyncio
 import os
+import socket
 import subprocess
 import sys
 
@@ -9,6 +11,9 @@ import pytest
 
 from penstock import Dataset
 from penstock.errors import ConfigError
+from penstock_worker.runner import packets
+from penstock_worker.runner.nursery import Nursery, _Zygote
+from penstock_worker.runner.packets import Unfit
 from penstock_worker.runner.zygote import UNSOUND, unfit
 
 
@@ -62,6 +67,21 @@ async def test_threads_at_start_up_are_named_when_a_runner_is_wanted(
     async with working() as workplace:
         with pytest.raises(ConfigError, match="starts threads at start-up: it has 2"):
             await workplace.begin(Dataset.range(9))
+
+
+async def test_what_a_zygote_said_before_it_left_is_heard():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with theirs:
+        theirs.send(packets.encode(Unfit("it is not well")))
+        ours.send(b"a request that it does not read")
+    nursery = Nursery(1, 1)
+    birth = asyncio.get_running_loop().create_future()
+    births = {1: (birth, print)}
+    nursery._read(_Zygote(subprocess.Popen(["true"]), ours, {}, births))
+
+    with pytest.raises(ConfigError, match="it is not well"):
+        await birth
 
 
 async def test_runners_have_numpy_with_one_thread(workplace):

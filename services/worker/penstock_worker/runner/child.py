@@ -8,7 +8,6 @@ import gc
 import importlib
 import io
 import os
-import random
 import signal
 import socket
 import sys
@@ -87,7 +86,7 @@ def _detach(zygote: int, inherited: list[int]) -> None:
 
 
 def _settle(request: Fork) -> None:
-    """Take over what the worker looks like by now; be unlike other forks where chance counts."""
+    """Take over what the worker looks like by now."""
     gc.enable()
     faulthandler.enable()  # a crash in native code shows where it was, on stderr
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -105,5 +104,5 @@ def _settle(request: Fork) -> None:
 
 
 def _new_chance() -> None:
-    random.seed()
+    """Be unlike other forks; Python sees to its own `random` by itself."""
     np.random.seed()  # noqa: NPY002  users' code may draw from it

@@ -41,6 +41,7 @@ class RunnerPool:
         self._span = span(buffer_bytes, max_element_bytes)
         self._keep, self._patience = keep_idle, patience
         self._nursery = Nursery(buffer_bytes, max_element_bytes)
+        self._all: set[Runner] = set()
         self._idle: list[Runner] = []
         self._closed = False
 
@@ -59,14 +60,19 @@ class RunnerPool:
 
         Raises:
             ConfigError, Overloaded, Unavailable: see `Nursery.fork`.
+            Closed: after `close`.
         """
+        if self._closed:
+            raise Closed("the runner pool is closed")
         runner = self._warm(start.dataset) or await self._fork()
         runner.begin(definition, start, on_report)
         return runner
 
     async def close(self) -> None:
-        """End all runners, in well under a second; idempotent."""
+        """End all runners, in well under a second; nothing more is reported. Idempotent."""
         self._closed = True
+        for runner in self._all:
+            runner.kill()
         await self._nursery.close()
 
     def _warm(self, dataset: str) -> Runner | None:
@@ -79,8 +85,6 @@ class RunnerPool:
         return runner
 
     async def _fork(self) -> Runner:
-        if self._closed:
-            raise Closed("the runner pool is closed")
         runner = Runner(self._span, self._patience, self._nursery.kill, self._changed)
         try:
             runner.pid = await self._nursery.fork(*runner.files, runner.exited)
@@ -88,10 +92,13 @@ class RunnerPool:
             runner.close()
             raise
         runner.hand_over()
+        if runner.phase is not Phase.DEAD:
+            self._all.add(runner)
         return runner
 
     def _changed(self, runner: Runner) -> None:
-        if runner.phase is not Phase.IDLE:
+        if runner.phase is Phase.DEAD:
+            self._all.discard(runner)
             if runner in self._idle:
                 self._idle.remove(runner)
             return

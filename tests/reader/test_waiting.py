@@ -1,0 +1,93 @@
+"""The patience of a loop that gets nothing."""
+
+import pytest
+
+from penstock.errors import Unavailable, WaitedTooLong
+from penstock.reader.hand import Pause
+from penstock.reader.waiting import Cause, Patience, Whom, cause, dispatcher_silent
+
+NOBODY = Cause(Whom.MESH, "a worker: none is registered")
+WORK = Cause(Whom.WORK, "elements of 1 task(s) of w")
+
+
+def test_time_is_up_when_the_same_one_is_waited_for_as_long_as_the_timeout():
+    patience = Patience(3.0, 0.0)
+    for now in (0.0, 1.0, 2.0, 2.9):
+        patience.spend(NOBODY, now)
+
+    with pytest.raises(
+        WaitedTooLong, match=r"waited 3.0 s, from .* to .*, for a worker: none"
+    ) as e:
+        patience.spend(NOBODY, 3.0)
+
+    assert isinstance(e.value, (TimeoutError, Unavailable))
+    assert "timeout=3" in str(e.value)
+
+
+def test_a_wait_for_somebody_else_begins_anew():
+    patience = Patience(3.0, 0.0)
+    patience.spend(NOBODY, 0.0)
+    patience.spend(NOBODY, 2.0)
+    patience.spend(dispatcher_silent("here:1", ""), 2.5)
+
+    patience.spend(NOBODY, 4.0)
+    patience.spend(NOBODY, 6.0)
+
+    assert patience.left == 1.0
+
+
+def test_work_may_take_as_long_as_it_takes_and_is_logged():
+    patience, lines = Patience(3.0, 0.0), []
+    for now in range(35):
+        lines.append(patience.spend(WORK, float(now)))
+
+    said = [line for line in lines if line]
+    assert len(said) == 3
+    assert "(10 s) for elements of 1 task(s) of w" in said[0]
+
+
+def test_time_in_which_the_process_stood_still_is_not_held_against_anybody():
+    patience = Patience(10.0, 0.0)
+    patience.spend(NOBODY, 0.0)
+
+    patience.spend(NOBODY, 1000.0)
+
+    assert patience.left == 8.0
+
+
+def test_the_dispatcher_is_waited_for_until_it_has_answered(table):
+    reader = table()
+    assert cause(reader.core, "here:1", "", 0.0) == dispatcher_silent("here:1", "")
+    assert "refused" in cause(reader.core, "here:1", "refused", 0.0).what
+
+    reader.view((1, 1, "w"))
+
+    assert cause(reader.core, "here:1", "refused", 0.0).whom is Whom.DISPATCHER
+    assert cause(reader.core, "here:1", "", 31.0).whom is Whom.DISPATCHER
+
+
+def test_what_the_dispatcher_waits_for_is_passed_on(table):
+    reader = table()
+    reader.view(waiting_for="a worker: none is registered")
+
+    assert cause(reader.core, "here:1", "", 0.0) == NOBODY
+
+
+def test_workers_that_cannot_be_reached_are_named_when_there_are_no_others(table):
+    reader = table()
+    reader.view((1, 1, "w"), (2, 1, "v"))
+    reader.core.stream_broken(1, 1, "refused", 0.0)
+    assert cause(reader.core, "here:1", "", 0.0).whom is Whom.WORK
+
+    reader.core.stream_broken(2, 1, "reset", 0.0)
+
+    why = cause(reader.core, "here:1", "", 0.0)
+    assert why == Cause(Whom.WORKER, "worker w to answer (refused); worker v to answer (reset)")
+
+
+def test_without_tasks_the_dispatcher_is_waited_for_without_end(table):
+    reader = table()
+    reader.view()
+
+    assert reader.ask() is Pause.WAIT
+    assert cause(reader.core, "here:1", "", 0.0).whom is Whom.WORK

@@ -1,0 +1,91 @@
+"""Readers of a real mesh: who takes what, when some leave in the middle."""
+
+import threading
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+
+from penstock import Dataset
+
+
+def job(cluster, name, elements, payload=0):
+    dataset = Dataset.range(elements)
+    if payload:
+        dataset = dataset.map(lambda i: (i, np.zeros(payload, np.uint8)))
+    return dataset.distribute("distributed_epoch", cluster.target, job_name=name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_reader_that_leaves_did_not_take_goes_to_the_others(cluster, seed):
+    chance = Random(seed)
+    size, payload = chance.choice([(4000, 0), (600, 20_000)])
+    name = f"leavers{seed}"
+    quotas = [chance.randint(0, 200), chance.randint(0, 400), None]
+    takes = [[] for _ in quotas]
+
+    def read(quota, taken):
+        with iter(job(cluster, name, size, payload)) as it:
+            while quota is None or len(taken) < quota:
+                element = next(it, None)
+                if element is None:
+                    return
+                taken.append(int(element[0] if payload else element))
+
+    threads = [threading.Thread(target=read, args=pair) for pair in zip(quotas, takes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert Counter(x for taken in takes for x in taken) == Counter(range(size))
+
+
+def test_loops_that_take_turns_take_each_element_once(cluster):
+    its = [iter(job(cluster, "turns", 500)) for _ in range(3)]
+    taken = []
+    while its:
+        for it in list(its):
+            element = next(it, None)
+            if element is None:
+                its.remove(it)
+            else:
+                taken.append(int(element))
+
+    assert Counter(taken) == Counter(range(500))
+
+
+def test_a_second_pass_of_a_shared_job_is_another_one(cluster):
+    dataset = job(cluster, "passes", 100)
+
+    assert sorted(map(int, dataset)) == sorted(map(int, dataset)) == list(range(100))
+
+
+def test_a_new_dataset_object_joins_a_finished_pass_and_gets_nothing(cluster):
+    assert len(list(job(cluster, "again", 10))) == 10
+
+    assert list(job(cluster, "again", 10)) == []
+
+
+def test_a_limit_in_frames_works_with_real_workers(cluster):
+    dataset = Dataset.range(500).map(lambda i: np.full(1000, i))
+    far = dataset.distribute("distributed_epoch", cluster.target, max_outstanding_requests=1)
+
+    assert sorted(int(x[0]) for x in far) == list(range(500))
+
+
+def test_one_job_may_read_another(cluster):
+    inner = Dataset.range(10).distribute("parallel_epochs", cluster.target)
+    outer = inner.map(lambda x: x * 2).distribute("parallel_epochs", cluster.target)
+
+    copies = Counter(map(int, outer))
+
+    assert copies == Counter(dict.fromkeys(range(0, 20, 2), 4))
+
+
+def test_endless_repeat_of_a_shared_job_goes_on(cluster):
+    with iter(job(cluster, "endless", 7).repeat()) as it:
+        got = [int(next(it)) for _ in range(21)]
+
+    assert [sorted(got[i : i + 7]) for i in (0, 7, 14)] == [list(range(7))] * 3
