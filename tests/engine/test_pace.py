@@ -52,3 +52,12 @@ def test_a_small_request_does_not_slow_down_the_next_one():
         pace.read(source, most)
 
     assert source.asked == [1, 2, 4, 1, 8]
+
+
+class Sieve(Source):
+    def block(self, n):
+        return super().block(n)[::2]
+
+
+def test_an_input_that_gives_less_than_it_is_asked_for_is_asked_for_more_all_the_same():
+    assert read(Sieve(0), 7) == [1, 2, 4, 8, 16, 32, 40]

@@ -10,6 +10,9 @@ from penstock.engine.iterator import OpIterator
 from penstock.engine.root import BLOCK_SECONDS
 
 
+MOST = 1 << 16
+
+
 class Pace:
     """Reads blocks that take about `BLOCK_SECONDS`: one element at first, more while it is fast.
 
@@ -30,6 +33,7 @@ class Pace:
         seconds = self._clock() - began
         if seconds > BLOCK_SECONDS:
             self._n = max(1, int(wish * BLOCK_SECONDS / seconds))
-        elif len(block) == self._n:
-            self._n *= 2
+        elif wish == self._n and block:
+            # However few there were: a filter that drops most is asked for more at once, too.
+            self._n = min(2 * self._n, MOST)
         return block
