@@ -50,7 +50,7 @@ def test_a_folder_without_text_is_an_error_that_names_it(tmp_path):
 
 
 def test_the_model_learns_what_follows_what():
-    text = np.tile(np.frombuffer(b"abcdefgh", np.uint8), (8, 64))
+    text = np.tile(np.frombuffer(b"abcdefgh", np.uint8), (4, 16))
     model = ByteModel(seed=0)
 
     losses = [model.step(text, np.ones(text.shape, bool)) for _ in range(150)]

@@ -31,15 +31,10 @@ class ByteModel:
         self._second = [np.zeros_like(w) for w in self.weights]
         self._steps = 0
 
-    def step(self, text: NDArray[np.uint8], mask: NDArray[np.bool_], every: int = 2) -> float:
-        """Train on one batch of ``(batch, length)`` bytes; return the loss in bits a byte.
-
-        Every *every*-th place of a sequence is predicted, others with the next step.
-        """
+    def step(self, text: NDArray[np.uint8], mask: NDArray[np.bool_]) -> float:
+        """Train on one batch of ``(batch, length)`` bytes; return the loss in bits a byte."""
         places = np.lib.stride_tricks.sliding_window_view(text, CONTEXT + 1, axis=1)
-        wanted = mask[:, CONTEXT:]
-        start = self._steps % every
-        windows = places[:, start::every][wanted[:, start::every]]
+        windows = places[mask[:, CONTEXT:]]
         return self._update(windows[:, :CONTEXT], windows[:, CONTEXT]) if len(windows) else 0.0
 
     def _update(self, context: NDArray[np.uint8], target: NDArray[np.uint8]) -> float:
