@@ -9,8 +9,8 @@ from penstock.element import Element
 from penstock.engine.iterator import OpIterator
 from penstock.engine.root import BLOCK_SECONDS
 
-
 MOST = 1 << 16
+"""Elements that are asked for at once at the most."""
 
 
 class Pace:
