@@ -1,7 +1,7 @@
 """What tasks are counted with: runs of element numbers, what is taken, splits and their log.
 
-Numbers are those of `docs/explanation`: element *k* of a task is the same whoever makes it, so
-dispatcher, worker and reader can say all they know about elements in a few runs of numbers.
+Element *k* of a task is the same whoever makes it, so dispatcher, worker and reader can say all
+they know about elements in a few runs of numbers.
 """
 
 from __future__ import annotations
