@@ -6,7 +6,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipelines chaos test-compose up down check docs protos bench clean
+.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,12 +30,18 @@ pipelines: $(READY)  ## random ones of all operators against plain Python: PIPEL
 	  --hypothesis-show-statistics $(if $(SEED),--hypothesis-seed $(SEED))
 
 # A failed run prints its seed: `make chaos RUNS=1 SEED=...` plays it again.
+# LOAD=4 keeps so many processes busy beside the runs.
 MINUTES   ?= 30
+LOAD      ?= 0
 SCHEDULES ?= $(if $(RUNS),0,100000)
 CHAOS      = PYTHONPATH=tests $(BIN)/python -m
 chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n on, then simulated
-	@$(CHAOS) chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
+	@$(CHAOS) chaos --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
 	test $(SCHEDULES) = 0 || $(CHAOS) simulation --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
+
+INPUTS ?= 200000
+fuzz: $(READY)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n
+	PYTHONPATH=tests nice $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 
 test-compose: $(READY)  ## run the compose file for real, where there is a container engine
 	$(BIN)/python -m pytest -m compose tests/compose

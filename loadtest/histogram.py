@@ -40,10 +40,13 @@ class Histogram:
         self.total += other.total
         self.longest = max(self.longest, other.longest)
 
-    def quantile(self, share: float) -> float:
-        """Return the seconds that a *share* of the waits did not exceed; within 2 %."""
+    def quantile(self, share: float) -> float | None:
+        """Return the seconds that a *share* of the waits did not exceed; within 2 %.
+
+        None if there was no wait.
+        """
         count = len(self)
         if not count:
-            return math.nan
+            return None
         bucket = int(np.searchsorted(np.cumsum(self.counts), math.ceil(share * count)))
         return min(SHORTEST * math.exp((bucket + 1) * STEP), self.longest)

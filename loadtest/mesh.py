@@ -38,7 +38,7 @@ class Watch:
     @contextmanager
     def going(self) -> Iterator[None]:
         """Look until the end of the block."""
-        thread = threading.Thread(target=lambda: asyncio.run(self._look()), name="loadtest-watch")
+        thread = threading.Thread(target=self._run, name="loadtest-watch")
         thread.start()
         try:
             yield
@@ -46,14 +46,21 @@ class Watch:
             self._over.set()
             thread.join()
 
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._look())
+        except Exception as exc:  # noqa: BLE001  who shows the load shows this
+            self.trouble = f"the mesh is not looked at any more: {type(exc).__name__}: {exc}"
+
     async def _look(self) -> None:
         async with connect(address_of(self.target)) as channel:
             client = DispatcherClient(channel, timeout=2.0)
             while not self._over.is_set():
                 try:
                     self.costs, self.trouble = _costs(json.loads(await client.status())), ""
-                except PenstockError as exc:
-                    self.trouble = str(exc)
+                except Exception as exc:  # noqa: BLE001  whatever it is, the next look may do better
+                    named = isinstance(exc, PenstockError)
+                    self.trouble = str(exc) if named else f"{type(exc).__name__}: {exc}"
                 await asyncio.to_thread(self._over.wait, LOOK_EVERY)
 
 

@@ -49,19 +49,22 @@ class PhaseResult:
     waits: Histogram = field(default_factory=Histogram)
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures by name; waits in milliseconds."""
-        seconds = self.seconds or float("nan")
+        """Return the figures by name; waits in milliseconds, None where there was none.
+
+        Of waits that had not ended when the phase did, each counts for as long as it was then.
+        """
+        seconds, waits = self.seconds, self.waits
         return {
             "phase": self.name,
             "readers": self.readers,
-            "seconds": round(self.seconds, 2),
+            "seconds": round(seconds, 2),
             "elements": self.elements,
-            "elements_per_second": self.elements / seconds,
-            "bytes_per_second": self.nbytes / seconds,
-            "wait_p50_ms": 1000 * self.waits.quantile(0.5),
-            "wait_p99_ms": 1000 * self.waits.quantile(0.99),
-            "wait_p999_ms": 1000 * self.waits.quantile(0.999),
-            "wait_longest_ms": 1000 * self.waits.longest,
+            "elements_per_second": self.elements / seconds if seconds else 0.0,
+            "bytes_per_second": self.nbytes / seconds if seconds else 0.0,
+            "wait_p50_ms": _milliseconds(waits.quantile(0.5)),
+            "wait_p99_ms": _milliseconds(waits.quantile(0.99)),
+            "wait_p999_ms": _milliseconds(waits.quantile(0.999)),
+            "wait_longest_ms": _milliseconds(waits.longest if len(waits) else None),
         }
 
 
@@ -75,13 +78,17 @@ class Result:
     joined: int = 0
     left: int = 0
 
-    def used(self) -> dict[str, tuple[float, int]]:
-        """Return, by process, the share of a core that it used and the most memory it had."""
+    def used(self) -> dict[str, tuple[float | None, int]]:
+        """Return, by process, the share of a core that it used and the most memory it had.
+
+        The share is None of a process that was seen only once.
+        """
         out = {}
         for name in {name for moment in self.moments for name in moment.costs}:
             seen = [(m.at, m.costs[name]) for m in self.moments if name in m.costs]
-            (began, first), (ended, last) = seen[0], seen[-1]
-            cores = (last.cpu - first.cpu) / (ended - began) if ended > began else float("nan")
+            spent = sum(max(0.0, b.cpu - a.cpu) for (_, a), (_, b) in pairwise(seen))  # new lives
+            seconds = seen[-1][0] - seen[0][0]
+            cores = spent / seconds if seconds else None
             out[name] = cores, max(cost.memory for _, cost in seen)
         return dict(sorted(out.items()))
 
@@ -115,12 +122,20 @@ def tables(result: Result) -> Sequence[Table]:
             str(phase.readers),
             f"{figures['elements_per_second']:,.0f}",
             f"{figures['bytes_per_second'] / 1e6:,.1f}",
-            *(f"{figures[f'wait_{name}_ms']:,.2f}" for name in ("p50", "p99", "p999", "longest")),
+            *(_number(figures[f"wait_{name}_ms"]) for name in ("p50", "p99", "p999", "longest")),
         )
     costs = Table("process", "cores", "memory, MB")
     for name, (cores, memory) in result.used().items():
-        costs.add_row(name, f"{cores:.2f}", f"{memory / 1e6:,.0f}")
+        costs.add_row(name, _number(cores), f"{memory / 1e6:,.0f}")
     return phases, costs
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}"
 
 
 def plot(result: Result, file: Path) -> None:

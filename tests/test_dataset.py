@@ -84,7 +84,7 @@ def test_a_dataset_shows_its_last_operator():
         ("from_sequence", "obj"),
         ("from_generator", "generator args=None"),
         ("list_files", "file_pattern shuffle=None seed=None"),
-        ("text_lines", "files"),
+        ("text_lines", "files errors=surrogateescape"),
         ("zip", "args datasets=None"),
         ("map", "map_func num_parallel_calls=None deterministic=None executor=thread"),
         ("with_options", "options"),

@@ -275,7 +275,7 @@ EVERY_OPERATOR = {
     "from_sequence": build("from_sequence", [(1, "a"), (2, "b")], size=2),
     "from_generator": build("from_generator", range, (3, 7)),
     "list_files": build("list_files", (__file__,), shuffle=False, seed=None),
-    "text_lines": build("text_lines", (__file__,)),
+    "text_lines": build("text_lines", (__file__,), errors="replace"),
     "map": build("map", NUMBERS, abs),
     "filter": build("filter", NUMBERS, lambda x: x % 2 == 0),
     "flat_map": build("flat_map", NUMBERS, rows),
@@ -335,6 +335,7 @@ EVERY_OPERATOR = {
         autotune=True,
         cpu_budget=2,
         ram_budget=1000,
+        external_state_policy="ignore",
     ),
     "group_by_window": build(
         "group_by_window", NUMBERS, lambda x: x % 3, lambda key, w: w.batch(4), size=4

@@ -18,6 +18,7 @@ from penstock.element import (
     normalise,
     normalise_block,
     own_nest,
+    preview,
     read_only,
     rebuild,
     structure,
@@ -229,3 +230,43 @@ def test_elements_are_described_and_measured():
 
     assert describe(element) == "{'a': (float64[2, 3], str), 'b': int64, 'c': (bytes,)}"
     assert nbytes(element) == 48 + 4 + 8 + 1
+
+
+def test_none_is_refused_with_what_to_give_in_its_place():
+    with pytest.raises(ElementError, match=r"float\('nan'\).*filter.*statement returns"):
+        normalise({"a": (1, None)})
+
+
+def holding_itself():
+    value = []
+    value.append(value)
+    return value
+
+
+def nested(levels):
+    value = 1
+    for _ in range(levels):
+        value = (value,)
+    return value
+
+
+@pytest.mark.parametrize(
+    "make", [holding_itself, lambda: nested(100_000), lambda: {"a": holding_itself()}]
+)
+def test_what_is_nested_too_deep_or_holds_itself_is_refused_in_few_words(make):
+    with pytest.raises(ElementError, match="nested too deep") as caught:
+        normalise(make())
+
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("element", "shown"),
+    [
+        (np.int64(5), "np.int64(5)"),
+        ("x" * 10_000, "'" + "x" * 196 + "..."),
+        ({"a": (b"\x00", np.zeros(2))}, "{'a': (b'\\x00', array([0., 0.]))}"),
+    ],
+)
+def test_a_preview_shows_the_start_of_an_element(element, shown):
+    assert preview(element) == shown

@@ -107,3 +107,12 @@ def test_a_service_whose_parent_is_gone_ends_at_once(service, leaving):
 
     assert child.stdout.read() == "cancelled\nover\n"
     assert child.wait(10) == 0
+
+
+def test_a_cancellation_that_nobody_asked_for_is_no_clean_end(service):
+    child = service(after="asyncio.current_task().cancel; raise asyncio.CancelledError")
+
+    child.send_signal(signal.SIGTERM)
+
+    assert child.stdout.read() == "leaving\ncancelled\n"
+    assert child.wait() == 1

@@ -3,12 +3,13 @@
 import random
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from penstock import Dataset
 from penstock.engine.context import Context, SplitReader, open_node
 from penstock.engine.root import DatasetIterator
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, TransformError
 from penstock.graph import INFINITE, UNKNOWN, FilePattern, Node
 from penstock.numbers import Split
 from penstock.ops.batch import Batch
@@ -16,6 +17,7 @@ from penstock.ops.map import Map
 from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
 from penstock.ops.zip import Zip
+from penstock.selecting import selected
 from penstock.sharding import UNLISTED, Stream, assignments, own_stream_operators, plan, turn_of
 
 FILES = FilePattern(("a/*.txt",), False, None)
@@ -57,6 +59,10 @@ class OwnStream(Through):
     own_stream = True
 
 
+def labels(root):
+    return [node.label for node in own_stream_operators(root)]
+
+
 def numbers(n):
     return Range(0, n, 1)
 
@@ -79,7 +85,7 @@ def zipped(*nodes):
 def test_a_source_has_a_stream_of_its_units():
     root = batched(mapped(numbers(10)), 3)
 
-    assert plan(root) == (Stream((".0.0",), 10),)
+    assert plan(root) == (Stream((".0.0",), 10, align=3),)
 
 
 def test_a_bare_source_is_the_root():
@@ -269,10 +275,22 @@ def test_file_names_may_be_zipped_and_lines_of_files_may_not():
 
     (stream,) = plan(Dataset.zip(Dataset.range(9).prefetch(2).cache(), names.enumerate()).node)
 
-    assert stream.sources == (".0.0.0", ".1.0")
+    assert stream.sources == (".0.0.0", ".1.0", ".1.1")
     assert stream.files == names.node.units()
     with pytest.raises(DatasetError, match="zip: what text_lines is split by"):
         plan(Dataset.zip(Dataset.range(9), lines).node)
+
+
+def test_what_stands_in_a_branch_of_zip_is_refused_with_what_may_and_the_ways_out():
+    with pytest.raises(DatasetError) as caught:
+        plan(Dataset.zip(Dataset.range(9).filter(bool), Dataset.range(9)).node)
+
+    assert str(caught.value) == (
+        "zip: filter(bool) stands between a source and zip; under dynamic sharding the branches of "
+        "zip are drawn in lockstep, so they may hold only what keeps one element per element (map, "
+        "enumerate, prefetch, cache, or equal batches): zip the sources first and do the rest "
+        'behind it, or use processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
+    )
 
 
 def test_a_generator_cannot_be_split_unless_it_is_inside_flat_map():
@@ -290,14 +308,13 @@ def test_a_generator_cannot_be_split_unless_it_is_inside_flat_map():
     [
         lambda ds: ds.filter(bool),
         lambda ds: ds.shuffle(4),
-        lambda ds: ds.take(4),
-        lambda ds: ds.skip(4),
+        lambda ds: ds.shuffle(4).take(4),
+        lambda ds: ds.filter(bool).skip(4),
         lambda ds: ds.repeat(2),
         lambda ds: ds.concatenate(ds),
         lambda ds: ds.batch(2).unbatch(),
         lambda ds: ds.batch(2).rebatch(4),
         lambda ds: ds.window(2),
-        lambda ds: ds.shard(2, 0),
         lambda ds: ds.padded_batch(2),
         lambda ds: ds.flat_map(Dataset.range),
         lambda ds: ds.interleave(Dataset.range),
@@ -364,7 +381,7 @@ def run_task(node, streams, logs):
     """Return what a task makes that drew *logs*, one for each stream."""
     splits = SplitReader(lambda stream, position: logs[stream][position])
     context = Context(1, splits=splits, streams=assignments(streams))
-    run = open_node(node, context)
+    run = open_node(selected(node), context)
     out = []
     while block := run.block(3):
         out += block
@@ -412,8 +429,121 @@ def test_tasks_that_draw_by_plan_make_together_what_one_reader_makes(make, sizes
 def test_operators_on_their_own_stream_are_listed_once_sources_first():
     root = OwnStream((mapped(batched(batched(numbers(3), 2), 2)),))
 
-    assert own_stream_operators(root) == ["batch", "own"]
+    assert labels(root) == ["own"]
+    assert labels(batched(Repeat(root, 2), 2)) == ["own", "batch"]
 
 
 def test_a_pipeline_of_maps_has_no_operator_on_its_own_stream():
-    assert own_stream_operators(mapped(numbers(3))) == []
+    assert labels(mapped(numbers(3))) == []
+
+
+# --- what is left to the source ---
+
+RANGE = Dataset.range(12)
+LETTERS = Dataset.from_sequence("abcdefghijk")
+ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshape(13, 2)})
+
+
+@pytest.mark.parametrize(
+    "ds",
+    [
+        RANGE.shard(3, 1),
+        RANGE.map(abs).prefetch(2).shard(2, 1).skip(1),
+        RANGE.skip(3).take(5).enumerate(2),
+        RANGE.enumerate().shard(2, 1).map(lambda i, x: x).take(2),
+        RANGE.concatenate(LETTERS).shard(3, 2),
+        RANGE.concatenate(LETTERS).skip(14).take(4),
+        Dataset.zip(RANGE, LETTERS, ROWS).shard(4, 3).repeat(2),
+        ROWS.shard(2, 1).batch(2).unbatch(),
+        Dataset.range(20, 0, -3).skip(2),
+        Dataset.range(20, 0, -3).shard(3, 1),
+        LETTERS.shard(2, 0).cache().repeat(2),
+        RANGE.assert_cardinality(12).shard(5, 4),
+        RANGE.take(-1).skip(-1),
+        RANGE.shard(1, 0).skip(0).take(0),
+        Dataset.from_tensors(3).shard(2, 1),
+        Dataset.from_tensors(3).shard(2, 0),
+        Dataset.zip(RANGE, RANGE.shard(2, 1)),
+        RANGE.batch(5),
+        RANGE.shuffle(3).batch(5, drop_remainder=True).map(len),
+        RANGE.batch(2).batch(3),
+        RANGE.batch(5).skip(1).take(1),
+        RANGE.padded_batch(5).repeat(2),
+        Dataset.zip(RANGE, LETTERS).batch(4).map(lambda a, b: a),
+    ],
+)
+def test_what_counts_elements_of_a_source_with_an_index_counts_all_of_them(ds):
+    expected = sorted(map(repr, ds))
+    streams = plan(ds.node)
+
+    for seed in range(10):
+        rng = random.Random(seed)
+        logs = [deal(rng, stream, tasks=3) for stream in streams]
+        made = [run_task(ds.node, streams, [log[task] for log in logs]) for task in range(3)]
+
+        assert sorted(repr(element) for task in made for element in task) == expected
+    assert labels(ds.node) == []
+
+
+@pytest.mark.parametrize(
+    ("ds", "label"),
+    [
+        (RANGE.shuffle(3).shard(2, 0), "shuffle"),
+        (RANGE.filter(bool).map(abs).shard(2, 0), r"filter\(bool\)"),
+        (RANGE.batch(2).shard(2, 0), "batch"),
+        (RANGE.repeat(2).shard(2, 0), "repeat"),
+        (Dataset.text_lines(["a", "b"]).shard(2, 0), "text_lines"),
+    ],
+)
+def test_a_shard_that_no_index_can_do_is_refused_with_the_ways_out(ds, label):
+    with pytest.raises(DatasetError, match=f"^shard: .*{label} before it stands in the") as caught:
+        plan(ds.node)
+
+    assert "job_name" in str(caught.value)
+
+
+def test_a_shard_of_files_in_an_order_of_each_run_is_refused():
+    with pytest.raises(DatasetError, match="shuffle=False or a seed"):
+        plan(Dataset.list_files("a/*").map(str).shard(2, 0).node)
+
+    (stream,) = plan(Dataset.list_files("a/*", shuffle=False).shard(2, 1).skip(3).node)
+    assert stream.files.cut(tuple(range(10))) == (7, 9)
+
+
+def test_files_that_a_shard_leaves_are_read_in_one_process_as_well(tmp_path):
+    for name in "abcde":
+        (tmp_path / name).touch()
+    ds = Dataset.list_files(tmp_path / "*", shuffle=False).shard(2, 1)
+
+    with DatasetIterator(selected(ds.node)) as it:
+        assert list(it) == list(ds) == [str(tmp_path / "b"), str(tmp_path / "d")]
+
+
+def test_an_error_of_an_item_names_its_number_in_the_sequence():
+    class Items:
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, i):
+            return 1 // (i - 7)
+
+    with pytest.raises(TransformError, match="failed at element 7") as caught:
+        list(DatasetIterator(selected(Dataset.from_sequence(Items()).shard(2, 1).node)))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_cache_below_zip_that_is_read_again_is_refused():
+    again = Dataset.zip(RANGE.cache(), RANGE)
+    plan(again.node)
+
+    with pytest.raises(DatasetError, match="put cache behind zip"):
+        plan(again.repeat(2).node)
+
+
+def test_a_shard_of_what_readers_share_is_refused():
+    far = RANGE.distribute("distributed_epoch", "a:1")
+    shared = RANGE.distribute("distributed_epoch", "a:1", job_name="job")
+
+    far.shard(2, 0)
+    with pytest.raises(DatasetError, match="leave shard out"):
+        shared.batch(2).shard(2, 0)

@@ -78,11 +78,34 @@ def test_a_generator_keeps_the_promise_on_a_condition_that_is_said():
 
 
 def test_operators_that_see_only_a_part_of_the_elements_are_noted_where_there_are_parts():
-    ds = Dataset.range(9).take(5).map(abs)
+    ds = Dataset.range(9).filter(bool).take(5).map(abs).unique()
+    far = ds.distribute("distributed_epoch", SERVICE).visitation()
 
-    assert "take" in ds.distribute("distributed_epoch", SERVICE).visitation().notes[0]
+    assert far.apart == ("take", "unique")
+    assert str(far).splitlines()[0] == (
+        "Each element exactly once, whatever dies; but take and unique see only each task's own "
+        "part of the elements."
+    )
+    assert far.notes[0].startswith("take sees each task's own part: each takes so many;")
     assert ds.distribute("parallel_epochs", SERVICE).visitation().notes == ()
     assert ds.visitation().notes == ()
+
+
+def test_operators_that_the_source_does_by_its_index_see_all_elements():
+    ds = Dataset.range(9).shard(2, 1).skip(1).take(5).batch(2).enumerate()
+
+    assert ds.distribute("distributed_epoch", SERVICE).visitation().apart == ("enumerate",)
+    ds = Dataset.range(9).shard(2, 1).skip(1).enumerate().take(5).batch(2)
+    far = ds.distribute("distributed_epoch", SERVICE).visitation()
+    assert far == Visitation(Promise.EXACTLY_ONCE)
+
+
+def test_a_branch_is_not_taken_for_another_whose_number_begins_alike():
+    far = Dataset.range(9).batch(3).distribute("parallel_epochs", SERVICE)
+    near = Dataset.range(9).batch(3)
+    branches = [near, near.unbatch(), *([near] * 8), far]
+
+    assert Dataset.zip(*branches).visitation().notes == ()
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeAlias
 
+from penstock.dropping import close_dropped
 from penstock.errors import Closed, PenstockError
 from penstock.messages import Failure
-from penstock.wire.loop import LoopThread
+from penstock.wire.loop import LoopThread, Stage, at_exit
 
 log = logging.getLogger("penstock.background")
 
@@ -61,6 +62,8 @@ class BackgroundServer(ABC):
         """Where it answers, as ``host:port``."""
         if self._life is None:
             raise Closed(f"this {self.noun} has not been started")
+        if (failure := self._life.failure) is not None:
+            raise Closed(f"this {self.noun} stopped by itself: {failure}") from failure
         return self._life.address
 
     def start(self) -> None:
@@ -114,8 +117,8 @@ class BackgroundServer(ABC):
 
     def __del__(self) -> None:
         # An object whose __init__ failed has nothing to stop.
-        if (life := getattr(self, "_life", None)) is not None:
-            life.end()
+        if (life := getattr(self, "_life", None)) is not None and not life.over:
+            close_dropped(life.end, STOP_WITHIN)
 
 
 class _Life:
@@ -132,7 +135,18 @@ class _Life:
         self._thread = 0
         self._sharing = LoopThread.shared()
         self._loop = self._sharing.__enter__()
-        self._loop.spawn(self._run(serve))
+        _SERVING[self] = None
+        self._loop.spawn(self._run(serve)).add_done_callback(self._settle)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it, if it was not `end`."""
+        return self._over.exception() if self._over.done() else None
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, or is not this process's."""
+        return self._ended or self._process != os.getpid()
 
     def begin(self) -> None:
         """Wait until calls are answered."""
@@ -144,18 +158,19 @@ class _Life:
 
     def hurry(self) -> None:
         """Stop serving at once, and do not wait."""
-        if not self._ended and self._process == os.getpid():
+        if not self.over:
             self._loop.call_soon(self._cancel)
 
     def end(self, *, in_order: bool = False) -> None:
         """Stop serving, and let go of the loop. Idempotent."""
-        if self._ended or self._process != os.getpid():
+        if self.over:
             return
-        elsewhere = threading.get_ident() != self._thread  # else this is the collector at work
+        elsewhere = threading.get_ident() != self._thread
         if in_order and elsewhere and self._departure is not None and self._ready.done():
             self._loop.call_soon(self._departure.begin)
             self._await_end(self._departure.seconds + STOP_WITHIN)
         self._ended = True
+        _SERVING.pop(self, None)
         self._loop.call_soon(self._cancel)
         if elsewhere and self._await_end(STOP_WITHIN):
             gc.collect()  # the frames of an error hold on to gRPC, and so to its thread
@@ -193,3 +208,25 @@ class _Life:
             self._over.set_result(None)
         else:
             self._over.set_exception(failure)
+
+    def _settle(self, _running: Future[None]) -> None:
+        """Let nobody wait for what will not come: it may be cancelled before its first step."""
+        if not self._ready.done():
+            self._ready.set_exception(
+                Closed(f"the background loop was closed while the {self._noun} started")
+            )
+        if not self._over.done():
+            self._over.set_result(None)
+
+
+_SERVING: dict[_Life, None] = {}
+"""All that serve, in the order of their start."""
+
+
+def _end_all() -> None:
+    """End what nobody stopped before the process ends: who was started last first."""
+    for life in reversed(list(_SERVING)):
+        life.end()
+
+
+at_exit(Stage.SERVERS, _end_all)

@@ -10,11 +10,12 @@ from penstock.element import Element
 from penstock.engine.iterator import State
 from penstock.engine.root import DatasetIterator
 from penstock.errors import DatasetError
-from penstock.graph import INFINITE, UNKNOWN
+from penstock.graph import INFINITE, UNKNOWN, Node
 from penstock.methods.elementwise import Elementwise
 from penstock.methods.regrouping import Regrouping
 from penstock.methods.sources import Sources
 from penstock.service import ShardingPolicy, distribute
+from penstock.service.external_state import check_external_state
 from penstock.spec import Spec, element_spec
 from penstock.visitation import Visitation, visitation
 
@@ -62,6 +63,7 @@ class Dataset(Sources, Elementwise, Regrouping):
         remainder: str = "drop",
         writable: bool = False,
         timeout: float = 60.0,
+        on_finished: str = "warn",
     ) -> Dataset:
         """Run what is before this on workers; see `penstock.service.distribute`."""
         return self.apply(
@@ -80,6 +82,7 @@ class Dataset(Sources, Elementwise, Regrouping):
                 remainder=remainder,
                 writable=writable,
                 timeout=timeout,
+                on_finished=on_finished,
             )
         )
 
@@ -129,7 +132,7 @@ class Dataset(Sources, Elementwise, Regrouping):
         Raises:
             TransformError: when *reduce_func* raises, or returns something else than a state.
         """
-        return reduction.reduce(self.node, initial_state, reduce_func)
+        return reduction.reduce(self._checked(), initial_state, reduce_func)
 
     def get_single_element(self) -> Element:
         """Return the only element.
@@ -137,7 +140,7 @@ class Dataset(Sources, Elementwise, Regrouping):
         Raises:
             DatasetError: when there are none, or more than one.
         """
-        return reduction.single(self.node)
+        return reduction.single(self._checked())
 
     def iterator(self, state: State = None) -> DatasetIterator:
         """Return an iterator, from *state* on if one is given.
@@ -152,14 +155,19 @@ class Dataset(Sources, Elementwise, Regrouping):
         Raises:
             StateError: saying what differs, when the state is not one of this dataset.
         """
-        return DatasetIterator(self.node, state)
+        return DatasetIterator(self._checked(), state)
 
     def as_numpy_iterator(self) -> DatasetIterator:
         """Return an iterator: elements are NumPy arrays, scalars and text in any case."""
-        return DatasetIterator(self.node)
+        return DatasetIterator(self._checked())
 
     def __iter__(self) -> DatasetIterator:
-        return DatasetIterator(self.node)
+        return DatasetIterator(self._checked())
+
+    def _checked(self) -> Node:
+        """Return the graph; what is wrong with it shows when it is read, by whatever way."""
+        check_external_state(self.node)
+        return self.node
 
     def __bool__(self) -> bool:
         return True

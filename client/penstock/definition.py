@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 from penstock.errors import DatasetError, DefinitionError
-from penstock.fingerprint import Outline, outline, stages
-from penstock.graph import Node
+from penstock.fingerprint import Outline, outline
+from penstock.graph import Node, check_extent, stages
 from penstock.inexact import weaknesses
+from penstock.malformed import MALFORMED
 from penstock.sharding import Stream, plan
 from penstock.travel import pickling
 from penstock.travel.contents import ContentKeys
@@ -24,6 +25,9 @@ from penstock.travel.pickling import Pickled
 from penstock.travel.stages import Stage, StageReader, StageWriter
 
 _VERSION = 1
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The minor version of this process's Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Definition:
     pickled: Pickled
     contents: dict[str, memoryview] = field(default_factory=dict, repr=False)
     """Large data by its content key."""
-    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    python: str = PYTHON
     numpy: str = np.__version__
     version: int = _VERSION
 
@@ -55,6 +59,11 @@ class Definition:
     def modules(self) -> tuple[str, ...]:
         """Installed modules that a worker must have, beyond Python's own."""
         return self.pickled.modules
+
+    @property
+    def needs(self) -> str:
+        """The minor version of Python that can load it; nothing if any can: it has no functions."""
+        return self.python if self.pickled.owners else ""
 
     @property
     def nbytes(self) -> int:
@@ -80,8 +89,10 @@ class Definition:
         """
         try:
             made = _decoder().decode(data)
-        except msgspec.MsgspecError as exc:
-            raise DefinitionError(f"these {len(data)} bytes are no definition: {exc}") from exc
+        except MALFORMED as exc:
+            raise DefinitionError(
+                f"these {len(data)} bytes are no definition: {str(exc)[:500]}"
+            ) from exc
         if made.version != _VERSION:
             raise DefinitionError(
                 f"the definition has version {made.version}; this Penstock reads version {_VERSION}"
@@ -96,7 +107,9 @@ class Definition:
         """
         _check_versions(self)
         reader = StageReader(pickling.load(self.pickled, self.contents), self.contents)
-        return [reader.node(stage) for stage in self.stages][-1]
+        node = [reader.node(stage) for stage in self.stages][-1]
+        check_extent(node)
+        return node
 
 
 def encode(root: Node) -> Definition:
@@ -130,13 +143,12 @@ def _streams(root: Node) -> tuple[tuple[Stream, ...], str]:
 
 
 def _check_versions(definition: Definition) -> None:
-    if not definition.pickled.owners:
+    if not definition.needs:
         return  # plain data are the same for all
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if definition.python != here:
+    if definition.python != PYTHON:
         raise DefinitionError(
             f"the pipeline was made with Python {definition.python} and this process runs Python "
-            f"{here}; functions travel between equal minor versions only: use one of them for both"
+            f"{PYTHON}; functions travel between equal minor versions only: use one for both"
         )
     majors = [version.partition(".")[0] for version in (definition.numpy, np.__version__)]
     if majors[0] != majors[1]:

@@ -18,6 +18,11 @@ Element: TypeAlias = Any
 
 _TEXT = (str, bytes)
 
+_DEEPEST = 10_000
+
+SHOWN = 200
+"""Characters of an element in messages."""
+
 
 class NestedDataset:
     """Marks what may stand inside elements of a pipeline though it is no value: a dataset."""
@@ -40,7 +45,10 @@ def normalise(value: Any) -> Element:
         ElementError: for None, object arrays of other things than text, and unknown types.
     """
     make = _CONVERT.get(type(value)) or _converter(value)
-    return make(value)
+    try:
+        return make(value)
+    except RecursionError:
+        raise too_deep(value) from None
 
 
 def normalise_block(values: list[Any]) -> list[Element]:
@@ -86,13 +94,33 @@ def as_arrays(value: Any) -> Element:
     Raises:
         ElementError: as `as_array`.
     """
+    try:
+        return _as_arrays(value)
+    except RecursionError:
+        raise too_deep(value) from None
+
+
+def _as_arrays(value: Any) -> Element:
     if isinstance(value, tuple):
-        parts = map(as_arrays, value)
+        parts = map(_as_arrays, value)
         return type(value)(*parts) if is_namedtuple(value) else tuple(parts)
     if isinstance(value, dict):
         _check_keys(value)
-        return {key: as_arrays(part) for key, part in value.items()}
+        return {key: _as_arrays(part) for key, part in value.items()}
     return as_array(value)
+
+
+def too_deep(value: Any) -> ElementError:
+    """Return the error that says that *value* is no nest that can be gone through."""
+    levels = 0
+    while isinstance(value, (list, tuple, dict)) and value and levels < _DEEPEST:
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+        levels += 1
+    how = f"{levels}" if levels < _DEEPEST else f"{_DEEPEST} or more, or holds itself"
+    return ElementError(
+        f"an element is nested too deep to be gone through (levels still to go: {how}): give its "
+        "parts side by side, as a flat tuple, dict or array"
+    )
 
 
 def leaves(element: Element) -> list[Any]:
@@ -120,7 +148,10 @@ def structure(element: Element) -> Any:
 
 def rebuild(like: Element, values: Sequence[Any]) -> Element:
     """Return an element with the structure of *like* and *values* as leaves."""
-    return _rebuild(like, iter(values).__next__)
+    try:
+        return _rebuild(like, iter(values).__next__)
+    except StopIteration as exc:  # to leak it would end somebody's input without a word
+        raise ValueError(f"{len(values)} leaves are too few for {structure(like)}") from exc
 
 
 def map_leaves(fn: Callable[[Any], Any], element: Element) -> Element:
@@ -159,6 +190,24 @@ def nbytes(element: Element) -> int:
         elif isinstance(leaf, _TEXT):
             total += len(leaf)
     return total
+
+
+def preview(element: Element) -> str:
+    """Show the start of *element*, for messages."""
+    try:
+        text = repr(map_leaves(_beginning, element))
+    except Exception as exc:  # noqa: BLE001  parts of a nest may be the user's, and need not work
+        return f"(it cannot be shown: {type(exc).__name__})"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def _beginning(leaf: Any) -> Any:
+    """Return as much of *leaf* as can be shown."""
+    if isinstance(leaf, _TEXT):
+        return leaf[:SHOWN]
+    if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
+        return leaf.ravel()[:SHOWN]
+    return leaf
 
 
 def describe(element: Element) -> str:
@@ -342,6 +391,13 @@ def _converter(value: Any) -> Callable[[Any], Any]:
             return make
     if hasattr(value, "__array__"):
         return _from_any
+    if value is None:
+        raise ElementError(
+            "an element cannot hold None (NoneType): give a value that stands for what is missing "
+            "(0, -1, float('nan'), '', an array of length 0), leave the element out in a filter "
+            "before, or leave the key out of all elements; a function without a return statement "
+            "returns None"
+        )
     raise ElementError(
         f"an element cannot hold {_show(value)}: use arrays, numbers, text, bytes, "
         "or tuples, lists and dicts of these"

@@ -13,15 +13,19 @@ PenstockError                    .retryable says whether trying again may help
 ├── JournalError                 what the dispatcher wrote cannot be read    RuntimeError
 ├── Refused                      a service answered, and said no
 │   ├── JobMismatch              the job exists with other parameters        ValueError
+│   ├── JobUsed                  others read it, or a part of it, before     RuntimeError
 │   ├── UnknownDataset           nobody registered it                        LookupError
 │   ├── UnknownIteration         it is over or was never opened              LookupError
+│   ├── JobForgotten             a pass ended early, and cannot go on        LookupError
 │   ├── Superseded               a saved state of the job was restored since RuntimeError
 │   ├── VersionMismatch          the two sides cannot talk                   RuntimeError
 │   ├── StoreFull                nothing more can be written down            RuntimeError
 │   └── Overloaded               it is full: wait, then try again            RuntimeError
 ├── Unavailable                  nobody answered                             ConnectionError
 │   └── WaitedTooLong            a deadline passed; says for whom            TimeoutError
+├── InternalError                Penstock has a fault; the message says where RuntimeError
 ├── Closed                       the object was closed or stopped before     RuntimeError
+├── Reentered                    a signal handler came amid another call     RuntimeError
 └── NotAvailableYet              a feature that is planned                   NotImplementedError
 
 An error crosses the wire by its class name and `fields()`.
@@ -29,6 +33,7 @@ An error crosses the wire by its class name and `fields()`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 
@@ -78,7 +83,9 @@ class TransformError(PenstockError, RuntimeError):
         number: which call it was: the number of the operator's input element, from 0.
         detail: what was raised, or the signal that ended the process.
         worker: the worker's address, or None when the pipeline ran in this process.
-        remote_traceback: the traceback where it was raised, as text.
+        remote_traceback: the traceback where it was raised, as text; without Penstock's frames.
+        given: what the function was called with, as text that is cut short; nothing if it was
+            called with nothing. A note of the error shows it below the traceback.
     """
 
     def __init__(
@@ -88,6 +95,7 @@ class TransformError(PenstockError, RuntimeError):
         detail: str,
         worker: str | None = None,
         remote_traceback: str = "",
+        given: str = "",
     ) -> None:
         place = f" on worker {worker}" if worker else ""
         text = f"{operator} failed at element {number}{place}: {detail}"
@@ -97,10 +105,37 @@ class TransformError(PenstockError, RuntimeError):
         self.detail = detail
         self.worker = worker
         self.remote_traceback = remote_traceback
+        self.given = given
+        if given:
+            self.add_note(f"its input was {given}")
 
     def fields(self) -> tuple[Any, ...]:
         """See `PenstockError.fields`."""
-        return (self.operator, self.number, self.detail, self.worker, self.remote_traceback)
+        told = self.worker, self.remote_traceback, self.given
+        return (self.operator, self.number, self.detail, *told)
+
+    def but(
+        self,
+        *,
+        number: int | None = None,
+        detail: str | None = None,
+        worker: str | None = None,
+        remote_traceback: str | None = None,
+    ) -> TransformError:
+        """Return the same error, from the same cause, with what is given in the place of its own.
+
+        None leaves a field as it is.
+        """
+        made = TransformError(
+            self.operator,
+            self.number if number is None else number,
+            self.detail if detail is None else detail,
+            self.worker if worker is None else worker,
+            self.remote_traceback if remote_traceback is None else remote_traceback,
+            self.given,
+        )
+        made.__cause__ = self.__cause__
+        return made
 
 
 class SaveFailed(PenstockError, RuntimeError):
@@ -119,12 +154,20 @@ class JobMismatch(Refused, ValueError):
     """A job of this name exists with other parameters."""
 
 
+class JobUsed(Refused, RuntimeError):
+    """Others, who are gone, read all or a part of what was to be read from its beginning."""
+
+
 class UnknownDataset(Refused, LookupError):
     """No dataset is registered under this id."""
 
 
 class UnknownIteration(Refused, LookupError):
     """This iteration is over, or was never opened."""
+
+
+class JobForgotten(Refused, LookupError):
+    """Part of this pass was taken, and what was left of it is forgotten: it cannot go on."""
 
 
 class Superseded(Refused, RuntimeError):
@@ -155,8 +198,16 @@ class WaitedTooLong(Unavailable, TimeoutError):
     """A deadline passed; the message says for whom we waited, since when, until when."""
 
 
+class InternalError(PenstockError, RuntimeError):
+    """Penstock has a fault, and stopped before it could do harm; the message says where."""
+
+
 class Closed(PenstockError, RuntimeError):
     """The object was closed or stopped before."""
+
+
+class Reentered(PenstockError, RuntimeError):
+    """A signal handler called in the middle of another call, where it could not be answered."""
 
 
 class NotAvailableYet(PenstockError, NotImplementedError):
@@ -165,11 +216,12 @@ class NotAvailableYet(PenstockError, NotImplementedError):
 
 def by_name(name: str, fields: tuple[Any, ...]) -> PenstockError:
     """Make the error that crossed the wire as *name* and *fields*."""
-    kind = _KINDS.get(name, PenstockError)
-    try:
-        return kind(*fields)
-    except TypeError:  # another version knows other fields: keep the words
-        return PenstockError(f"{name}: {', '.join(map(str, fields))}")
+    kind = _KINDS.get(name)
+    if kind is not None:
+        with suppress(Exception):  # another version knows other fields: keep the words
+            return kind(*fields)
+    words = ", ".join(map(str, fields))
+    return PenstockError(f"{name[:80]!r}, an error of another version of Penstock: {words}")
 
 
 def _tree(kind: type[PenstockError]) -> list[type[PenstockError]]:

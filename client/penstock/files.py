@@ -11,10 +11,15 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
 
 from penstock.errors import DatasetError, MissingFile
 from penstock.graph import FilePattern
+
+Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
+"""The numbers of names, in the order in which the names are read."""
 
 
 def names(op: str, parameter: str, value: Any) -> tuple[str, ...]:
@@ -40,24 +45,32 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     """
     if pattern.literal:
         return pattern.patterns
-    found: set[str] = set()
+    found: dict[str, None] = {}  # in the order found, which is nearly that wanted
     for one in pattern.patterns:
         matches = _glob(op, one)
         if not matches:
             raise MissingFile(f"{op}: no file matches {one!r}; check the pattern and the directory")
-        found.update(matches)
+        found.update(dict.fromkeys(matches))
     return tuple(sorted(found))
 
 
 def shuffled(found: Iterable[str], seed: int) -> tuple[str, ...]:
     """Return names in the order that *seed* makes; it needs nothing else, on any machine."""
+    names = tuple(found)
+    return tuple(names[i] for i in order(names, seed).tolist())
+
+
+def order(found: Sequence[str], seed: int) -> Order:
+    """Return the order that *seed* makes of names, as their numbers."""
     key = seed.to_bytes(16, "little", signed=True)
-
-    def place(name: str) -> bytes:
+    # As bytes, in one piece: while a million objects are sorted at once, or looked through for
+    # garbage, all other threads of the process stand still.
+    places = bytearray()
+    for name in found:
         text = name.encode("utf-8", "surrogateescape")
-        return hashlib.blake2b(text, digest_size=16, key=key).digest()
-
-    return tuple(sorted(found, key=place))
+        places += hashlib.blake2b(text, digest_size=16, key=key).digest()
+    high, low = np.frombuffer(places, ">u8").astype(np.uint64).reshape(-1, 2).T
+    return np.lexsort((low, high)).astype(np.uint32)
 
 
 def digest(found: Iterable[str]) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from itertools import groupby
 from typing import Protocol
 
-from penstock.graph import Node, nodes_in
+from penstock.graph import Node, counts, nodes_in, stages
 from penstock.travel.contents import ContentKeys
 from penstock.travel.digest import Digester
 from penstock.travel.label import ATOMS
@@ -20,6 +21,7 @@ log = logging.getLogger("penstock")
 
 _MOST_PARTS = 64
 _SHORT = 4
+_LONGEST_SUMMARY = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,14 @@ class Outline:
 
     fingerprint: str
     stages: tuple[StagePrint, ...]
+
+    @property
+    def summary(self) -> str:
+        """The operators in a line of at most 200 characters, sources first."""
+        alike = [(label, len(list(run))) for label, run in groupby(s.label for s in self.stages)]
+        chain = _chain([label if count == 1 else f"{count} x {label}" for label, count in alike])
+        half = _LONGEST_SUMMARY // 2 - 2
+        return chain if len(chain) <= _LONGEST_SUMMARY else f"{chain[:half]} … {chain[-half:]}"
 
 
 class Outlined(Protocol):
@@ -64,20 +74,6 @@ def outline(node: Node, keys: ContentKeys | None = None) -> Outline:
     digest = digester.digest(node).hex()
     _report(node, digester)
     return Outline(digest, tuple(_stage_print(stage, digester) for stage in stages(node)))
-
-
-def stages(root: Node) -> list[Node]:
-    """Return each node below *root* once, before the nodes that read it."""
-    order: dict[int, Node] = {}
-    stack = [(root, False)]
-    while stack:
-        node, entered = stack.pop()
-        if entered:
-            order.setdefault(id(node), node)
-        elif id(node) not in order:
-            stack.append((node, True))
-            stack.extend((below, False) for below in reversed(node.inputs))
-    return list(order.values())
 
 
 def explain_difference(first: Node | Outlined, second: Node | Outlined) -> str:
@@ -117,7 +113,7 @@ def _stage_print(node: Node, digester: Digester) -> StagePrint:
     digests: dict[str, str] = {}
     for each in fields(node):
         value = getattr(node, each.name)
-        if not each.init or ("kind" not in each.metadata and any(nodes_in([value]))):
+        if not counts(node, each) or ("kind" not in each.metadata and any(nodes_in([value]))):
             continue
         if type(value) in ATOMS:
             values[each.name] = repr(value)

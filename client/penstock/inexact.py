@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from penstock.fingerprint import stages
-from penstock.graph import Node, function_name
+from penstock.graph import Node, function_name, stages
 from penstock.travel.draws import Draw
 from penstock.travel.outside import Findings, Use, look
 

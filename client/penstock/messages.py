@@ -62,6 +62,11 @@ class Versions:
     python: str
     penstock: str
 
+    @property
+    def minor(self) -> str:
+        """Python's minor version, as 3.11: functions travel between equal ones only."""
+        return ".".join(self.python.split(".")[:2])
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -110,16 +115,22 @@ class OpenRequest:
     remainder: str = "drop"
     restore: bytes = b""
     """A job's saved state, to go on from: `Verdict.state` of a save."""
+    replaces: tuple[str, ...] = ()
+    """Tokens of readers that leave when this has succeeded: they do not go on reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The iteration to read, and how often its readers beat (seconds)."""
+    """The iteration to read, and how often its readers beat (seconds).
+
+    *read_before* says, in words, what of it others have read who are gone; nothing if none did.
+    """
 
     iteration: IterationId
     job_name: str
     beat_interval: float
     reader_lease: float
+    read_before: str = ""
 
 
 # --- worker and dispatcher, one long stream ---
@@ -160,6 +171,8 @@ class Progress:
     failure: Failure | None = None
     work: Work = Work()
     doubted: int = 0
+    lacking: str = ""
+    """Why there is no room for its runner now. An attempt that ended so may run elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,29 +277,68 @@ class Holding:
 class Cut:
     """A reader hands out nothing until a verdict on save *number* of its iteration comes.
 
-    *label* is the save's name; the others get *timeout* seconds to come to the same cut.
+    *label* is the save's name; the others get *timeout* seconds to come to the same cut. With
+    *without_missing* the job is saved without those that do not, and what they may have taken is
+    doubted.
     """
 
     number: int
     label: str
     timeout: float
+    without_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of save *number*, the same for all: the job's *state* as JSON, or a *failure*."""
+    """What became of save *number*, the same for all: the job's *state* as JSON, or a *failure*.
+
+    *missing* names the readers that the state goes without.
+    """
 
     number: int
     label: str
     state: bytes = b""
     failure: Failure | None = None
+    missing: tuple[str, ...] = ()
+
+
+def called(label: str) -> str:
+    """Return the call by which a save of this *label* was asked for."""
+    return f"save_job({label!r})" if label else "state()"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderProcess:
+    """Where a training loop runs. *rank* is that of its launcher (``RANK``), if one gave it any.
+
+    *penstock* and *python* are its versions.
+    """
+
+    host: str
+    pid: int
+    rank: int | None = None
+    penstock: str = ""
+    python: str = ""
+
+    def __str__(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"host {self.host}, pid {self.pid}{rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreached:
+    """A worker in this life of it does not answer a reader, and has not for *seconds*."""
+
+    incarnation: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderBeat:
     """A reader is there, and says what it has. Without an id it asks to be let in.
 
-    *handed* is how many elements its training loop got, under whatever id.
+    *handed* is how many elements its training loop got, under whatever id. *unreached* are the
+    workers that it tried to read from, in vain; those that it has left stay there for a while.
     """
 
     iteration: IterationId
@@ -297,23 +349,31 @@ class ReaderBeat:
     cut: Cut | None = None
     leaving: bool = False
     handed: int = 0
+    process: ReaderProcess | None = None
+    unreached: Mapping[WorkerId, Unreached] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """Where a task can be read. Without a worker its attempt is over: give your word on it."""
+    """Where a task can be read. Without a worker its attempt is over: give your word on it.
+
+    *incarnation* is the life of the worker that runs it.
+    """
 
     attempt: int
     worker: WorkerId | None
     failure: Failure | None = None
+    incarnation: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """All that a reader should know. *beat* is the one answered, if one is.
 
-    *waiting_for* says, in words, what keeps the iteration from going on, if anything does.
-    *verdicts* are the newest ones; the next save has the number *saves*.
+    *waiting_for* says, in words, what keeps the iteration from going on, if anything does;
+    *on_readers* whether among that are silent readers, which are given up when their lease is over.
+    *verdicts* are the newest ones; the next save has the number *saves*. *held_by* says, in words,
+    what silent readers keep from the others.
     """
 
     as_of: int
@@ -323,10 +383,11 @@ class View:
     beat: int | None
     tasks: Mapping[TaskId, TaskView]
     finished: bool = False
-    failure: Failure | None = None
     verdicts: tuple[Verdict, ...] = ()
     saves: int = 0
     waiting_for: str = ""
+    on_readers: bool = False
+    held_by: str = ""
 
 
 # --- reader and worker: one stream a (reader, task) ---

@@ -10,7 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType
+from typing import Any, NewType, TypeVar
+
+S = TypeVar("S", bound=Any)
+"""A sequence."""
 
 WorkerId = NewType("WorkerId", str)
 """The address that a worker can be read at: a worker *is* its address."""
@@ -39,6 +42,18 @@ class Runs:
             else:
                 joined.append((start, stop))
         return cls(tuple(joined))
+
+    def check(self) -> None:
+        """Refuse spans from elsewhere that are no runs.
+
+        Raises:
+            ValueError: when they are not sorted, empty, or touch.
+        """
+        at = -1
+        for start, stop in self.spans:
+            if not at < start < stop:
+                raise ValueError(f"{start} to {stop} behind {at} are no runs of numbers")
+            at = stop
 
     def __or__(self, other: Runs) -> Runs:
         if not other.spans or self.spans == other.spans:
@@ -154,6 +169,20 @@ class Split:
 
     def __len__(self) -> int:
         return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Which of numbered things are left: from *start* to before *stop*, each *step*-th."""
+
+    start: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    def of(self, things: S) -> S:
+        """Return those of *things*, a sequence, that are left."""
+        left: S = things[self.start : self.stop : self.step]
+        return left
 
 
 @dataclass(frozen=True, slots=True)

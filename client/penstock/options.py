@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count, walk
+from penstock.graph import Node, check_count, folded
 
 T = TypeVar("T")
 
@@ -34,6 +36,14 @@ class AutotuneOptions:
                 object.__setattr__(self, name, number)
 
 
+class ExternalStatePolicy(StrEnum):
+    """What is done about a pipeline of which `Dataset.visitation` gives reasons."""
+
+    WARN = "warn"
+    IGNORE = "ignore"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `Dataset.with_options` takes. None leaves an option as it is.
@@ -43,11 +53,17 @@ class Options:
             do not say otherwise themselves.
         threads: how many threads an operator may have at the most, whatever it asks for.
         autotune: see `AutotuneOptions`.
+        external_state_policy: what to do about functions with a state of their own (chance, a
+            clock) and other reasons why a pipeline cannot keep the whole promise; it is
+            `Dataset.visitation` that finds them. ``"warn"``, which holds where nothing is said,
+            logs them once, when what workers make is first read; ``"ignore"`` says nothing;
+            ``"fail"`` refuses to distribute the pipeline, and to read it.
     """
 
     deterministic: bool | None = None
     threads: int | None = None
     autotune: AutotuneOptions = field(default_factory=AutotuneOptions)
+    external_state_policy: str | None = None
 
     def __post_init__(self) -> None:
         _check_flag("deterministic", self.deterministic)
@@ -55,6 +71,11 @@ class Options:
             object.__setattr__(self, "threads", check_count("options", "threads", self.threads))
         if not isinstance(self.autotune, AutotuneOptions):
             raise DatasetError(f"options: autotune must be AutotuneOptions, not {self.autotune!r}")
+        if self.external_state_policy not in (None, *ExternalStatePolicy):
+            raise DatasetError(
+                "options: external_state_policy must be 'warn', 'ignore', 'fail' or None, not "
+                f"{self.external_state_policy!r}"
+            )
 
     def under(self, earlier: Options) -> Options:
         """Return these options, and where they say nothing *earlier* ones."""
@@ -67,15 +88,22 @@ class Options:
                 _first(mine.cpu_budget, theirs.cpu_budget),
                 _first(mine.ram_budget, theirs.ram_budget),
             ),
+            _first(self.external_state_policy, earlier.external_state_policy),
         )
 
 
 def options_of(node: Node) -> Options:
     """Return the options that hold for the pipeline that ends in *node*: of several, the last."""
-    options = Options()
-    for _, stage in walk(node):
-        if stage.options is not None:
-            options = options.under(stage.options)
+    return folded(node, _known, _options_of)
+
+
+_known: WeakKeyDictionary[Node, Options] = WeakKeyDictionary()
+
+
+def _options_of(node: Node, below: list[Options]) -> Options:
+    options = node.options or _NO_OPTIONS
+    for each in below:
+        options = options.under(each)
     return options
 
 
@@ -86,3 +114,6 @@ def _first(one: T | None, other: T | None) -> T | None:
 def _check_flag(name: str, value: object) -> None:
     if value is not None and not isinstance(value, bool):
         raise DatasetError(f"options: {name} must be True, False or None, not {value!r}")
+
+
+_NO_OPTIONS = Options()

@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any
 
 import uvloop
+
+from penstock.errors import InternalError
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
 
@@ -57,8 +58,12 @@ async def _until_told(service: Coroutine[Any, Any, None], leave: Callable[[], No
     lifeline = os.environ.pop(LIFELINE_FD, None)
     if lifeline is not None:
         loop.add_reader(int(lifeline), _parent_gone, loop, int(lifeline), task)
-    with suppress(asyncio.CancelledError):  # We asked for it: a clean stop.
+    try:
         await task
+    except asyncio.CancelledError:
+        if not task.cancelling():  # Else we asked for it: a clean stop.
+            words = "the service ended by a cancellation that nobody asked for"
+            raise InternalError(words) from None
 
 
 class _Signals:

@@ -26,7 +26,7 @@ def reduce(node: Node, initial: Any, fn: Callable[..., Any]) -> Element:
             try:
                 state = _next(answer, state)
             except Exception as exc:
-                raise transform_error(label, number, exc) from exc
+                raise transform_error(label, number, exc, element) from exc
     return state
 
 

@@ -14,10 +14,14 @@ from typing import TypeAlias
 
 from penstock.engine import seeds
 from penstock.errors import DatasetError
-from penstock.graph import INFINITE, FilePattern, Node, walk
+from penstock.graph import INFINITE, FilePattern, Node, stages
 from penstock.ops.batch import Batch
+from penstock.ops.cache import Cache
+from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.repeat import Repeat
+from penstock.ops.shuffle import Shuffle
 from penstock.ops.zip import Zip
+from penstock.selecting import selected
 
 Repeats: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -58,10 +62,12 @@ class _Branch:
 def plan(root: Node) -> tuple[Stream, ...]:
     """Return the streams of the pipeline that ends in *root*, sources first to last.
 
+    Paths are those of the graph that tasks run; see `penstock.selecting`.
+
     Raises:
         DatasetError: naming the operator or source that stands in the way, and the ways out.
     """
-    return tuple(_streams("", root, ()))
+    return tuple(_streams("", selected(root), (), 1))
 
 
 def assignments(streams: Iterable[Stream]) -> dict[str, int]:
@@ -69,10 +75,12 @@ def assignments(streams: Iterable[Stream]) -> dict[str, int]:
     return {source: i for i, stream in enumerate(streams) for source in stream.sources}
 
 
-def own_stream_operators(root: Node) -> list[str]:
-    """Return the labels of operators that work on each task's stream by itself, sources first."""
-    labels = [node.label for _, node in walk(root) if node.own_stream]
-    return list(dict.fromkeys(reversed(labels)))
+def own_stream_operators(root: Node) -> list[Node]:
+    """Return the operators that work on each task's stream by itself, sources first.
+
+    Without those that make the same of divided elements as of all.
+    """
+    return [node for node in stages(selected(root)) if node.own_stream and not _aligned(node)]
 
 
 def turn_of(repeats: Repeats, number: int) -> int:
@@ -87,20 +95,49 @@ def turn_of(repeats: Repeats, number: int) -> int:
     return turn
 
 
-def _streams(path: str, node: Node, repeats: Repeats) -> Iterator[Stream]:
+def _streams(path: str, node: Node, repeats: Repeats, group: int) -> Iterator[Stream]:
+    """Yield the streams of the sources at and below *node*, which are drawn *group* units each."""
     if isinstance(node, Zip):
-        yield _lockstep(path, node, repeats)
+        yield _lockstep(path, node, repeats, group)
     elif not node.inputs:
         units = _units(node)
+        align = group if _has_element_a_unit(node, units) else 1
         files = units if isinstance(units, FilePattern) else None
         units = units if isinstance(units, int) else UNLISTED
-        yield Stream((path,), units, files, _passes(repeats), repeats=repeats)
+        yield Stream((path,), units, files, _passes(repeats), align, repeats)
     else:
         if isinstance(node, Repeat):
             repeats = (*repeats, (path, INFINITE if node.count is None else node.count))
+        group = _grouped(node, group)
         for i, upstream in enumerate(node.inputs):
             if i != node.replicated:
-                yield from _streams(f"{path}.{i}", upstream, repeats)
+                yield from _streams(f"{path}.{i}", upstream, repeats, group)
+
+
+def _grouped(node: Node, group: int) -> int:
+    """Return how many elements of its input make *group* of *node*; 1 if nothing tells."""
+    if isinstance(node, (Batch, PaddedBatch)):
+        return group * node.size
+    return group if node.one_to_one or isinstance(node, Shuffle) else 1
+
+
+def _aligned(node: Node) -> bool:
+    """Say whether *node* makes batches, each of elements that are drawn together.
+
+    Then tasks make as many batches as a local run, and only the last may be short.
+    """
+    if not isinstance(node, (Batch, PaddedBatch)):
+        return False
+    below: Node = node
+    while below.inputs and not isinstance(below, Zip):
+        if not _grouped(below, 2) > 1:
+            return False
+        (below,) = below.inputs
+    return isinstance(below, Zip) or _has_element_a_unit(below, below.units())
+
+
+def _has_element_a_unit(source: Node, units: int | FilePattern | None) -> bool:
+    return source.one_to_one if isinstance(units, FilePattern) else source.cardinality == units
 
 
 def _passes(repeats: Repeats) -> int:
@@ -108,8 +145,9 @@ def _passes(repeats: Repeats) -> int:
     return INFINITE if INFINITE in counts and 0 not in counts else math.prod(counts)
 
 
-def _lockstep(path: str, node: Zip, repeats: Repeats) -> Stream:
+def _lockstep(path: str, node: Zip, repeats: Repeats, group: int) -> Stream:
     branches = list(_branches(path, node, 1, None))
+    _check_caches(node, repeats)
     groups = {branch.group for branch in branches}
     if len(groups) > 1:
         most, least = (pick(branches, key=_group) for pick in (max, min))
@@ -123,7 +161,19 @@ def _lockstep(path: str, node: Zip, repeats: Repeats) -> Stream:
     sizes = [branch.elements for branch in branches if branch.elements >= 0]
     units = UNLISTED if files or not sizes else min(sizes) * align
     paths = tuple(branch.path for branch in branches)
-    return Stream(paths, units, files, _passes(repeats), align, repeats)
+    return Stream(paths, units, files, _passes(repeats), align * group, repeats)
+
+
+def _check_caches(node: Zip, repeats: Repeats) -> None:
+    """Refuse a cache that is read again beside a source that draws other splits in that pass."""
+    if any(count != 1 for _, count in repeats) and any(
+        isinstance(stage, Cache) for stage in stages(node)
+    ):
+        raise DatasetError(
+            "zip: cache stands between a source and zip, and is read again by repeat: under "
+            "dynamic sharding a task keeps the elements of its first pass in it and draws others "
+            f"beside it in the next, so that pairs would not line up; put cache behind zip, {_WAYS}"
+        )
 
 
 def _group(branch: _Branch) -> int:
@@ -146,7 +196,7 @@ def _branches(path: str, node: Node, group: int, elements: int | None) -> Iterat
         raise DatasetError(
             f"zip: {node.label} stands between a source and zip; under dynamic sharding the "
             "branches of zip are drawn in lockstep, so they may hold only what keeps one element "
-            f"per element (map, enumerate, prefetch, cache, or equal batches) {_WAYS}"
+            f"per element (map, enumerate, prefetch, cache, or equal batches): {_WAYS}"
         )
 
 
@@ -155,8 +205,7 @@ def _known(source: Node, elements: int | None) -> int:
 
 
 def _element_a_unit(source: Node) -> Node:
-    units = _units(source)
-    if source.one_to_one if isinstance(units, FilePattern) else source.cardinality == units:
+    if _has_element_a_unit(source, _units(source)):
         return source
     raise DatasetError(
         f"zip: what {source.label} is split by may hold any number of elements (lines of a file), "

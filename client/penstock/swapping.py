@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
-from penstock.graph import Node
+from penstock.graph import Node, stages
 
 
 def swapped(root: Node, swap: Callable[[Node], Node]) -> Node:
@@ -19,15 +19,14 @@ def swapped(root: Node, swap: Callable[[Node], Node]) -> Node:
 
     def of(value: Any) -> Any:
         if isinstance(value, Node):
-            if id(value) not in done:
-                done[id(value)] = swap(_with_inputs(value, of))
             return done[id(value)]
         if isinstance(value, tuple) and any(isinstance(part, Node) for part in value):
             return tuple(map(of, value))
         return value
 
-    new: Node = of(root)
-    return new
+    for node in stages(root):
+        done[id(node)] = swap(_with_inputs(node, of))
+    return done[id(root)]
 
 
 def _with_inputs(node: Node, of: Callable[[Any], Any]) -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.graph import Node, walk
+from penstock.graph import Node, stages, walk
 from penstock.inexact import weaknesses
 from penstock.messages import Mode
 from penstock.ops.flat_map import FlatMap
@@ -41,6 +41,9 @@ class Visitation:
     """What `Dataset.visitation` returns; as text it is meant to be read."""
 
     promise: Promise
+    """It is kept for what the pipeline makes; see *apart* for where that is another pipeline's."""
+    apart: tuple[str, ...] = ()
+    """Operators that see each task's own part of the elements where a local run shows them all."""
     reasons: tuple[str, ...] = ()
     """Why the promise is no stronger: for each weakness a sentence with the remedy."""
     notes: tuple[str, ...] = ()
@@ -48,6 +51,8 @@ class Visitation:
 
     def __str__(self) -> str:
         said = self.promise.value
+        if self.apart:
+            said += f"; but {_listed(self.apart)} only each task's own part of the elements"
         lines = [said[0].upper() + said[1:] + "."]
         for title, sentences in (("Why:", self.reasons), ("Note:", self.notes)):
             if sentences:
@@ -62,38 +67,38 @@ def visitation(root: Node) -> Visitation:
         return _of_pipeline(root, None)
     found = [_of_pipeline(node.remote.node, Mode(node.mode)) for node in distributed]
     weakest = max((each.promise for each in found), key=list(Promise).index)
+    apart = dict.fromkeys(label for each in found for label in each.apart)
     reasons = dict.fromkeys(reason for each in found for reason in each.reasons)
     notes = dict.fromkeys(note for each in found for note in each.notes)
-    return Visitation(weakest, tuple(reasons), (*notes, *_cut(root)))
+    return Visitation(weakest, tuple(apart), tuple(reasons), (*notes, *_cut(root)))
 
 
 def _of_pipeline(root: Node, mode: Mode | None) -> Visitation:
     """Return what a pipeline that is distributed in *mode* can keep; None is not at all."""
     reasons = weaknesses(root)
     promises = list(Promise)[2:] if reasons else list(Promise)[:2]
-    return Visitation(promises[mode is Mode.OFF], reasons, tuple(_notes(root, mode)))
+    alone = own_stream_operators(root) if mode is Mode.DYNAMIC else []
+    apart = tuple(dict.fromkeys(node.label for node in alone))
+    return Visitation(promises[mode is Mode.OFF], apart, reasons, tuple(_notes(root, alone)))
 
 
-def _notes(root: Node, mode: Mode | None) -> Iterator[str]:
-    for _, node in walk(root):
+def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
+    """Yield what generators must keep to, and what becomes of the operators that are *alone*."""
+    for node in stages(root):
         if isinstance(node, Generator):
             yield (
                 f"{node.label} is run again from its start when elements are made again: it must "
                 "give the same ones each time"
             )
-    alone = own_stream_operators(root) if mode is Mode.DYNAMIC else []
-    if alone:
-        yield (
-            f"{', '.join(alone)}: applied to each task's own part of the elements, so what comes "
-            "out depends on how these are divided"
-        )
+    for label, op in dict.fromkeys((node.label, node.op) for node in alone):
+        yield f"{label} sees each task's own part: {_APART.get(op, _OTHERS)}; {_BEHIND}"
 
 
 def _cut(root: Node) -> Iterator[str]:
     """Yield a note for what takes elements of the mesh apart."""
     for path, node in walk(root):
         if isinstance(node, _CUTTERS) and any(
-            isinstance(below, Distributed) and where != path and where.startswith(path)
+            isinstance(below, Distributed) and where.startswith(f"{path}.")
             for where, below in walk(root)
         ):
             yield (
@@ -102,5 +107,35 @@ def _cut(root: Node) -> Iterator[str]:
                 "before distribute"
             )
 
+
+def _listed(labels: tuple[str, ...]) -> str:
+    if len(labels) == 1:
+        return f"{labels[0]} sees"
+    return f"{', '.join(labels[:-1])} and {labels[-1]} see"
+
+
+_GROUPS = "each ends with what it has, a smaller one or, with drop_remainder, none"
+_CHOSEN = "each chooses among the elements that it drew, and stops by itself"
+_OTHERS = "what comes out depends on how these are divided"
+_APART = {
+    "batch": _GROUPS,
+    "padded_batch": _GROUPS,
+    "rebatch": _GROUPS,
+    "window": _GROUPS,
+    "group_by_window": _GROUPS,
+    "bucket_by_sequence_length": _GROUPS,
+    "take": "each takes so many",
+    "skip": "each leaves so many out",
+    "take_while": "each ends at the first that it meets",
+    "enumerate": "each counts from the start",
+    "scan": "each has a state of its own",
+    "unique": "what is in two of them comes twice",
+    "choose_from_datasets": _CHOSEN,
+    "sample_from_datasets": _CHOSEN,
+    "ignore_errors": "each counts its own errors",
+}
+"""What becomes of the elements when tasks do by themselves what these operators do."""
+
+_BEHIND = "put it behind distribute where it must see all of them"
 
 _CUTTERS = (FlatMap, GroupByWindow, Interleave, Rebatch, Unbatch, Window)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 from chaos.plan import Kind, Plan, random_plan
@@ -22,12 +25,37 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the first run")
     parser.add_argument("--runs", type=int, default=None, help="end after so many")
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--load", type=int, default=0, help="busy processes beside the runs")
     parser.add_argument("--show", action="store_true", help="print the plans")
     parser.add_argument("--folder", type=Path, default=None, help="where failures stay")
     given = parser.parse_args()
     first = random.SystemRandom().randrange(1_000_000) if given.seed is None else given.seed
     folder = given.folder or Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
-    print(f"chaos for {given.minutes:g} minutes from seed {first}; failures stay in {folder}")
+    beside = f" beside a load of {given.load}" if given.load else ""
+    print(
+        f"chaos for {given.minutes:g} minutes from seed {first}{beside}; failures stay in {folder}",
+        flush=True,
+    )
+    with busy(given.load):
+        summary = play(given, first, folder)
+    print(summary)
+    return 1 if summary.failed else 0
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keep *count* processes computing: machines that fail are seldom idle ones."""
+    load = [subprocess.Popen([sys.executable, "-c", COMPUTE]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+
+
+def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
+    """Run random plans from seed *first* on, until the time or the number given is reached."""
     summary = Summary()
     until = time.monotonic() + 60 * given.minutes
     under_way: dict[Future[Outcome], Plan] = {}
@@ -49,8 +77,7 @@ def main() -> int:
             done, _ = wait(under_way, return_when=FIRST_COMPLETED)
             for future in done:
                 summary.add(under_way.pop(future), future.result(), folder)
-    print(summary)
-    return 1 if summary.failed else 0
+    return summary
 
 
 class Summary:
@@ -103,6 +130,9 @@ class Summary:
         ]
         return "\n".join(lines)
 
+
+COMPUTE = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+"""What a busy process runs: it ends by itself when the harness was killed."""
 
 SUMS = (
     "elements",

@@ -122,8 +122,8 @@ class Act:
             worker.kill()
         elif fault.kind is Kind.DRAIN_WORKER:
             worker.process.terminate()
-        else:
-            self.mesh.drain(worker)
+        elif not self.mesh.drain(worker):
+            return None
         return lambda: _start(worker)
 
     def _add_worker(self) -> Undo | None:

@@ -15,6 +15,7 @@ from typing import Any
 from chaos.plan import LEASE, Plan
 from chaos.processes import TOKEN, Process
 from chaos.proxy import Link, Links
+from penstock.errors import PenstockError
 from penstock.numbers import WorkerId
 from penstock.settings import to_env
 from penstock.wire.dispatcher import DispatcherClient
@@ -173,10 +174,14 @@ class Mesh:
         """Ask the dispatcher for its `Stats`, past all links."""
         return json.loads(asyncio.run(_status(f"{HOST}:{self.port}")))
 
-    def drain(self, worker: Worker) -> None:
-        """Have the dispatcher tell a worker to leave."""
+    def drain(self, worker: Worker) -> bool:
+        """Have the dispatcher tell a worker to leave; say whether the worker says it does."""
+        try:
+            asyncio.run(_drain(f"{HOST}:{self.port}", WorkerId(worker.read.address)))
+        except PenstockError:
+            return False
         worker.process.told += 1
-        asyncio.run(_drain(f"{HOST}:{self.port}", WorkerId(worker.read.address)))
+        return True
 
     def heal(self) -> None:
         """Make all links wires again, and let everybody go on."""

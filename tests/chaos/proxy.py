@@ -53,6 +53,8 @@ class Links:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links", daemon=True)
         self._links: list[Link] = []
+        self.writers: list[asyncio.StreamWriter] = []
+        """Every socket of every link: one whose task is over is closed by who has it here."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -62,6 +64,7 @@ class Links:
         for link in self._links:
             link.refuse()
         self.run(_end_all())
+        self.run(_reset_all(self.writers))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_WITHIN)
         self._loop.close()
@@ -88,6 +91,12 @@ async def _end_all() -> None:
         for task in others:
             task.cancel()
         await asyncio.wait(others)
+
+
+async def _reset_all(writers: list[asyncio.StreamWriter]) -> None:
+    for writer in writers:
+        _reset(writer)
+    await asyncio.sleep(0)  # sockets are closed in the turn after that
 
 
 @dataclass(eq=False)
@@ -202,6 +211,7 @@ class Link:
         await self._reset()
 
     def _welcome(self, near_in: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+        self._links.writers.append(near)
         serving = asyncio.ensure_future(self._serve(near_in, near))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
@@ -212,6 +222,7 @@ class Link:
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(CONNECT_WITHIN):
                 far_in, far = await asyncio.open_connection(*self.upstream)
+                self._links.writers.append(far)
             await self._carry(near_in, near, far_in, far)
 
     async def _carry(

@@ -29,6 +29,8 @@ PATIENCE = 4.0
 """Seconds after the last fault when the next one comes, though too little was taken."""
 
 END_WITHIN = 5.0
+"""Seconds that processes get to be gone, on a machine that has a core for each that computes."""
+
 LINES = 20
 """How many lines a file has."""
 
@@ -61,7 +63,7 @@ def run(plan: Plan, folder: Path) -> Outcome:
             _Run(plan, folder, links, token, outcome).play()
     except Exception:
         outcome.problems.append(traceback.format_exc())
-    outcome.problems += [f"left over: {it}" for it in left_over(token, END_WITHIN)]
+    outcome.problems += [f"left over: {it}" for it in left_over(token, _end_within())]
     outcome.seconds = time.monotonic() - began
     if outcome.problems:
         (folder / "problems.txt").write_text("\n".join(outcome.problems) + "\n")
@@ -145,7 +147,7 @@ class _Run:
         taken = counting.Taken(self.ids, self.killed, self.copies)
         problems, self.outcome.accounts = self._settled(mesh, taken)
         self.outcome.repeated = counting.repeated(self.plan, taken)
-        self.outcome.problems += problems + mesh.end(END_WITHIN)
+        self.outcome.problems += problems + mesh.end(_end_within())
 
     def _write_files(self) -> Path:
         folder = self.folder / "files"
@@ -280,6 +282,11 @@ class _Story:
             return self.mesh.status()
         except PenstockError as exc:
             return str(exc)
+
+
+def _end_within() -> float:
+    """Return `END_WITHIN`, longer where several processes share each core."""
+    return END_WITHIN * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def _next_task(path: Path) -> int:

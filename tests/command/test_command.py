@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import islice
 
 import pytest
 
@@ -68,14 +69,20 @@ def test_health_of_nobody_is_bad():
     assert ran.returncode == 1
 
 
-def test_up_runs_a_cluster_until_ctrl_c(clusters):
+def test_up_runs_a_cluster_until_ctrl_c_and_lets_go_who_was_drained(clusters):
     clusters.close()
     up = subprocess.Popen(
-        [*PENSTOCK, "up", "--workers", "1"], stdout=subprocess.PIPE, text=True, env=os.environ
+        [*PENSTOCK, "up", "--workers", "2"], stdout=subprocess.PIPE, text=True, env=os.environ
     )
     try:
         target = up.stdout.readline().split()[0]
         healthy = penstock("health", target)
+        named = [line.split() for line in islice(up.stdout, 4) if line.startswith("worker")]
+        (_, _, leaving, *_), (*_, killed) = named
+        penstock("drain", target, leaving.rstrip(","))
+        left = next(line for line in up.stdout if "worker 0" in line)
+        os.kill(int(killed), signal.SIGKILL)
+        again = next(line for line in up.stdout if "worker" in line)
         began = time.monotonic()
         up.send_signal(signal.SIGINT)
         rest, _ = up.communicate(timeout=20)
@@ -84,6 +91,15 @@ def test_up_runs_a_cluster_until_ctrl_c(clusters):
         up.wait()
 
     assert healthy.returncode == 0
+    assert "has left, as it was told to" in left
+    assert "worker 1 ended (-9), and was started again" in again
     assert up.returncode == 0
     assert rest.rstrip().endswith("ended")
     assert time.monotonic() - began < 5
+
+
+def test_the_version_is_said():
+    ran = penstock("--version")
+
+    assert ran.returncode == 0
+    assert re.fullmatch(r"penstock \S+, protocol \d+, Python 3\.\S+\n", ran.stdout)

@@ -24,6 +24,7 @@ from penstock.messages import (
     ReaderBeat,
     SplitGrant,
     SplitRequest,
+    Unreached,
     Versions,
     Work,
     WorkerBeat,
@@ -33,6 +34,7 @@ from penstock.numbers import EngineState, Runs, Standing, Taken, TaskId
 from penstock.sharding import UNLISTED, Stream
 from penstock_dispatcher.core import Books, Core, Settings
 from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.listings import outline
 from penstock_dispatcher.core.signals import (
     Answer,
     Begin,
@@ -44,6 +46,7 @@ from penstock_dispatcher.core.signals import (
     Probe,
     ReaderLineBroken,
     Register,
+    Report,
     Send,
     Show,
     Tick,
@@ -63,19 +66,21 @@ class Player:
     def __init__(self):
         self.now = 1000.0
         self.facts = []
+        self.settings = Settings()
         self.begin(Books())
         list(self.tell(Begin(0)))
-        self.settings = Settings()
         self.incarnation, self.orders, self.ended = {}, {}, {}
+        self.python = {}
         self.progress = {}
         self.iteration, self.reader, self.beats = {}, {}, {}
         self.holdings, self.fences, self.cuts, self.handed = {}, {}, {}, {}
         self.states = {}
-        self.files = {}
+        self.unreached = {}
+        self.files, self.listed = {}, {}
         self.calls = 0
 
     def begin(self, books):
-        self.core = Core(books, Settings(), self.now, DATE + self.now)
+        self.core = Core(books, self.settings, self.now, DATE + self.now)
         self.core.desk.address = "here:1"
 
     def play(self, script):
@@ -99,10 +104,9 @@ class Player:
             yield self.show(effect)
             if isinstance(effect, ListFiles):
                 names = {i: self.files[p.patterns[0]] for i, p in effect.patterns.items()}
-                again = OpenIteration(
-                    effect.signal.call, effect.signal.request, effect.signal.seed, names
-                )
-                yield from self.tell(again)
+                listings = {i: outline(found) for i, found in names.items()}
+                self.listed.update((listings[i].digest, names[i]) for i in names)
+                yield from self.tell(replace(effect.signal, names=names, listings=listings))
 
     # --- what happened ---
 
@@ -139,6 +143,10 @@ class Player:
         stream = Stream((".0",), int(units))
         yield Register(1, VERSIONS, name, (stream,), "", why)
 
+    def made_by(self, name, units, python):
+        stream = Stream((".0",), int(units))
+        yield Register(1, VERSIONS, name, (stream,), "", "", "", python)
+
     def opens(self, reader, job, dataset, mode, repetition, protocol, codec, saved=None):
         request = OpenRequest(
             Versions(int(protocol or 1), "3.11.7", "0.1.0"),
@@ -161,10 +169,11 @@ class Player:
             dict(self.progress.get(worker, {})),
             frozenset(self.ended.get(worker, ())),
             draining,
-            VERSIONS if first else None,
+            replace(VERSIONS, python=f"{self.python[worker]}.7") if first else None,
         )
 
-    def worker_comes(self, worker):
+    def worker_comes(self, worker, python=None):
+        self.python[worker] = python or "3.11"
         self.incarnation[worker] = self.incarnation.get(worker, 0) + 1
         self.orders.pop(worker, None)
         self.progress.pop(worker, None)
@@ -188,11 +197,20 @@ class Player:
     def reader_line_breaks(self, reader):
         yield ReaderLineBroken(self.iteration[reader], reader)
 
+    def collects(self):
+        self.settings = replace(self.settings, gc_dynamic=True)
+        self.core.desk.settings = self.settings
+        return ()
+
     def restarts(self):
         books = Books()
         for fact in self.facts:
             books.apply(fact)
         assert books == self.core.books
+        for iteration in books.iterations.values():
+            for source in iteration.sources:
+                if source.listing is not None:
+                    source.know(self.listed[source.listing.digest], {})
         self.begin(books)
         for worker in self.orders:
             self.orders[worker] = replace(self.orders[worker], as_of=-1)
@@ -228,6 +246,19 @@ class Player:
         self.ended.setdefault(worker, set()).add((TaskId(int(task)), attempt))
         yield self.beat(worker)
 
+    def turns_down(self, worker, task, made, why):
+        task, attempt = TaskId(int(task)), self.attempt(worker, int(task))
+        told = Progress(attempt, int(made or 0), Taken(), lacking=why)
+        self.progress.setdefault(worker, {})[task] = told
+        self.ended.setdefault(worker, set()).add((task, attempt))
+        yield self.beat(worker)
+
+    def lacks(self, worker, task, made, why):
+        attempt = self.attempt(worker, int(task))
+        told = Progress(attempt, int(made or 0), Taken(), lacking=why)
+        self.progress.setdefault(worker, {})[TaskId(int(task))] = told
+        yield self.beat(worker)
+
     def asks(self, worker, task, stream, position):
         task = TaskId(int(task))
         attempt = self.attempt(worker, task)
@@ -250,7 +281,19 @@ class Player:
             self.cuts.get(reader),
             bool(leaving),
             self.handed.get(reader, 0),
+            unreached=self.unreached.get(reader, {}),
         )
+
+    def misses(self, reader, workers, seconds):
+        self.unreached[reader] = {
+            worker: Unreached(self.incarnation[worker], float(seconds))
+            for worker in workers.split(" and ")
+        }
+        yield from self.reader_beats(reader, leaving=False)
+
+    def reaches(self, reader):
+        del self.unreached[reader]
+        yield from self.reader_beats(reader, leaving=False)
 
     def takes(self, reader, task, runs, buffered, handed):
         held = Holding(1, Taken().plus(_runs(runs)), _runs(buffered))
@@ -259,10 +302,10 @@ class Player:
         self.handed[reader] = int(handed) if handed else taken
         yield from self.reader_beats(reader, leaving=False)
 
-    def saves(self, reader, label, seconds, number):
+    def saves(self, reader, label, seconds, number, missing):
         judged = self.core.books.iterations[self.iteration[reader]].saves
         number = judged if number is None else int(number)
-        self.cuts[reader] = Cut(number, label or "", float(seconds))
+        self.cuts[reader] = Cut(number, label or "", float(seconds), bool(missing))
         yield from self.reader_beats(reader, leaving=False)
 
     def reads_on(self, reader):
@@ -305,12 +348,13 @@ class Player:
 
     WORDS = {
         r"dataset (?P<name>\w+) cannot be split: (?P<why>.+)": unsplittable,
+        r"dataset (?P<name>\w+) has (?P<units>\d+) units, made by Python (?P<python>.+)": made_by,
         r"dataset (?P<name>\w+) has (?P<units>\d+) units, inexact: (?P<why>.+)": inexact,
         r"dataset (?P<name>\w+) has (?P<streams>.+)": dataset,
         r"(?P<reader>\w+) opens (?:job (?P<job>\w+) of )?(?P<dataset>\w+), (?P<mode>off|dynamic)"
         r"(?:, repetition (?P<repetition>\d+))?(?:, protocol (?P<protocol>\d+))?"
         r"(?:, codec (?P<codec>\w+))?": opens,
-        r"(?P<worker>\w+) comes": worker_comes,
+        r"(?P<worker>\w+) comes(?: with Python (?P<python>[\d.]+))?": worker_comes,
         r"(?P<worker>w\d) beats(?P<draining>, draining)?": worker_beats,
         r"a beat of (?P<worker>\w+)'s last life arrives": late_beat,
         r"(?P<worker>w\d)'s line breaks": line_breaks,
@@ -322,18 +366,25 @@ class Player:
         r"(?:, state (?P<state>\d+)(?: at (?P<place>\d+))?)?(?:, doubted (?P<doubted>\d+))?"
         r"(?:, (?P<end>done|failed))?(?:, as of (?P<as_of>\d+))?": tells,
         r"(?P<worker>\w+) no longer runs task (?P<task>\d+)": stops,
+        r"(?P<worker>w\d) has no room for task (?P<task>\d+)(?: after (?P<made>\d+))?"
+        r", and tries again: (?P<why>.+)": lacks,
+        r"(?P<worker>w\d) turns task (?P<task>\d+) down(?: after (?P<made>\d+))?"
+        r": (?P<why>.+)": turns_down,
         r"(?P<worker>\w+) asks for task (?P<task>\d+)(?:, stream (?P<stream>\d+))?"
         r" at (?P<position>\d+)": asks,
         r"(?P<reader>r\d) beats(?P<leaving>, leaving)?": reader_beats,
         r"(?P<reader>\w+) took (?P<runs>[\d -]+) of task (?P<task>\d+)"
         r"(?:, holds (?P<buffered>[\d -]+))?(?:, handed (?P<handed>\d+))?": takes,
         r"(?P<reader>\w+) saves(?: (?P<label>\w+))? within (?P<seconds>\d+)s"
-        r"(?:, number (?P<number>\d+))?": saves,
+        r"(?:, number (?P<number>\d+))?(?P<missing>, without missing)?": saves,
         r"(?P<reader>\w+) reads on": reads_on,
+        r"(?P<reader>r\d) tries (?P<workers>.+) in vain for (?P<seconds>[\d.]+)s": misses,
+        r"(?P<reader>r\d) reaches all again": reaches,
         r"(?P<reader>\w+) restores what (?P<saved>\w+) saved"
         r" as (?:job (?P<job>\w+) of )?(?P<dataset>\w+), (?P<mode>off|dynamic)": restores,
         r"the account of iteration (?P<iteration>\d+)": accounts,
         r"the dispatcher restarts": restarts,
+        r"the dispatcher forgets unfinished jobs, too": collects,
         r"(?P<reader>\w+) is reader (?P<number>\d+)": has_id,
         r"(?P<reader>\w+) reads iteration (?P<iteration>\d+)": reads_at,
         r"(?P<seconds>[\d.]+)s pass(?:, (?P<who>.+) beats?)?": passes,
@@ -366,15 +417,18 @@ class Player:
                 return f"-> {view.token}: {self.view(view)}"
             case HangUp(token, failure):
                 return f"-> {token} hears {failure.kind}: {failure.error()}"
-            case Answer(_, Opened(iteration, job)):
+            case Answer(_, Opened(iteration, job, _, _, before)):
                 self.iteration[self.opening] = iteration
-                return f"-> {self.opening}: job {job}, iteration {iteration}"
+                used = f"; {before}" if before else ""
+                return f"-> {self.opening}: job {job}, iteration {iteration}{used}"
             case Answer(_, Failure() as failure):
                 return f"-> {failure.kind}: {failure.error()}"
             case Answer(_, None):
-                return "-> it is ordered"
+                return "-> it leaves"
             case Answer(_, dataset):
                 return f"-> dataset {dataset}"
+            case Report(line):
+                return f"! {line}"
             case ListFiles(_, patterns):
                 return f"lists {', '.join(p.patterns[0] for p in patterns.values())}"
 
@@ -416,7 +470,9 @@ class Player:
             said.append("finished")
         said += [_verdict(verdict) for verdict in view.verdicts]
         if view.waiting_for:
-            said.append(f"waits for {view.waiting_for}")
+            whom = "silent readers, " if view.on_readers else ""
+            said.append(f"waits for {whom}{view.waiting_for}")
+        said += [view.held_by] if view.held_by else []
         return "; ".join(said)
 
     def fact(self, fact):
@@ -436,12 +492,14 @@ class Player:
                 return f"iteration {iteration}: {_verdict(verdict)}"
             case f.Finished(iteration):
                 return f"iteration {iteration} is finished"
-            case f.IterationForgotten(iteration, superseded):
-                return f"iteration {iteration} is {'superseded' if superseded else 'forgotten'}"
+            case f.IterationForgotten(iteration, superseded, unfinished):
+                how = "superseded" if superseded else "forgotten"
+                left = f" after {unfinished.taken} were taken" if unfinished else ""
+                return f"iteration {iteration} is {how}{left}"
             case f.WorkerSeen(worker, incarnation):
                 return f"{worker} is there, life {incarnation}"
             case f.WorkerLost(worker):
-                return f"{worker} is lost"
+                return f"{worker} {'is gone' if fact.left else 'is lost'}"
             case f.TaskMade(task, iteration, index):
                 return f"task {task} of iteration {iteration}, number {index}"
             case f.AttemptStarted(task, attempt, worker, taken, held, unknown):

@@ -51,6 +51,7 @@ def test_defaults_keep_to_this_machine():
         ("worker_timeout", math.inf),
         ("client_timeout", "5"),
         ("job_gc_timeout", -1),
+        ("gc_dynamic_sharding_jobs", "no"),
         ("job_gc_check_interval", 0),
         ("heartbeat_interval", True),
         ("refresh_interval", 0.0),

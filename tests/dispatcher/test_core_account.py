@@ -20,7 +20,8 @@ from penstock.numbers import Runs, Taken
 from penstock.sharding import Stream
 from penstock_dispatcher.core import Books, Core, Settings
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.facts import Doubt
+from penstock_dispatcher.core.facts import Doubt, JobParameters, Unfinished
+from penstock_dispatcher.core.records import Job
 from penstock_dispatcher.core.signals import (
     Answer,
     Begin,
@@ -225,3 +226,14 @@ def test_what_readers_were_handed_is_known_behind_the_end_also_if_they_say_no_mo
 
     assert life.stats.account.finished
     assert life.stats.account.handed == 6
+
+
+def test_what_was_forgotten_before_its_end_is_counted_newest_first():
+    books = Books()
+    parameters = JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+    for name in ("old", "new"):
+        books.jobs[name] = Job(parameters, 1, False, unfinished={2: Unfinished(5)})
+
+    shown = Core(books, Settings(), 0.0).stats(0.0).forgotten
+
+    assert [(was.job, was.repetition, was.taken) for was in shown] == [("new", 2, 5), ("old", 2, 5)]

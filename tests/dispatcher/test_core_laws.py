@@ -127,16 +127,16 @@ class Reader:
 class World:
     """Some workers, readers and jobs around one mind; now and then something is lost."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, gc_dynamic=False):
         self.chance = random.Random(seed)
         self.now, self.facts, self.calls = 50.0, [], {}
-        self.core = Core(
-            Books(), Settings(reader_lease=3.0, idle=40.0, sweep_interval=1.0), self.now
-        )
+        settings = Settings(reader_lease=3.0, idle=40.0, gc_dynamic=gc_dynamic, sweep_interval=1.0)
+        self.core = Core(Books(), settings, self.now)
         self.workers, self.lives, self.readers = {}, Counter(), []
         self.words, self.cuts, self.told = {}, {}, defaultdict(Taken)
         self.states, self.judged = [], {}
         self.passes = {}
+        self.gc_dynamic = gc_dynamic
         self.datasets = {}
         self.calm = False
         self.tell(Begin(seed))
@@ -175,7 +175,8 @@ class World:
                 case Answer(call, Opened(iteration)):
                     self.calls.pop(call).iteration = iteration
                 case Answer(call, Failure() as failure):
-                    assert failure.kind == "Unavailable", failure.error()
+                    kinds = {"Unavailable"} | ({"JobForgotten"} if self.gc_dynamic else set())
+                    assert failure.kind in kinds, failure.error()
                     self.readers.remove(self.calls.pop(call))
                 case HangUp(token, failure):
                     assert failure.kind == "Superseded", failure.error()
@@ -283,6 +284,11 @@ class World:
             self.tell(OpenIteration(len(self.readers), request, self.chance.getrandbits(63)))
         elif len(self.workers) < 3:
             self.start_worker(f"w{len(self.lives) % 4}")
+
+    def asked_again(self, repetition):
+        request = OpenRequest(VERSIONS, "a", Mode.DYNAMIC, "j", repetition, Codec.NONE)
+        effects = self.core.handle(OpenIteration(99, request, 1), self.now)
+        return next(effect.answer for effect in effects if isinstance(effect, Answer))
 
     def restoring(self, request):
         saved = self.chance.choice(self.states)
@@ -408,8 +414,8 @@ class World:
         return reader.finished or reader.left or reader.superseded or iteration is None
 
 
-def run_world(seed):
-    world = World(seed)
+def run_world(seed, **settings):
+    world = World(seed, **settings)
     for _ in range(250):
         world.step()
     return world
@@ -545,6 +551,41 @@ def test_nothing_happens_to_an_iteration_behind_its_end():
                 finished.add(fact.iteration)
 
 
+@pytest.mark.parametrize("gc_dynamic", [False, True])
+def test_what_was_taken_of_a_named_job_is_not_given_out_again_in_silence(gc_dynamic):
+    kept = 0
+    for seed in range(15):
+        world = run_world(seed, gc_dynamic=gc_dynamic)
+        for _ in range(120):  # everybody is gone
+            world.now += 0.5
+            world.tick()
+        books = world.core.books
+        begun = {
+            name: any(task.taken.floor for task in one.tasks.values())
+            for name, one in books.iterations.items()
+            if one.job == "j"
+        }
+        forgotten = [
+            fact.iteration
+            for fact in world.facts
+            if isinstance(fact, f.IterationForgotten) and fact.unfinished
+        ]
+        kept += len(forgotten) if gc_dynamic else sum(begun.values())
+        assert not (forgotten and not gc_dynamic) and not (any(begun.values()) and gc_dynamic)
+        assert not any(worker.tasks for worker in books.workers.values())
+        before = dict(books.jobs["j"].open) if "j" in books.jobs else {}
+        refused = set(books.jobs["j"].unfinished) if "j" in books.jobs else set()
+        for repetition in (1, 2):
+            answered = world.asked_again(repetition)
+            if repetition in refused:
+                assert answered.kind == "JobForgotten"
+            elif repetition in before:
+                assert answered.iteration == before[repetition]
+            else:
+                assert answered.iteration not in begun
+    assert kept > 2
+
+
 def test_ids_are_never_used_twice():
     for seed in range(40):
         world = run_world(seed)
@@ -568,7 +609,7 @@ def test_ids_are_never_used_twice():
 
 def test_what_is_volatile_does_not_pile_up():
     for seed in range(30):
-        world = run_world(seed)
+        world = run_world(seed, gc_dynamic=True)
         world.settle()
         for reader in world.readers:
             if not reader.finished and not reader.left and reader.id is not None:

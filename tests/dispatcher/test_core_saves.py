@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock import files
 from penstock.graph import FilePattern
 from penstock.messages import (
     Codec,
@@ -22,14 +23,16 @@ from penstock.messages import (
 )
 from penstock.numbers import EngineState, Runs, Split, SplitLog, Taken
 from penstock.sharding import UNLISTED, Stream
-from penstock_dispatcher.core import Books, Core, Settings
+from penstock_dispatcher.core import Books, Core, Settings, sources
 from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.listings import outline
 from penstock_dispatcher.core.signals import (
     Answer,
     Begin,
     ListFiles,
     OpenIteration,
     Register,
+    Show,
     Write,
 )
 
@@ -53,12 +56,14 @@ class Life:
     def tell(self, signal):
         return [*self.core.handle(signal, self.now), *self.core.push(self.now)]
 
-    def open(self, mode=Mode.DYNAMIC, restore=b"", job="j"):
-        request = OpenRequest(VERSIONS, "d", mode, job, 1, Codec.NONE, restore=restore)
+    def open(self, mode=Mode.DYNAMIC, restore=b"", job="j", replaces=()):
+        more = {"restore": restore, "replaces": replaces}
+        request = OpenRequest(VERSIONS, "d", mode, job, 1, Codec.NONE, **more)
         signal = OpenIteration(1, request, 5)
         effects = self.tell(signal)
         if isinstance(effects[0], ListFiles):
-            effects = self.tell(replace(signal, names={0: NAMES}))
+            names, listings = {0: NAMES}, {0: outline(NAMES)}
+            effects = self.tell(replace(signal, names=names, listings=listings))
         (answer,) = [e.answer for e in effects if isinstance(e, Answer)]
         return answer
 
@@ -138,6 +143,16 @@ def test_the_state_is_plain_json_that_others_may_rewrite():
     assert one == other, "it is the same state, so the second one joins"
 
 
+def test_who_restores_again_in_place_of_the_only_reader_begins_again():
+    state, _ = saved()
+    life = Life()
+    one = life.open(restore=state)
+    life.tell(ReaderBeat(one.iteration, "r", None, 1))
+
+    assert life.open(restore=state) == one, "somebody reads on"
+    assert life.open(restore=state, replaces=("r",)).iteration != one.iteration
+
+
 def test_a_state_that_json_cannot_say_comes_back_too():
     life = Life(workers=1)
     opened = life.open()
@@ -159,6 +174,23 @@ def test_a_restored_state_saved_at_once_is_the_same_state():
     again = life.save(opened.iteration)
 
     assert json.loads(again) == json.loads(state)
+
+
+def test_a_pass_that_ends_as_its_save_is_due_is_over_in_the_state():
+    life = Life()
+    opened = life.open(Mode.OFF)
+    first, second = life.read(opened.iteration).tasks
+    life.tell(ReaderBeat(opened.iteration, "silent", None, 1))
+    life.make(first, 100, Taken(100), done=True)
+    at_cut = ReaderBeat(opened.iteration, "r", None, 9, cut=Cut(0, "", 9.0, without_missing=True))
+    life.tell(at_cut)
+
+    life.now += 3
+    life.make(second, 100, Taken(100), done=True)
+    views = [effect.view for effect in life.tell(at_cut) if isinstance(effect, Show)]
+
+    verdicts = [verdict for view in views for verdict in view.verdicts]
+    assert [json.loads(verdict.state)["over"] for verdict in verdicts] == [True]
 
 
 def test_the_account_goes_on_with_what_was_before_the_save():
@@ -192,7 +224,8 @@ MALFORMED = {
     "no JSON": (lambda s: b"{", "no JSON"),
     "no object": (lambda s: b"[]", "kind"),
     "something else": (lambda s: s | {"kind": "dataset"}, "kind"),
-    "a newer version": (lambda s: s | {"v": 2}, "version 2"),
+    "a newer version": (lambda s: s | {"v": 3}, "version 3"),
+    "an older version": (lambda s: s | {"v": 1}, "version 1"),
     "a field too many": (lambda s: s | {"more": 1}, "unknown field `more`"),
     "a field missing": (lambda s: {k: v for k, v in s.items() if k != "seed"}, "`seed`"),
     "a wrong type": (lambda s: s | {"repetition": "1"}, "$.repetition"),
@@ -205,7 +238,10 @@ MALFORMED = {
         lambda s: s | {"sources": [{"turn": 2, "offset": 1}]},
         "$.sources[0]",
     ),
-    "files of a range": (lambda s: s | {"sources": [{"names": ["a"]}]}, "$.sources[0].names"),
+    "files of a range": (
+        lambda s: s | {"sources": [{"files": {"count": 1}}]},
+        "$.sources[0].files",
+    ),
     "an index twice": (lambda s: s | {"tasks": [s["tasks"][0]] * 2}, "$.tasks"),
     "an index past the next": (lambda s: s | {"next": 1}, "$.tasks"),
     "tasks of a pass that is over": (lambda s: s | {"over": True, "sources": []}, "$.over"),
@@ -259,14 +295,67 @@ def test_a_malformed_state_is_refused_and_the_place_is_named(why):
     assert life.core.books.length == facts
 
 
-def test_splits_with_files_that_are_no_names_are_refused():
+@pytest.mark.parametrize("files", [100, 100_000])
+def test_a_state_holds_numbers_of_files_and_not_their_names(files, monkeypatch):
+    folder = "/mnt/bucket/dataset/train/samples"
+    names = tuple(f"{folder}/part-{i // 1000:05}/shard-{i:07}.tar" for i in range(files))
+    monkeypatch.setattr(f"{__name__}.NAMES", names)
+    life = Life(FILES, workers=10)
+    opened = life.open()
+    for task in life.read(opened.iteration).tasks:
+        life.make(task, 900, Taken(800, Runs.of((810, 820))), EngineState(700, (0,), "{}"))
+    state = life.save(opened.iteration)
+
+    iteration, _ = restored(state, FILES)
+
+    assert len(state) < 8000
+    (was,) = life.core.books.iterations.values()
+    assert [t.logs for t in iteration.tasks.values()] == [t.logs for t in was.tasks.values()]
+    assert iteration.sources == was.sources
+
+
+def test_a_state_over_files_that_have_changed_is_refused_and_the_place_is_shown(monkeypatch):
     state, _ = saved(FILES)
-    broken = json.loads(state)
-    broken["tasks"][1]["logs"] = [{"splits": [[0, 1, [3]]]}]
+    monkeypatch.setattr(f"{__name__}.NAMES", (*NAMES[:-1], "file-7", "file-8"))
 
-    answer = Life(FILES).open(restore=json.dumps(broken).encode())
+    answer = Life(FILES).open(restore=state)
 
-    assert "$.tasks[1].logs[0]" in str(answer.error())
+    assert answer.kind == "StateError"
+    assert "7 files then, 8 now" in str(answer.error())
+    assert "'file-8'" in str(answer.error())
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_the_orders_that_a_state_needs_are_made_where_nobody_waits(monkeypatch, goes_on):
+    stream = replace(FILES[0], files=FilePattern(("*",), shuffle=True, seed=None), passes=3)
+    streams = (replace(stream, repeats=(("", 3),)),)
+    state, was = saved(streams)
+    monkeypatch.setattr(sources, "MANY", 3)
+    life = Life(streams, birth=77)
+    if goes_on:
+        life.open(job="another")  # over the same files, in another order
+    request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, restore=state)
+
+    (wanted,) = [e for e in life.tell(OpenIteration(1, request, 5)) if isinstance(e, ListFiles)]
+    assert wanted.names == ({0: NAMES} if goes_on else {})
+    orders = {0: {seed: files.order(NAMES, seed) for seed in wanted.seeds[0]}}
+    found = {"names": {0: NAMES}, "listings": {0: outline(NAMES)}, "orders": orders}
+    monkeypatch.setattr(sources, "order", None)
+    life.tell(replace(wanted.signal, **found))
+
+    (before,), *_, after = was.core.books.iterations.values(), *life.core.books.iterations.values()
+    logs = [[task.logs for task in one.tasks.values()] for one in (before, after)]
+    assert logs[0] == logs[1]
+    assert after.sources == before.sources
+
+
+def test_a_pass_that_goes_on_here_is_restored_whatever_files_there_are_now(monkeypatch):
+    state, life = saved(FILES)
+    monkeypatch.setattr(f"{__name__}.NAMES", ())
+
+    opened = life.open(restore=state)
+
+    assert len(life.core.books.iterations[opened.iteration].sources[0].known.names) == 7
 
 
 def test_a_job_that_exists_with_other_parameters_is_not_restored():

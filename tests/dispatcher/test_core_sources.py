@@ -8,11 +8,18 @@ from penstock import Dataset, files
 from penstock.graph import FilePattern
 from penstock.numbers import Split
 from penstock.sharding import UNLISTED, Stream, plan
+from penstock_dispatcher.core.listings import outline
 from penstock_dispatcher.core.sources import END, Pace, Source, split_size
 
 
 def source(units=100, passes=1, align=1):
-    return Source.of(Stream((".0",), units, None, passes, align), (), 0)
+    return Source.of(Stream((".0",), units, None, passes, align), None, 0)
+
+
+def over(names, stream, seed=0):
+    made = Source.of(stream, outline(names), seed)
+    made.know(names, {})
+    return made
 
 
 def read_all(made, seconds_a_unit, tasks=1):
@@ -65,9 +72,7 @@ def test_no_split_takes_more_than_its_share_of_what_is_left_unless_that_is_no_wo
 
 def test_first_splits_of_files_are_few():
     names = tuple(f"f{i}" for i in range(5000))
-    made = Source.of(
-        Stream((".0",), UNLISTED, FilePattern(("*",), shuffle=False, seed=None)), names, 0
-    )
+    made = over(names, Stream((".0",), UNLISTED, FilePattern(("*",), shuffle=False, seed=None)))
 
     assert split_size(made, None, 1, 0.0) == 4
 
@@ -108,7 +113,7 @@ def test_files_with_a_seed_come_in_the_order_of_a_local_run_in_each_pass(tmp_pat
     ds = Dataset.list_files(f"{tmp_path}/*", seed=3).repeat(2).map(lambda name: name).repeat(2)
     local = list(ds)
     (stream,) = plan(ds.node)
-    made, far = Source.of(stream, tuple(sorted(set(local))), 0), []
+    made, far = over(tuple(sorted(set(local))), stream), []
 
     while made.left:
         splits = made.draw(made.turn, 9)
@@ -124,7 +129,7 @@ def test_files_come_in_an_order_of_the_seed_anew_in_each_pass():
 
     def orders(pattern, seed):
         stream = Stream((".0",), UNLISTED, pattern, 2, repeats=(("", 2),))
-        made, passes = Source.of(stream, names, seed), []
+        made, passes = over(names, stream, seed), []
         for turn in range(2):
             (split, _) = made.draw(turn, 20)
             made.grant([split])

@@ -67,7 +67,7 @@ async def test_what_no_job_uses_is_forgotten_but_not_at_once(definitions, clock)
 
     await definitions.forget({"used"})
 
-    assert [definitions.holds(name) for name in ("used", "unused", "young")] == [1, 0, 1]
+    assert [bool(definitions.variants(name)) for name in ("used", "unused", "young")] == [1, 0, 1]
     assert await definitions.find("unused") is None
     await definitions.keep("unused", b"again")
     assert await definitions.find("unused") == b"again"
@@ -76,23 +76,74 @@ async def test_what_no_job_uses_is_forgotten_but_not_at_once(definitions, clock)
 async def test_a_later_life_finds_what_was_kept_and_clears_what_was_half_written(tmp_path):
     await InFolder(tmp_path).keep("abc", b"x")
     (tmp_path / ".half").write_bytes(b"x")
-    (tmp_path / "empty").touch()
+    (tmp_path / "empty.any").touch()
 
     later = InFolder(tmp_path)
 
     assert await later.find("abc") == b"x"
-    assert not later.holds("empty")
+    assert not later.variants("empty")
     assert not (tmp_path / ".half").exists()
 
 
 async def test_a_file_that_somebody_removed_is_kept_anew(tmp_path):
     definitions = InFolder(tmp_path)
     await definitions.keep("abc", b"x")
-    (tmp_path / "abc").unlink()
+    (tmp_path / "abc.any").unlink()
 
     assert await definitions.find("abc") is None
     await definitions.keep("abc", b"x")
     assert await definitions.find("abc") == b"x"
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut short", "another one's", "unreadable"])
+async def test_a_damaged_file_is_none_and_is_overwritten_when_it_is_registered_again(
+    tmp_path, damage, caplog
+):
+    definitions = InFolder(tmp_path)
+    await definitions.keep("abc", b"x" * 100)
+    await definitions.keep("other", b"y" * 100)
+    file, data = tmp_path / "abc.any", bytearray((tmp_path / "abc.any").read_bytes())
+    data[50] ^= 1
+    match damage:
+        case "flipped":
+            file.write_bytes(data)
+        case "cut short":
+            file.write_bytes(data[:-1])
+        case "another one's":
+            file.write_bytes((tmp_path / "other.any").read_bytes())
+        case "unreadable":
+            file.unlink()
+            file.mkdir()
+
+    assert await definitions.find("abc") is None
+    assert [r for r in caplog.records if "abc.any" in r.message and "again" in r.message]
+    assert not await InFolder(tmp_path).find("abc")
+    if damage != "unreadable":
+        await definitions.keep("abc", b"x" * 100)
+
+        assert await definitions.find("abc") == b"x" * 100
+        assert await InFolder(tmp_path).find("abc") == b"x" * 100
+
+
+async def test_each_python_finds_its_own_variant_or_the_one_that_all_can_load(definitions):
+    await definitions.keep("abc", b"older", "3.11")
+    await definitions.keep("abc", b"newer", "3.13")
+    await definitions.keep("plain", b"all")
+
+    assert await definitions.find("abc", "3.11") == b"older"
+    assert await definitions.find("abc", "3.13") == b"newer"
+    assert await definitions.find("abc", "3.12") is None
+    assert await definitions.find("abc") == b"older"
+    assert await definitions.find("plain", "3.12") == b"all"
+    assert definitions.variants("abc") == ("3.11", "3.13")
+
+
+async def test_variants_are_known_to_a_later_life_and_a_version_is_no_way_out(tmp_path):
+    await InFolder(tmp_path).keep("abc", b"newer", "3.13")
+
+    assert await InFolder(tmp_path).find("abc", "3.13") == b"newer"
+    with pytest.raises(DefinitionError, match="version of Python"):
+        await InFolder(tmp_path).keep("abc", b"x", "../3.13")
 
 
 async def test_no_room_is_told_as_such(tmp_path, monkeypatch):
@@ -101,6 +152,6 @@ async def test_no_room_is_told_as_such(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
 
-    with pytest.raises(StoreFull, match="no room to write .*abc .*No space left"):
+    with pytest.raises(StoreFull, match="no room to write .*abc.any .*No space left"):
         await InFolder(tmp_path, power=True).keep("abc", b"x")
     assert not list(tmp_path.iterdir())

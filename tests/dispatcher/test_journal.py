@@ -315,6 +315,32 @@ def test_a_damaged_page_is_named_and_nothing_is_changed(file):
         assert file.read_bytes() == broken
 
 
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (b"CREATE TABLE facts", b"CREATE TABLE f\xe5cts"),  # no UTF-8
+        (b"jobs", b"jmbs"),
+        (b"lines", b"liqes"),
+    ],
+    ids=["schema", "kind", "table"],
+)
+def test_a_flipped_bit_in_any_name_is_damage_too(file, was, now):
+    parameters = JobParameters("d1", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+    books = Books()
+    with Store(file, power=False) as store:
+        changes = Changes(books)
+        for fact in (DatasetRegistered("d1", (), ""), JobMade("j", parameters, 1, False)):
+            books.apply(fact)
+            changes.note(fact)
+        store.compact(changes.snapshot())
+    whole = file.read_bytes()
+    assert was in whole
+    file.write_bytes(whole.replace(was, now))
+
+    with pytest.raises(JournalError, match="journal.db is damaged"):
+        loaded(file)
+
+
 @pytest.mark.parametrize("part", [0.3, 0.9])
 def test_a_file_that_lost_its_end_is_refused(file, part):
     with Store(file, power=False) as store:

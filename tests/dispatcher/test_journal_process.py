@@ -144,9 +144,9 @@ def test_a_limit_on_file_sizes_stops_writing_loses_nothing_and_may_be_raised(tmp
 
 
 @contextmanager
-def dispatching(folder, *options, port=0):
+def dispatching(folder, *options, port=0, program=("-m", "penstock_dispatcher")):
     """Run a dispatcher; yield its process and its address."""
-    command = [sys.executable, "-m", "penstock_dispatcher", "--port", str(port)]
+    command = [sys.executable, *program, "--port", str(port)]
     with subprocess.Popen(
         [*command, "--work-dir", str(folder), *options],
         stdout=subprocess.PIPE,
@@ -328,6 +328,33 @@ async def test_peers_find_a_dispatcher_that_was_killed_and_nothing_was_forgotten
     assert following.splits[0].start == told[-1].stop
 
 
+FAULTY = """
+import sys
+from penstock_dispatcher.__main__ import app
+from penstock_dispatcher.core import Core
+
+def faulty(core, now):
+    if core.books.jobs:
+        raise RuntimeError("a fault")
+
+Core._tick = faulty
+app(sys.argv[1:])
+"""
+
+
+async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_path, stack):
+    with dispatching(tmp_path, *FAST, program=("-c", FAULTY)) as (process, address):
+        api = DispatcherClient(await stack.enter_async_context(connect(address)))
+        definition = encode(Dataset.range(10).node).to_bytes()
+        dataset = await api.register_dataset(definition, VERSIONS)
+        await api.open_iteration(OpenRequest(VERSIONS, dataset, Mode.OFF, "j", 1, Codec.NONE))
+        said = await asyncio.to_thread(process.stderr.read)
+        assert process.wait(20) == 1
+    assert "RuntimeError: a fault\n" in said  # the end of a traceback
+    assert "This is a fault in Penstock; what it told anybody is on disk: start it again" in said
+    assert list(kept(tmp_path).jobs) == ["j"]
+
+
 async def test_a_process_that_is_told_to_stop_leaves_nothing_to_repair(tmp_path, stack):
     with dispatching(tmp_path, *FAST) as (process, address):
         mesh = Mesh(DispatcherClient(await stack.enter_async_context(connect(address))))
@@ -338,5 +365,5 @@ async def test_a_process_that_is_told_to_stop_leaves_nothing_to_repair(tmp_path,
 
         assert process.wait(20) == 0
         assert time.monotonic() - began < 6
-    assert sorted(os.listdir(tmp_path)) == ["datasets", "journal.db", "lock"]
+    assert sorted(os.listdir(tmp_path)) == ["datasets", "journal.db", "listings", "lock"]
     assert kept(tmp_path).iterations

@@ -5,15 +5,23 @@ import logging
 import shutil
 import sqlite3
 import threading
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.errors import ConfigError, JournalError, StoreFull, Unavailable
+from penstock.errors import (
+    ConfigError,
+    InternalError,
+    JournalError,
+    StoreFull,
+    Unavailable,
+    UnknownDataset,
+)
 from penstock.messages import (
     PROTOCOL,
     Assignment,
@@ -28,11 +36,16 @@ from penstock.messages import (
     WorkerBeat,
 )
 from penstock.numbers import EngineState, Standing, Taken
+from penstock_dispatcher import service
 from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.core import Core
+from penstock_dispatcher.core.facts import DatasetRegistered, JobMade, JobParameters
 from penstock_dispatcher.journal import journal as module
 from penstock_dispatcher.journal import open_journal
+from penstock_dispatcher.journal.store import Store
 from penstock_dispatcher.server import dispatching
 from penstock_dispatcher.service import Dispatcher
+from penstock_dispatcher.world import World
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 
@@ -211,7 +224,7 @@ async def test_facts_that_come_while_others_are_written_share_a_transaction(conf
         opening = [api.open_iteration(request(dataset, job=f"j{n}")) for n in range(100)]
         await asyncio.gather(*opening)
 
-    assert len(rows) <= 12
+    assert len(rows) <= 40
     async with living(config) as (_, journal):
         assert len(journal.books.jobs) == 100
 
@@ -327,6 +340,163 @@ async def test_history_makes_room_by_itself(config):
         assert journal.books.length > 3000
 
 
+class Deaf:
+    """Decides nothing."""
+
+    def full(self, error):
+        pass
+
+    def relieved(self):
+        pass
+
+
+async def test_an_effect_behind_a_snapshot_that_found_no_room_waits_for_its_own_fact(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(module, "RETRY", 0.01)
+    monkeypatch.setattr(module, "LEAST", 1)  # every write is a snapshot
+    journal = await asyncio.to_thread(open_journal, _folder(config), power=False)
+    journal.attach(Deaf())
+    found, went_wrong, compact = [], threading.Event(), journal._store.compact
+
+    def no_room_once(snapshot):
+        if not went_wrong.is_set():
+            assert writing.wait(10)
+            went_wrong.set()
+            raise StoreFull("no room")
+        compact(snapshot)
+
+    def copy_of_the_disk(length):
+        copy = tmp_path / f"copy{length}"
+        shutil.copytree(_folder(config), copy)
+        with Store(copy / "journal.db", power=False) as store:
+            found.append((length, store.load().books.length))
+
+    def note(fact):
+        journal.books.apply(fact)
+        journal.note(fact)
+        journal.after(partial(copy_of_the_disk, journal.books.length))
+
+    writing, journal._store.compact = threading.Event(), no_room_once
+    note(DatasetRegistered("d1", (), ""))
+    while not journal._busy:
+        await asyncio.sleep(0)
+    note(DatasetRegistered("d2", (), ""))
+    writing.set()
+    async with asyncio.timeout(20):
+        while len(found) < 2:
+            await asyncio.sleep(0.001)
+    await journal.aclose()
+
+    assert went_wrong.is_set()
+    assert all(on_disk >= length for length, on_disk in found), found
+
+
+async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_from_what_is_whole(
+    config, monkeypatch, caplog
+):
+    def half_done(core, signal, _):
+        parameters = JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+        core.desk.write(JobMade("half", parameters, 1, False))
+        raise RuntimeError("a fault")
+
+    async with living(config) as (api, journal):
+        dataset = await register(api, Dataset.range(10))
+        await api.open_iteration(request(dataset))
+        whole = journal.books.length
+        with monkeypatch.context() as patched:
+            patched.setattr(Core, "_open", half_done)
+            call = asyncio.create_task(api.open_iteration(request(dataset, job="other")))
+            with pytest.raises(InternalError, match=r"deciding on OpenIteration .*a fault.*again"):
+                await asyncio.wait_for(api.tick_forever(), 10)
+        assert "half" in journal.books.jobs
+        with pytest.raises(Unavailable, match="stopping"):
+            await api.open_iteration(request(dataset, job="other"))
+        api.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            await call
+
+    (told,) = [r for r in caplog.records if r.levelno == logging.CRITICAL]
+    assert "a fault" in str(told.exc_info)
+    async with living(config) as (api, journal):
+        assert (list(journal.books.jobs), journal.books.length) == (["j"], whole)
+        await api.open_iteration(request(dataset, job="other"))
+
+
+@pytest.mark.parametrize(
+    "method", ["_handle", "_push", "_carry_out"], ids=["deciding", "telling", "performing"]
+)
+async def test_wherever_a_fault_is_the_dispatcher_stops(config, monkeypatch, method, caplog):
+    broken = {
+        "_handle": (Core, "_tick"),
+        "_push": (Core, "push"),
+        "_carry_out": (World, "perform"),
+    }[method]
+
+    def faulty(*_):
+        raise RuntimeError("a fault")
+
+    async with living(config) as (api, _):
+        dataset = await register(api, Dataset.range(10))
+        opened = await api.open_iteration(request(dataset))
+        monkeypatch.setattr(*broken, faulty)
+        async with aclosing(Line(api.reader_control)) as reader:
+            reader.say(ReaderBeat(opened.iteration, "r", None, 1))
+            with pytest.raises(InternalError, match="a fault"):
+                await asyncio.wait_for(api.tick_forever(), 10)
+    assert [r for r in caplog.records if r.levelno == logging.CRITICAL]
+
+
+@pytest.mark.parametrize(
+    "gone", [".", "journal.db", "journal.db-wal", "lock"], ids=["all", "journal", "log", "lock"]
+)
+async def test_a_folder_that_is_removed_stops_its_dispatcher_before_it_tells_anything(
+    config, gone, monkeypatch
+):
+    monkeypatch.setattr(service, "LOOK", 0.01)
+    async with living(config) as (api, _):
+        dataset = await register(api, Dataset.range(10))
+        removed = _folder(config) / gone
+        (shutil.rmtree if removed.is_dir() else Path.unlink)(removed)
+        call = asyncio.create_task(api.open_iteration(request(dataset)))
+
+        with pytest.raises(JournalError, match=rf"{config.work_dir}.* was removed while .*Restore"):
+            await asyncio.wait_for(api.tick_forever(), 10)
+        assert not call.done() or gone == "."  # where its definition is gone, too
+        api.close()
+        with pytest.raises(UnknownDataset if gone == "." else Unavailable):
+            await call
+
+
+async def test_a_folder_that_is_replaced_stops_its_dispatcher_though_nothing_happens(
+    config, monkeypatch
+):
+    monkeypatch.setattr(service, "LOOK", 0.01)
+    async with living(config) as (api, _):
+        await register(api, Dataset.range(10))
+        _folder(config).rename(f"{config.work_dir}.old")
+        async with living(config):  # nothing keeps another dispatcher from the path
+            with pytest.raises(JournalError, match="was replaced while"):
+                await asyncio.wait_for(api.tick_forever(), 10)
+
+
+@pytest.mark.parametrize("state", ["empty", "missing"])
+async def test_a_lost_journal_beside_definitions_is_refused_with_the_remedy(config, state):
+    async with living(config) as (api, _):
+        await register(api, Dataset.range(10))
+    journal = _folder(config) / "journal.db"
+    journal.unlink()
+    if state == "empty":
+        journal.touch()
+
+    with pytest.raises(JournalError, match=rf"journal\.db is {state}.* 1 definition.*delete"):
+        await asyncio.to_thread(open_journal, _folder(config), power=False)
+
+    shutil.rmtree(_folder(config) / "datasets")  # as behind a crash in the first moment
+    async with living(config) as (_, opened):
+        assert not opened.books.jobs
+
+
 async def test_a_disk_that_is_far_behind_holds_decisions_up_and_not_memory(config, monkeypatch):
     monkeypatch.setattr(module, "MANY", 20)
     async with living(config) as (api, journal):
@@ -338,9 +508,9 @@ async def test_a_disk_that_is_far_behind_holds_decisions_up_and_not_memory(confi
             asyncio.create_task(api.open_iteration(request(dataset, job=f"j{n}")))
             for n in range(100)
         ]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert journal.cramped
+        async with asyncio.timeout(20):
+            while not journal.cramped:
+                await asyncio.sleep(0.001)
         assert len(journal.books.jobs) < 30
         gate.set()
         await asyncio.gather(*opening)
@@ -430,6 +600,30 @@ async def test_a_dataset_that_was_registered_and_not_used_is_known_after_a_resta
         assert (await second.open_iteration(request(dataset))).iteration
     async with living(config) as (_, journal):
         assert list(journal.books.datasets) == [dataset]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_damaged_definition_is_asked_for_again_and_mended(config, restarts):
+    definition = encode(Dataset.range(10).map(lambda x: x).node).to_bytes()
+    async with AsyncExitStack() as stack:
+        api, _ = await stack.enter_async_context(living(config))
+        dataset = await api.register_dataset(definition, VERSIONS)
+        await api.open_iteration(request(dataset))
+        (file,) = (_folder(config) / "datasets").iterdir()
+        damaged = bytearray(file.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        file.write_bytes(damaged)
+        if restarts:
+            await stack.aclose()
+            api, _ = await stack.enter_async_context(living(config))
+
+        for ask in (api.get_definition(dataset), api.open_iteration(request(dataset))):
+            with pytest.raises(UnknownDataset, match="register it again"):
+                await ask
+        await api.register_dataset(definition, VERSIONS)
+
+        await api.open_iteration(request(dataset))
+        assert await api.get_definition(dataset) == definition
 
 
 async def test_a_restart_is_told_in_one_line(config, caplog):

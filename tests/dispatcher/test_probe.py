@@ -1,8 +1,13 @@
+import asyncio
 import socket
 import time
 
 import pytest
 
+from penstock.numbers import WorkerId
+from penstock_dispatcher import world
+from penstock_dispatcher.calls import Calls
+from penstock_dispatcher.core.signals import Probe
 from penstock_dispatcher.probe import is_refused
 
 
@@ -37,3 +42,18 @@ async def test_silence_is_no_proof_and_ends():
 @pytest.mark.parametrize("address", ["here", "here:", "127.0.0.1:x", "no.such.host.invalid:1", ""])
 async def test_an_address_that_means_nothing_is_no_proof(address):
     assert not await is_refused(address, timeout=0.5)
+
+
+async def test_a_probe_that_fails_is_logged_and_proves_nothing(monkeypatch, caplog):
+    async def broken(_worker):
+        raise RuntimeError("no sense")
+
+    heard = []
+    monkeypatch.setattr(world, "is_refused", broken)
+    outside = world.World(Calls(), heard.append)
+    outside.perform(Probe(WorkerId("127.0.0.1:9"), 1))
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.wait(others, timeout=20)
+
+    assert heard == []
+    assert "worker 127.0.0.1:9 is there could not be found out: RuntimeError" in caplog.text

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.errors import Closed, ConfigError
+from penstock import Dataset
+from penstock.errors import Closed, ConfigError, InternalError
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.line import connect
 from penstock.wire.loop import LoopThread
 from penstock_dispatcher import DispatcherConfig, DispatchServer
+from penstock_dispatcher.core import Core
 
 
 def status(target):
@@ -83,6 +85,25 @@ def test_a_server_that_nobody_holds_stops():
         assert again.port == port
 
 
+def test_a_fault_ends_a_server_in_this_process_with_an_error_for_all_who_use_it(monkeypatch):
+    def faulty(*_):
+        raise RuntimeError("a fault")
+
+    with DispatchServer() as server:
+        numbers = Dataset.range(10).distribute("distributed_epoch", server.target)
+        with numbers.iterator() as reading:
+            monkeypatch.setattr(Core, "_tick", faulty)
+            began = time.monotonic()
+            with pytest.raises(InternalError, match="a fault.*no work_dir"):
+                next(reading)
+        with pytest.raises(InternalError, match="deciding on Tick failed"):
+            server.join()
+        with pytest.raises(Closed, match="dispatcher stopped by itself: .*a fault"):
+            _ = server.target
+
+    assert time.monotonic() - began < 20
+
+
 def test_join_returns_when_another_thread_stops_the_server():
     server = DispatchServer()
     joining = threading.Thread(target=server.join)
@@ -92,6 +113,22 @@ def test_join_returns_when_another_thread_stops_the_server():
 
     joining.join(5)
     assert not joining.is_alive()
+
+
+def test_a_server_whose_loop_closes_before_its_first_step_is_not_waited_for(monkeypatch):
+    spawn, gate = LoopThread.spawn, threading.Event()
+
+    def cancelled(loop, coro):
+        loop.call_soon(gate.wait, 20)
+        future = spawn(loop, coro)
+        future.cancel()
+        gate.set()
+        return future
+
+    with LoopThread.shared():
+        monkeypatch.setattr(LoopThread, "spawn", cancelled)
+        with pytest.raises(Closed, match="loop was closed while the dispatcher started"):
+            DispatchServer()
 
 
 def test_a_port_in_use_is_named():

@@ -218,15 +218,45 @@ async def test_another_protocol_is_refused(api):
         await api.register_dataset(encode(Dataset.range(3).node).to_bytes(), old)
 
 
-async def test_a_client_with_another_python_than_the_workers_is_refused(api):
+def made_by(python, function=lambda x: x + 1):
+    return replace(encode(Dataset.range(3).map(function).node), python=python).to_bytes()
+
+
+def of(python):
+    return replace(VERSIONS, python=f"{python}.1")
+
+
+async def test_a_pipeline_that_no_worker_can_load_is_refused_with_both_versions(api):
+    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        with pytest.raises(VersionMismatch, match=r"made by Python 3\.13; workers have 3\.11: "):
+            await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+
+async def test_a_pipeline_without_functions_is_for_every_python(api):
     dataset = await register(api, Dataset.range(3))
     async with worker_line(api) as worker:
         await worker.hear()
 
-        with pytest.raises(VersionMismatch, match=r"3\.12.*w:1.*3\.11"):
-            await api.open_iteration(
-                replace(request(dataset), versions=replace(VERSIONS, python="3.12.1"))
-            )
+        assert await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+
+async def test_registering_from_another_python_adds_a_variant(api):
+    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        with pytest.raises(UnknownDataset, match=r"made by Python 3\.13 and not 3\.11.*again"):
+            await api.open_iteration(request(dataset))
+        assert await api.register_dataset(made_by("3.11"), of("3.11")) == dataset
+        opened = await api.open_iteration(request(dataset))
+        again = await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+    assert opened.iteration != again.iteration  # a job has no name here: each has its own
+    assert await api.get_definition(dataset, "3.13") == made_by("3.13")
+    assert await api.get_definition(dataset, "3.11") == made_by("3.11")
 
 
 async def test_a_job_with_other_parameters_is_refused_with_both_values(api):
@@ -491,11 +521,12 @@ async def test_a_worker_is_told_to_drain_and_an_unknown_one_is_refused_with_thos
     async with worker_line(api) as worker:
         await worker.hear()
 
-        await api.drain("w:1")
+        drains = asyncio.create_task(api.drain("w:1"))
+        order = await worker.hear_until(lambda order: order.drain)
+        worker.say(WorkerBeat("w:1", order.incarnation, order.as_of, draining=True))
+        await drains
         with pytest.raises(Refused, match=r"w:2.*w:1"):
             await api.drain("w:2")
-
-        assert (await worker.hear_until(lambda order: order.drain)).drain
 
 
 async def test_a_worker_at_whose_address_nobody_answers_is_lost_before_its_lease_is_over(opening):

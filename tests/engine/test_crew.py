@@ -92,3 +92,41 @@ def test_a_crew_that_is_dropped_goes():
     del crew
 
     wait_until(lambda: not threads())
+
+
+def test_a_thread_that_cannot_be_started_is_missing_and_the_others_do_its_work(monkeypatch):
+    crew, start = Crew(3, "penstock-test"), threading.Thread.start
+
+    def refuse(thread):
+        if threads():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    calls = [crew.submit(lambda: time.sleep(0.001)) for _ in range(20)]
+
+    assert [call.result(10) for call in calls] == [None] * 20
+    assert len(threads()) == 1
+    crew.close()
+    crew.join(10)
+
+
+def test_without_a_single_thread_nothing_is_submitted(monkeypatch, crew):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            crew.submit(lambda: 1)
+
+    assert crew.submit(lambda: 2).result(10) == 2
+
+
+def test_a_crew_that_is_closed_in_the_middle_of_a_submit_leaves_nobody_waiting(monkeypatch, crew):
+    """As by a signal handler, which runs in the thread that submits."""
+    hire = crew._hire
+    monkeypatch.setattr(crew, "_hire", lambda: (crew.close(), hire()))
+
+    with pytest.raises(Closed):
+        crew.submit(lambda: None).result(10)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from penstock import Dataset
+from penstock.element import rebuild
 from penstock.engine import root
 from penstock.errors import Closed, ElementError, StateError, TransformError
 
@@ -133,6 +134,7 @@ def test_a_state_fits_another_process(tmp_path):
     code = """
 import json, sys
 from penstock import Dataset
+from penstock.element import rebuild
 made = Dataset.range(30).map(lambda x, *, rng: x + 100 * rng.integers(9))
 it = made.filter(lambda x: x % 7 > 2).repeat(2).iterator(json.loads(sys.argv[1]))
 if sys.argv[1] == "null":
@@ -157,7 +159,7 @@ print(json.dumps([int(x) for x in it]))
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda state: 5, "not a state of an iterator: '5'"),
+        (lambda state: 5, "not a state of an iterator: 5"),
         (lambda state: {}, "not a state of an iterator"),
         (lambda state: [1, 2], "not a state of an iterator"),
         (lambda state: {**state, "v": 9}, "this state has version 9"),
@@ -376,6 +378,7 @@ def test_a_process_may_end_with_an_open_iterator():
     code = """
 import threading
 from penstock import Dataset
+from penstock.element import rebuild
 it = iter(Dataset.range(1000).map(lambda x: threading.Event().wait() if x == 5 else x, 3))
 print(next(it))
 """
@@ -391,3 +394,42 @@ def test_elements_are_arrays_scalars_and_text():
     it = iter(Dataset.from_sequence([1, 2.5, "a", b"b", True, [1, 2]]))
 
     assert [type(x) for x in it] == [np.int64, np.float64, str, bytes, np.bool_, tuple]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": "text"},
+        {"at": [1, [2]]},
+        {"at": {"next": 10**30}},
+        {"seed": "one"},
+        {"v": [[[[]]]] * 1000},
+    ],
+    ids=str,
+)
+def test_a_state_that_was_changed_is_refused_as_a_state_at_the_latest_with_its_first_element(
+    change,
+):
+    dataset = Dataset.range(20).shuffle(5).batch(2).map(lambda x: x, num_parallel_calls=2)
+    state = iter(dataset).state()
+
+    with pytest.raises(StateError) as told:
+        next(dataset.iterator({**state, **change}))
+    assert len(str(told.value)) < 2000
+
+
+def test_a_state_nested_without_end_is_refused():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    dataset = Dataset.range(20).shuffle(5)
+    state = iter(dataset).state()
+
+    for wrong in (deep, {**state, "at": deep}, {**state, "pipeline": deep}):
+        with pytest.raises(StateError):
+            next(dataset.iterator(wrong))
+
+
+def test_too_few_leaves_in_a_state_are_an_error_and_no_end():
+    with pytest.raises(ValueError, match="too few"):
+        rebuild(("a", "b"), ["x"])

@@ -261,3 +261,43 @@ def test_a_job_of_this_name_with_other_parameters_is_refused(cluster):
             iter(Dataset.range(9).distribute("distributed_epoch", cluster.target, job_name="taken"))
         )
     first.close()
+
+
+def test_two_ranks_with_jobs_of_their_own_read_each_element_once_by_shard(cluster, numbers):
+    whole = Dataset.range(5000).map(lambda x: x)
+    shards = [whole.shard(2, rank) for rank in range(2)]
+
+    seen = [numbers(shard.distribute("distributed_epoch", cluster.target)) for shard in shards]
+
+    assert [sorted(part) for part in seen] == [numbers(shard) for shard in shards]
+
+
+def test_files_of_two_ranks_with_jobs_of_their_own_are_each_read_once_by_shard(cluster, tmp_path):
+    for i in range(7):
+        (tmp_path / f"{i}.txt").write_text(f"{i}a\n{i}b\n")
+    files = Dataset.list_files(tmp_path / "*", shuffle=False)
+
+    def read(rank):
+        mine = files.shard(2, rank).interleave(Dataset.text_lines)
+        return sorted(map(str, mine.distribute("distributed_epoch", cluster.target)))
+
+    assert read(0) == [f"{i}{line}" for i in (0, 2, 4, 6) for line in "ab"]
+    assert read(1) == [f"{i}{line}" for i in (1, 3, 5) for line in "ab"]
+
+
+def test_a_job_that_two_ranks_shard_in_ways_of_their_own_is_refused_by_name(cluster, numbers):
+    def shard(rank):
+        ds = Dataset.range(100).shard(2, rank)
+        return ds.distribute("distributed_epoch", cluster.target, job_name="sharded")
+
+    with iter(shard(0)) as it:
+        next(it)
+        with pytest.raises(errors.JobMismatch, match=r"'sharded'.*\(no rank in shard\)"):
+            next(iter(shard(1)))
+        numbers(it)
+
+
+def test_whole_batches_come_from_several_tasks_and_one_is_short(cluster):
+    far = Dataset.range(1000).batch(32).distribute("distributed_epoch", cluster.target)
+
+    assert sorted(map(len, far)) == [1000 % 32, *[32] * (1000 // 32)]

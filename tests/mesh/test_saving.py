@@ -1,13 +1,21 @@
 """A job is saved and goes on from there, with real processes."""
 
 import json
+import logging
+import os
+import platform
+import re
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
 
 import pytest
 
 from penstock import Dataset, errors
 from penstock.service import save_job
+from penstock_cluster.command.status import look
 
 
 @pytest.fixture
@@ -136,6 +144,57 @@ def test_a_save_that_one_reader_does_not_come_to_fails_and_reading_goes_on(clust
     assert sorted(seen + flat(left)) == list(range(200))
 
 
+PEER = """
+import sys
+from penstock import Dataset
+far = Dataset.range(400).distribute("distributed_epoch", sys.argv[1], job_name="preempted")
+it = iter(far)
+print(*[int(next(it)) for _ in range(5)], flush=True)
+sys.stdin.read()
+"""
+
+
+def held_by(cluster, job):
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        passes = look(cluster.target).stats.iterations
+        if words := "".join(it.held_by for it in passes if it.job == job):
+            return words
+    raise AssertionError("nobody is said to hold anything")
+
+
+def test_a_save_goes_without_a_killed_peer_long_before_its_lease_is_over(cluster, caplog):
+    build = lambda: Dataset.range(400).distribute(
+        "distributed_epoch", cluster.target, job_name="preempted"
+    )
+    environment = {**os.environ, "RANK": "3"}
+    command = [sys.executable, "-c", PEER, cluster.target]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipes) as peer:
+        try:
+            it = iter(build())
+            seen = [int(next(it)) for _ in range(5)]
+            lost = [int(number) for number in peer.stdout.readline().split()]
+        finally:
+            peer.kill()
+    name = f"host {platform.node()}, pid {peer.pid}, rank 3"
+
+    with pytest.raises(errors.SaveFailed, match=rf"{re.escape(name)}; .*did not come to it"):
+        it.state(timeout=0.2)
+    began = time.monotonic()
+    with caplog.at_level(logging.WARNING, "penstock.reader"):
+        state = text(it.state(timeout=20, without_missing=True))
+    took = time.monotonic() - began
+
+    assert took < 10, "the lease is 30 s"
+    (line,) = (said for said in caplog.messages if said.startswith("state() went without reader"))
+    assert name in line
+    assert name in held_by(cluster, "preempted")
+    counts = Counter(seen + lost + [int(x) for x in build().iterator(state)])
+    assert sorted(counts) == list(range(400))
+    assert {number for number, count in counts.items() if count > 1} <= set(lost)
+
+
 def test_readers_that_save_different_things_are_told_so(cluster, together):
     build = lambda: Dataset.range(200).distribute(
         "distributed_epoch", cluster.target, job_name="different"
@@ -244,3 +303,55 @@ def test_a_state_taken_on_one_cluster_goes_on_on_another(clusters):
         it.close()
     with clusters.own(workers=3) as new:
         assert sorted(seen + flat(build(new.target).iterator(state))) == list(range(300))
+
+
+@pytest.mark.parametrize("job", [None, "restored from nonsense"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_state_that_the_dispatcher_refuses_leaves_the_iterator_where_it_is(cluster, name, job):
+    source = Dataset.range(600).distribute("distributed_epoch", cluster.target, job and job + name)
+    it = iter(PIPELINES[name](source))
+    numbers = (lambda it: [int(x) for x in it]) if name == "directly" else flat
+    got = numbers([next(it), next(it)])
+    state = text(it.state())
+    (entry,) = next(iter(state["jobs"].values()))
+    entry["state"]["sources"] = entry["state"]["tasks"] = "nonsense"
+
+    with pytest.raises(errors.PenstockError):
+        it.restore(state)
+
+    assert sorted(got + numbers(it)) == list(range(600))
+
+
+def test_the_same_state_may_be_restored_again_and_again(cluster):
+    name = "restored again and again"
+    it = iter(Dataset.range(300).distribute("distributed_epoch", cluster.target, name))
+    before = [int(next(it)) for _ in range(10)]
+    state = it.state()
+
+    for _ in range(3):
+        it.restore(state)
+        for _ in range(20):
+            next(it)
+
+    it.restore(state)
+    assert sorted(before + [int(x) for x in it]) == list(range(300))
+
+
+def test_a_state_over_files_goes_on_where_the_files_are_the_same(clusters, cluster, tmp_path):
+    for i in range(60):
+        (tmp_path / f"part-{i:02}").touch()
+    build = lambda target: (
+        Dataset.list_files(f"{tmp_path}/part-*").repeat(2).distribute("distributed_epoch", target)
+    )
+    it = iter(build(cluster.target))
+    seen = [next(it) for _ in range(75)]
+    state = text(it.state())
+    it.close()
+
+    with clusters.own(workers=1) as other:
+        seen += list(build(other.target).iterator(state))
+        (tmp_path / "part-60").touch()
+        with pytest.raises(errors.StateError, match="60 files then, 61 now: from .*part-60"):
+            list(build(other.target).iterator(state))
+
+    assert Counter(seen) == {str(tmp_path / f"part-{i:02}"): 2 for i in range(60)}

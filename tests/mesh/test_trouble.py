@@ -1,5 +1,6 @@
 """What goes wrong on the way is said at the right place, and the mesh stays healthy."""
 
+import io
 import os
 import signal
 import subprocess
@@ -8,13 +9,16 @@ import textwrap
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from penstock import Dataset, errors
 from penstock_cluster import LocalCluster, WorkerConfig
+from penstock_cluster.command.status import look, picture
 from penstock_dispatcher import DispatcherConfig
 
 
@@ -351,3 +355,23 @@ def test_a_worker_that_cannot_start_is_named(clusters):
     with pytest.raises(errors.ConfigError, match="worker 0"):
         with clusters.own(workers=1, worker=WorkerConfig(host="no.such.host.invalid")):
             pass
+
+
+def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
+    dispatcher = DispatcherConfig(worker_timeout=1.5, heartbeat_interval=0.5)
+    with clusters.own(workers=1, dispatcher=dispatcher) as cluster:
+        cluster._worker_config = replace(cluster._worker_config, worker_address="127.0.0.1:9")
+        cluster.add_worker()
+        it = iter(Dataset.range(500).distribute("distributed_epoch", cluster.target, timeout=10))
+
+        got = [int(next(it)) for _ in range(499)]
+        screen = Console(file=io.StringIO(), width=200)
+        screen.print(picture(look(cluster.target), None))
+        (missed,) = (w for w in look(cluster.target).stats.workers if w.address == "127.0.0.1:9")
+        got += map(int, it)
+
+    assert sorted(got) == list(range(500))
+    assert "unreachable for 1 reader" in screen.file.getvalue()
+    assert missed.unreachable == 1
+    assert not missed.tasks
+    assert any("worker 127.0.0.1:9 does not answer" in line for line in caplog.messages)

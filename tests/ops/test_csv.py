@@ -1,16 +1,18 @@
 import gzip
 import json
+import random
 import subprocess
 import sys
 import zlib
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock import UNKNOWN, Dataset
-from penstock.errors import DatasetError, MissingFile, TransformError
+from penstock.errors import DatasetError, MissingFile, PenstockError, TransformError
 from penstock.ops import csv_rows
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
@@ -292,7 +294,9 @@ def test_text_that_is_no_utf8_is_an_error_unless_it_is_bytes(write):
 
     first, bad, last = outcomes(Dataset.csv(file))
     assert (first["a"], last["a"]) == ("x", "y")
-    assert "UTF8" in bad
+    assert "column 'a' is not UTF-8: convert the file" in bad
+    assert "column_defaults={'a': bytes}" in bad
+    assert f"record 1, at byte 4 of {file}" in bad
     assert [row["a"] for row in Dataset.csv(file, column_defaults={"a": bytes})] == [
         b"x",
         b"\xff",
@@ -377,3 +381,83 @@ except DatasetError as exc:
     loaded, said = json.loads(done.stdout)
     assert loaded == []
     assert 'pip install "penstock[csv]"' in said
+
+
+def test_a_header_that_is_no_utf8_is_named_with_file_and_remedy_unless_names_are_given(write):
+    file = write("größe,b\n1,x\n".encode("latin-1"))
+
+    (said,) = outcomes(Dataset.csv(file))
+    assert f"the header of {file} is not UTF-8: the name of column 0 is b'gr\\xf6\\xdfe'" in said
+    assert "convert the file to UTF-8, or give column_names" in said
+    assert list(Dataset.csv(file, ["a", "b"])) == [{"a": 1, "b": "x"}]
+
+
+def test_what_no_line_of_a_header_ends_with_is_part_of_a_name(write):
+    (row,) = Dataset.csv(write("a\x1cb\u2028c,d\n1,2\n".encode()))
+
+    assert row == {"a\x1cb\u2028c": 1, "d": 2}
+
+
+def test_a_header_that_cannot_be_read_is_named(write):
+    file = write(b"a" * 200_000 + b",b\n1,2\n")
+
+    (said,) = outcomes(Dataset.csv(file))
+
+    assert f"the header of {file} cannot be read: field larger" in said
+
+
+def test_a_missing_truth_is_an_error_of_its_row_alone(write):
+    missing, there = outcomes(Dataset.csv(write(b"a,b\n,x\n1,y\n"), column_defaults={"a": bool}))
+
+    assert "column 'a' has no value" in missing
+    assert there == {"a": True, "b": "y"}
+
+
+def test_a_byte_order_mark_in_a_row_stays_there_whatever_stands_before_it(write):
+    rows = "a\n\ufeff\n\ufeffx\ny\n".encode()
+
+    assert [row["a"] for row in Dataset.csv(write(rows))] == ["\ufeff", "\ufeffx", "y"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "kwargs"),
+    [
+        ("column_names", {"column_names": ["a", "\udcff"]}),
+        ("select_columns", {"select_columns": ["\udcff"]}),
+        ("na_value", {"na_value": "\udcff"}),
+        ("column_defaults", {"column_defaults": {"a": "\udcff"}}),
+    ],
+)
+def test_what_no_file_can_hold_is_refused_where_it_is_given(parameter, kwargs):
+    with pytest.raises(DatasetError, match=rf"csv: {parameter} holds '\\udcff'"):
+        Dataset.csv("gone.csv", **kwargs)
+
+
+PIECES = [
+    *(b"a", b"1", b"2.5", b",", b",", b"\n", b"\n", b'"', b"\r", b"\xff", b"\xe4", b"\0", b" "),
+    *(b"\xef\xbb\xbf", b"nan", b"true", b"99999999999999999999", b"2020-01-01", b"12:00:00"),
+]
+TYPES = [int, float, str, bytes, bool, 0, "x", False]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_bytes_a_file_holds_its_errors_are_ours_and_can_be_printed(write, seed):
+    chance = random.Random(seed)
+    for _ in range(40):
+        data = chance.choice([b"", b"a,b\n"]) + b"".join(chance.choices(PIECES, k=40))
+        file = write(chance.choice([data, chance.randbytes(200)]))
+        names = chance.choice([None, ["a", "b"]])
+        types = chance.choice([{}, {"a": chance.choice(TYPES)}])
+        quotes = chance.random() < 0.7
+        rows = iter(Dataset.csv(file, names, types, use_quote_delim=quotes))
+        for _ in range(1 + data.count(b"\n") + data.count(b"\r") + 200):
+            try:
+                if next(rows, None) is None:
+                    break
+            except PenstockError as exc:
+                str(exc).encode()
+                assert isinstance(exc, DatasetError) or not isinstance(
+                    exc.__cause__, (UnicodeError, pa.ArrowException)
+                )
+        else:
+            pytest.fail(f"no end: {data!r}")

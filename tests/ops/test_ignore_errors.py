@@ -245,7 +245,7 @@ def test_how_many_there_are_is_not_known():
 def test_that_each_task_counts_is_said_where_it_matters():
     said = str(failing(9, max_errors=1).distribute("distributed_epoch", "host:1").visitation())
 
-    assert "ignore_errors: applied to each task's own part" in said
+    assert "ignore_errors sees only each task's own part" in said
     assert "ignore" not in str(failing(9).distribute("distributed_epoch", "host:1").visitation())
 
 

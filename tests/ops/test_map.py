@@ -8,6 +8,7 @@ import pytest
 from penstock import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
+from penstock.ops.call import UserFunction
 
 
 class Point(NamedTuple):
@@ -379,3 +380,57 @@ def test_an_error_whose_text_cannot_be_had_takes_nothing_with_it(calls):
         with pytest.raises(TransformError, match=r"element 1: Mute: .*cannot be had: LookupError"):
             next(it)
         assert next(it) == 2
+
+
+def threads_that_cannot_be_had(monkeypatch, name, behind=0):
+    """Let the system have no room for threads of this name, but for the first few."""
+    start, had = threading.Thread.start, []
+
+    def refuse(thread):
+        if thread.name == name:
+            if len(had) == behind:
+                raise RuntimeError("can't start new thread")
+            had.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return had
+
+
+def test_threads_that_cannot_be_started_are_missing_and_the_others_make_everything(monkeypatch):
+    had = threads_that_cannot_be_had(monkeypatch, "penstock-map", 2)
+
+    assert list(Dataset.range(50).map(double, 8)) == [2 * i for i in range(50)]
+    assert len(had) == 2
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_without_a_single_thread_that_is_raised_and_nobody_waits(monkeypatch, others):
+    threads_that_cannot_be_had(monkeypatch, "penstock-map", others)
+
+    with iter(Dataset.range(50).map(double, 8)) as it:
+        with pytest.raises(RuntimeError, match="start new thread"):
+            next(it)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_call_that_cannot_be_copied_for_a_thread_is_raised_and_nobody_waits(monkeypatch, ordered):
+    def broken(_call):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(UserFunction, "copy", broken)
+    with iter(Dataset.range(50).map(double, 3, deterministic=ordered)) as it:
+        with pytest.raises(MemoryError, match="no room"):
+            next(it)
+
+
+def test_a_mark_that_cannot_be_had_is_raised_and_nobody_waits(monkeypatch):
+    with iter(Dataset.range(50).map(double, 3)) as it:
+        run = it._reading._run
+
+        def broken():
+            raise MemoryError("no room")
+
+        monkeypatch.setattr(run._upstream, "mark", broken)
+        with pytest.raises(MemoryError, match="no room"):
+            next(it)

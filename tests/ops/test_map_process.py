@@ -25,7 +25,7 @@ from penstock.processes.pool import Pool, ProcessSettings
 def _ended_at_last():
     yield
     pools.close()
-    assert not [t for t in threading.enumerate() if t.name == "penstock-keeper"]
+    wait_until(lambda: "penstock-keeper" not in [t.name for t in threading.enumerate()])
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def wait_until(condition):
 def is_alive(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended, perhaps since it was opened
         return False
 
 
@@ -235,7 +235,7 @@ def test_an_error_has_the_traceback_of_where_it_was_raised():
         list(in_process(3, picky))
 
     assert "in picky" in failed.value.remote_traceback
-    assert "in picky" in failed.value.__notes__[0]
+    assert "in picky" in failed.value.__notes__[-1]
     assert "ValueError: 1 is bad" in str(failed.value)
 
 
@@ -395,3 +395,42 @@ def test_a_slow_call_does_not_hold_up_those_that_are_ready(tmp_path):
 def test_an_unknown_executor_is_named():
     with pytest.raises(DatasetError, match='must be "thread" or "process", not \'fork\''):
         Dataset.range(3).map(abs, executor="fork")
+
+
+def test_a_keeper_is_known_until_it_has_ended_what_it_must(monkeypatch, own_pool):
+    pool = own_pool(process_idle=0.05)
+    ending, go_on = threading.Event(), threading.Event()
+    end = pools._end
+
+    def slowly(processes, seconds):
+        processes = list(processes)
+        if processes and threading.current_thread().name == "penstock-keeper":
+            ending.set()
+            go_on.wait(60)
+        end(processes, seconds)
+
+    monkeypatch.setattr(pools, "_end", slowly)
+    list(in_process(2, abs))
+
+    assert ending.wait(60)
+    assert pool._keeper is not None
+    go_on.set()
+    wait_until(lambda: pool._keeper is None)
+
+
+def test_a_keeper_that_cannot_be_started_is_raised_and_tried_again(monkeypatch, own_pool):
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name == "penstock-keeper":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    pool = own_pool()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="start new thread"):
+                pool.take("a function")
+
+    pool.put(pool.take("a function"))

@@ -12,6 +12,7 @@ import pytest
 from penstock import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import Closed, DatasetError, TransformError
+from penstock.ops import prefetch
 
 
 def failing_at(*bad):
@@ -272,3 +273,58 @@ def test_a_bad_size_is_named(size):
 
 def test_cardinality_is_that_of_the_input():
     assert Dataset.range(7).prefetch(3).cardinality() == 7
+
+
+def test_what_ends_the_thread_outside_of_the_input_is_raised_and_nobody_waits(monkeypatch):
+    def broken(_lane, _handed):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(prefetch._Lane, "put", broken)
+    with iter(Dataset.range(5).prefetch(2)) as it:
+        for _ in range(2):
+            with pytest.raises(MemoryError, match="no room"):
+                next(it)
+
+
+def test_a_mark_that_ends_its_thread_is_raised_where_it_is_used(monkeypatch):
+    def leave():
+        raise SystemExit(3)
+
+    with iter(Dataset.range(5).prefetch(2)) as it:
+        monkeypatch.setattr(it._reading._run._upstream, "mark", leave)
+        with pytest.raises(SystemExit):
+            next(it)
+
+
+def test_a_thread_that_cannot_be_started_is_raised_and_tried_again(monkeypatch):
+    def refuse(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with iter(Dataset.range(3).prefetch(2)) as it:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="start new thread"):
+                next(it)
+
+        assert list(it) == [0, 1, 2]
+
+
+def test_a_close_that_comes_between_the_look_and_the_wait_ends_the_wait():
+    """As a signal handler's does: its thread is awake, and is not woken any more."""
+    lane = prefetch._Lane(2)
+    find_empty, gate = lane._find_empty, threading.Event()
+    wait = lane._changed.wait
+
+    def closed_before(timeout=None):
+        lane.close()
+        lane._changed.wait = wait
+        return wait(timeout)
+
+    lane._find_empty = lambda: (find_empty(), setattr(lane._changed, "wait", closed_before))
+    taking = threading.Thread(
+        target=lambda: (pytest.raises(Closed, lane.take), gate.set()), daemon=True
+    )
+    taking.start()
+
+    assert gate.wait(20)
+    taking.join()

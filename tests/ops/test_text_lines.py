@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock import UNKNOWN, Dataset
 from penstock.errors import DatasetError, MissingFile, StateError, TransformError
+from penstock.fingerprint import fingerprint
 from penstock.graph import FilePattern
 from penstock.ops import text_lines
 
@@ -234,3 +235,69 @@ def test_a_file_that_breaks_off_is_an_error_and_the_next_one_follows(tmp_path, m
     behind = it.state()
     assert list(it) == ["x", "y"]
     assert list(Dataset.text_lines([tmp_path / "a", tmp_path / "b"]).iterator(behind)) == ["x", "y"]
+
+
+LATIN = b"one\nf\xfcnf\r\n\xff\nfour\nz\xe9ro"
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ("surrogateescape", ["one", "f\udcfcnf", "\udcff", "four", "z\udce9ro"]),
+        ("replace", ["one", "f\ufffdnf", "\ufffd", "four", "z\ufffdro"]),
+        ("ignore", ["one", "fnf", "", "four", "zro"]),
+    ],
+)
+def test_bytes_that_are_no_utf8_become_what_was_said(check_states, tmp_path, errors, expected):
+    (tmp_path / "f").write_bytes(LATIN)
+
+    check_states(lambda: Dataset.text_lines(tmp_path / "f", errors=errors), expected)
+
+
+def test_strictly_a_line_that_is_no_utf8_is_an_error_and_the_next_one_follows(tmp_path):
+    file = tmp_path / "f"
+    file.write_bytes(LATIN)
+    it = iter(Dataset.text_lines(file, errors="strict"))
+
+    assert next(it) == "one"
+    with pytest.raises(TransformError) as caught:
+        next(it)
+    said = str(caught.value)
+    assert r"the line is not UTF-8 (invalid start byte at byte 1): b'f\xfcnf\r\n'" in said
+    assert f"(record 1, at byte 4 of {file})" in said
+    assert 'errors="replace"' in said
+    behind = it.state()
+    with pytest.raises(TransformError, match="record 2, at byte 10"):
+        next(it)
+    assert next(it) == "four"
+    again = Dataset.text_lines(file, errors="strict").iterator(behind)
+    with pytest.raises(TransformError, match="record 2, at byte 10"):
+        next(again)
+    assert next(again) == "four"
+
+
+def test_lines_that_are_no_utf8_can_be_left_out(check_states, tmp_path):
+    (tmp_path / "f").write_bytes(LATIN * 3)
+    (tmp_path / "g").write_bytes(b"five\n")
+
+    def make():
+        files = [tmp_path / "f", tmp_path / "g"]
+        return Dataset.text_lines(files, errors="strict").ignore_errors()
+
+    check_states(make, ["one", "four", "four", "four", "five"], blocks=(1, 3, 64))
+
+
+def test_pipelines_that_say_nothing_of_errors_are_the_same_as_ever():
+    plain, strict = Dataset.text_lines("/a"), Dataset.text_lines("/a", errors="strict")
+
+    assert fingerprint(plain.node) == "a4899a164e14a350e92031c24d7d49df"
+    assert fingerprint(Dataset.text_lines("/a", errors="surrogateescape").node) == fingerprint(
+        plain.node
+    )
+    assert fingerprint(strict.node) != fingerprint(plain.node)
+
+
+@pytest.mark.parametrize("value", [None, "lenient", 3, ["strict"]])
+def test_what_errors_may_be_is_named(value):
+    with pytest.raises(DatasetError, match="errors must be one of 'surrogateescape', 'strict', "):
+        Dataset.text_lines("/a", errors=value)

@@ -9,6 +9,7 @@ import pytest
 from penstock import AutotuneOptions, Dataset, Options
 from penstock.definition import Definition, encode
 from penstock.errors import DatasetError
+from penstock.fingerprint import fingerprint
 from penstock.graph import walk
 from penstock.options import options_of
 from penstock.visitation import Promise
@@ -98,6 +99,19 @@ def test_they_travel_with_the_definition():
     assert arrived.upstream.overtaking
 
 
+def test_what_is_to_be_done_about_external_state_changes_no_fingerprint_and_no_state():
+    plain, quiet = (
+        Dataset.range(4).with_options(Options(threads=3, external_state_policy=policy))
+        for policy in (None, "ignore")
+    )
+    with iter(plain) as elements:
+        next(elements)
+        state = elements.state()
+
+    assert fingerprint(plain.node) == fingerprint(quiet.node) == "f7d329cea52f7028f3588bb4a8eb11a8"
+    assert list(quiet.iterator(state)) == [1, 2, 3]
+
+
 def test_no_operator_has_more_threads_than_they_say():
     names = set()
 
@@ -118,6 +132,10 @@ def test_no_operator_has_more_threads_than_they_say():
         (lambda: Options(deterministic=1), "deterministic must be True, False or None, not 1"),
         (lambda: Options(threads=0), "threads must be an integer of at least 1, not 0"),
         (lambda: Options(autotune=True), "autotune must be AutotuneOptions, not True"),
+        (
+            lambda: Options(external_state_policy="WARN"),
+            "external_state_policy must be 'warn', 'ignore', 'fail' or None, not 'WARN'",
+        ),
         (lambda: AutotuneOptions(enabled="yes"), "autotune.enabled must be True, False or None"),
         (lambda: AutotuneOptions(cpu_budget=0), "autotune.cpu_budget must be an integer"),
         (lambda: AutotuneOptions(ram_budget=1.5), "autotune.ram_budget must be an integer"),

@@ -160,6 +160,8 @@ class Dispatcher:
         self.worker, self.fresh = worker, fresh
         self.beat_interval, self.lease = beat_interval, lease
         self.address = None
+        self.elsewhere = {}
+        """The addresses of tasks that are not at that one."""
         self.registered = []
         self.opened = []
         self.beats = []
@@ -183,7 +185,7 @@ class Dispatcher:
         self.registered.append(definition)
         return DatasetId(f"dataset{len(self.registered)}")
 
-    async def get_definition(self, dataset):
+    async def get_definition(self, dataset, python=""):
         raise NotImplementedError
 
     async def open_iteration(self, request):
@@ -262,7 +264,7 @@ class Dispatcher:
         tasks = {
             TaskId(task): TaskView(
                 abs(shelf.attempt),
-                None if task in self.lost else self.address,
+                None if task in self.lost else self.elsewhere.get(task, self.address),
                 self.told_failures.get(task),
             )
             for task in self.tasks[views.iteration]

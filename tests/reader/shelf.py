@@ -108,9 +108,11 @@ class Shelf:
         waiting = {r for r, stream in self.streams.items() if stream.waits or not self.held[r]}
         holders = {reader for reader, held in self.held.items() if held}
         last = holders <= waiting
+        recall = Recall(self.task, self.attempt, last), 0
         for reader, stream in self.streams.items() if waiting else ():
             if last == (reader in waiting) and (last or reader in holders):
-                stream.out.append((Recall(self.task, self.attempt, last), 0))
+                if not isinstance(stream.out, list) or stream.out[-1:] != [recall]:
+                    stream.out.append(recall)
 
     def end(self):
         """Lose the worker: its attempt is over."""

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ class Lease:
 @pytest.fixture
 def frame():
     def make(elements, first=0, codec=Codec.NONE):
-        builder = FrameBuilder(1 << 40, 1 << 20)
+        builder = FrameBuilder(1 << 40)
         assert builder.add(elements) == len(elements)
         layout, columns = builder.take()
         payload = bytearray(layout.nbytes)
@@ -106,3 +107,20 @@ def test_a_damaged_load_says_so_each_time(frame):
     for _ in range(2):
         with pytest.raises(VersionMismatch):
             load.elements(0, 3)
+
+
+@pytest.mark.parametrize("more", [-1, 1, 1 << 40])
+def test_a_frame_that_holds_other_numbers_than_its_header_says_is_refused(frame, more):
+    header, payload = frame([np.zeros(10)] * 3)
+    load = Load(replace(header, count=3 + more), payload, writable=False)
+
+    for _ in range(2):
+        with pytest.raises(
+            VersionMismatch, match=f"holds 3 elements, and its header says {3 + more}"
+        ):
+            load.elements(3, 3 + more)
+
+
+def test_a_block_of_nothing_is_no_end():
+    with pytest.raises(ValueError):
+        Block([])

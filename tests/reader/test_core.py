@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.errors import DefinitionError, PenstockError, TransformError
+from penstock.errors import PenstockError, TransformError
 from penstock.messages import Failure, Frame, Holding, Recall, StreamEnd
 from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
 from penstock.reader.credit import ByteLimit, FrameLimit
@@ -62,6 +62,7 @@ def test_a_broken_stream_is_opened_anew_after_a_pause_that_grows(reading):
     waits = []
     for _ in range(7):
         share = reading.core.shares[1]
+        reading.core.answered(1, share.opening, reading.now)
         reading.core.stream_broken(1, share.opening, "refused", reading.now)
         due = reading.core.due(reading.now)
         waits.append(round(due - reading.now, 3))
@@ -409,6 +410,23 @@ def test_a_reader_that_was_never_let_in_simply_goes(table):
     assert reader.orders() == []
 
 
+def test_a_reader_whose_first_beat_is_not_answered_yet_does_not_simply_go(table):
+    reader = table()
+    reader.core.beat(0.0)
+
+    reader.core.leave(0.0)
+
+    assert not reader.core.member.left
+    assert reader.orders() == [SendBeat()]
+    beat = reader.core.beat(0.0)
+    assert beat.leaving
+    assert beat.reader is None
+    reader.view((1, 1, "w"), reader=7)  # the answer to the first beat
+    assert not reader.core.member.left
+    reader.view(standing=Standing.LEFT, reader=7)
+    assert reader.core.member.left
+
+
 # --- the end, losses, failures ---
 
 
@@ -488,15 +506,6 @@ def test_a_failed_task_does_not_keep_the_others_from_being_read(reading):
 
     assert reading.pull() == (2, 0, 1)
     assert reading.ask() is WAIT
-
-
-def test_an_iteration_that_failed_says_so_each_time(reading):
-    failure = Failure.of(DefinitionError("worker w lacks module x"))
-    reading.view((1, 1, "w"), failure=failure)
-
-    for _ in range(2):
-        with pytest.raises(DefinitionError, match="module x"):
-            reading.ask()
 
 
 def test_the_end_of_a_superseded_stream_is_ignored(reading):

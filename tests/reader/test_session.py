@@ -1,9 +1,13 @@
 """The reader's body over real connections, with a dispatcher and a worker that do as told."""
 
+import asyncio
+import gc
 import json
 import logging
 import os
+import platform
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -11,17 +15,23 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from penstock import Dataset, errors
-from penstock.messages import Codec, Failure
-from penstock.numbers import NO_RUNS, Runs, Taken
+from penstock.messages import Codec, Failure, ReaderProcess
+from penstock.numbers import NO_RUNS, IterationId, Runs, Taken
 from penstock.reader import clock
+from penstock.reader.core import Reader
+from penstock.reader.credit import FrameLimit
+from penstock.reader.network import Network
+from penstock.reader.orders import SendBeat
 from penstock.reader.owed import Owed
+from penstock.versions import versions
 
 UPSTREAM = Dataset.range(10)  # what the fake worker does not run
 
@@ -46,6 +56,17 @@ def numbers(elements):
 
 
 # --- reading ---
+
+
+@pytest.mark.parametrize(("rank", "known"), [("3", 3), ("", None), ("first", None)])
+def test_a_reader_tells_its_host_its_process_and_its_rank(fake, monkeypatch, rank, known):
+    monkeypatch.setenv("RANK", rank)
+    with fake.FakeMesh(fake.frames(1, 1)) as mesh:
+        list(far(mesh))
+
+    (process,) = {beat.process for beat in mesh.dispatcher.beats}
+    here = versions()
+    assert process == ReaderProcess(platform.node(), os.getpid(), known, here.penstock, here.python)
 
 
 def test_one_task_is_read_in_order(fake):
@@ -321,6 +342,59 @@ def test_an_absent_worker_is_named_within_the_timeout(fake):
         assert time.monotonic() - began < 2.5
 
 
+def test_workers_that_cannot_be_reached_are_logged_after_a_second_and_raised_by_name(fake, caplog):
+    with ExitStack() as stack:
+        hole = stack.enter_context(socket.socket())
+        hole.bind(("127.0.0.1", 0))
+        hole.listen()  # connections are taken, and nothing is ever answered
+        black = f"127.0.0.1:{hole.getsockname()[1]}"
+        mesh = stack.enter_context(fake.FakeMesh(*(fake.frames(1, 10) for _ in range(4))))
+        there, lost = {2: black, 3: "127.0.0.1:9", 4: "nobody.invalid:1"}, []
+        mesh.dispatcher.elsewhere = there
+        began = time.monotonic()
+
+        with pytest.raises(errors.WaitedTooLong) as caught:
+            for element in far(mesh, timeout=2.5):
+                lost.append(element)
+
+    assert len(lost) == 10  # of the task that can be reached
+    assert 2.5 <= time.monotonic() - began < 5
+    assert all(f"worker {address} to answer" in str(caught.value) for address in there.values())
+    assert "--worker-address" in str(caught.value)
+    lines = [line for line in caplog.messages if "does not answer" in line]
+    assert sorted(line.split()[1] for line in lines) == sorted(there.values())
+
+
+def test_a_worker_that_makes_elements_for_long_is_no_worker_that_does_not_answer(fake, caplog):
+    with fake.FakeMesh(fake.frames(2, 10), beat_interval=0.05) as mesh:
+        mesh.withhold(1)
+        it = iter(far(mesh, timeout=0.5))
+        reading = threading.Thread(target=next, args=(it,))
+        reading.start()
+
+        wait_until(lambda: mesh.heard(lambda _: True) and session_of(it).core.shares[1].answered)
+        assert session_of(it).core.reach.level(clock.now() + 100) == {}
+        mesh.release(1)
+        reading.join()
+        assert len(numbers(it)) == 19
+
+
+def test_the_only_worker_that_is_lost_is_waited_for_as_long_as_the_timeout_says(fake):
+    with fake.FakeMesh(fake.frames(1, 10)) as mesh:
+        it = iter(far(mesh, timeout=1.5))
+        mesh.leave_unfinished(1)
+        assert int(next(it)) == 0
+        mesh.stop_worker()
+        mesh.dispatcher.waiting_for = "a worker: none is registered at here"
+        mesh.lose(1)
+        began = time.monotonic()
+
+        with pytest.raises(errors.WaitedTooLong, match=r"timeout=1\.5\) says how long"):
+            list(it)
+
+        assert 1.4 < time.monotonic() - began < 5
+
+
 def test_a_mesh_without_workers_is_named_within_the_timeout(fake):
     with fake.FakeMesh() as mesh:
         mesh.dispatcher.waiting_for = "a worker: none is registered at here"
@@ -460,6 +534,31 @@ def test_all_is_closed_in_less_than_a_second_and_nothing_is_left(fake, nothing_l
         assert mesh.dispatcher.beats[-1].leaving
 
 
+async def test_who_leaves_while_a_beat_is_on_its_way_says_so_by_the_next():
+    core = Reader(IterationId(1), "token", 30.0, FrameLimit(2))
+    network = Network(SimpleNamespace(core=core, beat=lambda: core.beat(0.0)), "nowhere", 0.1)
+    beats = network._beats()
+
+    assert not (await anext(beats)).leaving
+    core.leave(0.0)
+
+    assert (await anext(beats)).leaving
+    with pytest.raises(StopAsyncIteration):
+        await anext(beats)
+
+
+def test_every_reader_that_the_dispatcher_heard_of_says_that_it_leaves(fake):
+    with fake.FakeMesh(fake.frames(2, 10), beat_interval=0.02, fresh=True) as mesh:
+        for count in range(60):
+            it = iter(far(mesh))
+            for _ in range(count % 4):
+                next(it)
+            it.close()
+
+        last = {beat.token: beat for beat in mesh.dispatcher.beats}
+        assert [token for token, beat in last.items() if not beat.leaving] == []
+
+
 def test_a_closed_iterator_says_so(fake):
     with fake.FakeMesh(fake.frames(5, 10)) as mesh:
         it = begun(mesh)
@@ -489,6 +588,138 @@ def test_closing_wakes_a_loop_that_waits(fake):
         assert len(caught) == 1
 
 
+@contextmanager
+def struck_by(handler):
+    """Have *handler* called in this thread, wherever it is, by what this gives."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: handler())
+    try:
+        yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def striking(strike, method):
+    """Return *method*, which a signal interrupts in its middle, once."""
+    struck = []
+
+    def interrupted(*args):
+        if not struck:
+            struck.append(True)
+            strike()
+        return method(*args)
+
+    return interrupted
+
+
+@pytest.mark.parametrize("behind", [lambda far: far, lambda far: far.map(lambda x: x)])
+def test_a_signal_handler_may_close_an_iterator_in_the_middle_of_a_change(fake, behind):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it = iter(behind(far(mesh)))
+        core = session_of(it).core
+        with struck_by(it.close) as strike:
+            core.accept, core.lend = striking(strike, core.accept), striking(strike, core.lend)
+            with pytest.raises(errors.Closed):
+                next(it)
+
+        wait_until(lambda: mesh.dispatcher.beats[-1].leaving)
+
+
+def test_a_signal_handler_may_close_an_iterator_that_waits(fake):
+    with fake.FakeMesh(fake.frames(1, 1)) as mesh:
+        mesh.withhold(1)
+        it = iter(far(mesh))
+        core = session_of(it).core
+        with struck_by(it.close) as strike:
+            core.ask = striking(threading.Timer(0.05, strike).start, core.ask)
+            with pytest.raises(errors.Closed):
+                next(it)
+
+        assert mesh.dispatcher.beats[-1].leaving
+
+
+def test_a_signal_handler_that_saves_in_the_middle_of_a_change_is_told_what_to_do(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it, told = iter(far(mesh)), []
+
+        def save():
+            with pytest.raises(errors.Reentered, match="set a flag") as refused:
+                it.state()
+            told.append(refused)
+
+        core = session_of(it).core
+        with struck_by(save) as strike:
+            core.accept = striking(strike, core.accept)
+            got = numbers(it)
+
+        assert len(told) == 1
+        assert got == list(range(50))
+
+
+@pytest.mark.parametrize("lock", ["session", "hold", "tracks"])
+def test_no_lock_of_a_reader_is_waited_for_by_the_thread_that_has_it(fake, lock):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it = iter(far(mesh).map(lambda x: x))
+        next(it)
+        locks = {
+            "session": session_of(it)._changed,
+            "hold": it._reading._hold._lock,
+            "tracks": it._reading._tracks.lock,
+        }
+        with locks[lock]:  # as a signal handler finds it
+            with pytest.raises(errors.Reentered):
+                it.state()
+            it.close()
+
+        wait_until(lambda: mesh.dispatcher.beats[-1].leaving)
+
+
+def test_who_closes_while_another_thread_does_finds_all_closed(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it = begun(mesh)
+        reading, session = it._reading, session_of(it)
+        with session._changed:
+            threads = [threading.Thread(target=reading.close) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            thread.join(20)
+            assert session._running.done()
+
+        assert mesh.dispatcher.beats[-1].leaving
+
+
+# --- when the network ends by itself ---
+
+
+def test_a_network_that_is_cancelled_with_its_loop_is_an_error_for_who_waits(fake):
+    with fake.FakeMesh(fake.frames(1, 1)) as mesh:
+        mesh.withhold(1)
+        with iter(far(mesh)) as it:
+            session = session_of(it)
+            threading.Timer(0.05, session._running.cancel).start()
+
+            with pytest.raises(errors.Closed, match="the background loop was closed"):
+                next(it)
+
+
+def test_an_order_that_cannot_be_performed_is_an_error_for_who_waits(fake, monkeypatch):
+    def broken(_order):
+        if asyncio.current_task() is None:  # the loop is the caller: it would log this, and go on
+            raise RuntimeError("no such order")
+
+    with fake.FakeMesh(fake.frames(1, 1)) as mesh:
+        mesh.withhold(1)
+        with iter(far(mesh)) as it:
+            session = session_of(it)
+            wait_until(lambda: mesh.dispatcher.beats)
+            monkeypatch.setattr(session._network, "_perform", broken)
+            monkeypatch.setattr(session.core, "orders", lambda: [SendBeat()])
+            monkeypatch.setattr(Reader, "pressing", property(lambda _self: True))
+
+            with pytest.raises(RuntimeError, match="no such order"):
+                next(it)
+
+
 def test_an_iterator_that_the_collector_finds_in_the_loops_thread_is_closed(fake):
     with fake.FakeMesh(fake.frames(5, 10)) as mesh:
         it, other = begun(mesh), begun(mesh)
@@ -500,6 +731,28 @@ def test_an_iterator_that_the_collector_finds_in_the_loops_thread_is_closed(fake
 
         wait_until(lambda: any(beat.leaving for beat in mesh.dispatcher.beats))
         other.close()
+
+
+def test_an_iterator_that_the_collector_finds_under_its_sessions_lock_is_closed(fake):
+    with fake.FakeMesh(fake.frames(5, 10)) as mesh:
+        it, dropped = iter(far(mesh).prefetch(2)), threading.Event()
+        (session,) = it._reading._tracks.read() or [t.session for t in it._reading._tracks.all()]
+        borrow = session.core.borrow
+
+        def collecting(now, limit):
+            if dropped.is_set():
+                gc.collect()
+            return borrow(now, limit)
+
+        session.core.borrow = collecting  # it is called with the lock held
+        next(it)
+        cycle = [it]
+        cycle.append(cycle)
+        del it, session
+        dropped.set()
+        del cycle
+
+        wait_until(lambda: (gc.collect(), mesh.dispatcher.beats[-1].leaving)[1], 20)
 
 
 def test_threads_take_shorter_turns_while_any_reader_is_open(fake):
@@ -742,7 +995,7 @@ def test_the_same_save_called_again_hears_the_verdict(fake):
         mesh.stop_dispatcher()
         with pytest.raises(errors.WaitedTooLong):
             session_of(it).save("a", 0.2)
-        with pytest.raises(errors.SaveFailed, match="'b' has to wait.*'a'"):
+        with pytest.raises(errors.SaveFailed, match=r"'b'\) has to wait.*'a'"):
             session_of(it).save("b", 0.2)
 
         mesh.start_dispatcher()
@@ -798,3 +1051,23 @@ def test_a_reader_of_what_was_abandoned_hands_out_nothing_more_and_says_so(fake)
             with pytest.raises(errors.Superseded, match="restore of job"):
                 next(it)
         it.close()
+
+
+# --- frames that are not what their header says ---
+
+
+@pytest.mark.parametrize("behind", ["nothing", "take"])
+def test_a_header_that_counts_more_than_its_payload_holds_is_an_error_and_no_end(
+    fake, monkeypatch, behind
+):
+    def short(self, elements):
+        return packed(self, elements[:5])
+
+    packed = fake.Worker._packed
+    monkeypatch.setattr(fake.Worker, "_packed", short)
+    with fake.FakeMesh(fake.frames(20, 50)) as mesh:
+        dataset = far(mesh) if behind == "nothing" else far(mesh).take(1000)
+        with dataset.iterator() as it:
+            for _ in range(2):  # and again, whenever it is asked
+                with pytest.raises(errors.VersionMismatch, match="holds 5 elements"):
+                    next(it)

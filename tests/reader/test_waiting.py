@@ -77,6 +77,7 @@ def test_what_the_dispatcher_waits_for_is_passed_on(table):
 def test_workers_that_cannot_be_reached_are_named_when_there_are_no_others(table):
     reader = table()
     reader.view((1, 1, "w"), (2, 1, "v"))
+    reader.core.answered(2, 1, 0.0)
     reader.core.stream_broken(1, 1, "refused", 0.0)
     assert cause(reader.core, "here:1", "", 0.0).whom is Whom.WORK
 
@@ -99,7 +100,12 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(table):
     reader.view((1, 1, "w"), waiting_for="a worker: none is registered")
     assert cause(reader.core, "here:1", "", 0.0).grace == 0
 
-    reader.view((1, 1, None), waiting_for="reader 4: silent for 3 s, given up in 30 s")
+    reader.view((1, 1, None), waiting_for="a worker: none is registered")
+    assert cause(reader.core, "here:1", "", 0.0).grace == 0
+
+    reader.view(
+        (1, 1, None), waiting_for="reader 4: silent for 3 s, given up in 30 s", on_readers=True
+    )
 
     why = cause(reader.core, "here:1", "", 0.0)
     assert why.whom is Whom.MESH
@@ -107,8 +113,25 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(table):
     patience = Patience(2.0, 0.0, longest_step=100.0)
     patience.spend(why, 0.0)
     assert patience.spend(why, 2.0 + 0.9 * why.grace)
-    with pytest.raises(WaitedTooLong, match="reader 4"):
+    with pytest.raises(WaitedTooLong, match=r"reader 4.*timeout=2\), and 36 s more"):
         patience.spend(why, 2.0 + 1.1 * why.grace)
+
+
+@pytest.mark.parametrize("task", [(1, 1, "w"), (1, 1, None)])
+def test_a_wait_for_work_says_what_silent_readers_hold_and_has_no_limit(table, task):
+    reader, patience = table(), Patience(3.0, 0.0)
+    held = "200 elements are held by reader 12 (host a, rank 1; silent 12.0 s, given up at 33 s)"
+    reader.view((1, 1, "w"))
+    reader.view(task, held_by=held)
+    reader.core.answered(1, 1, 0.0)
+
+    why = cause(reader.core, "here:1", "", 0.0)
+    lines = [patience.spend(why, float(now)) for now in range(25)]
+
+    assert why.whom is Whom.WORK
+    assert [line.endswith(f"; {held}") for line in lines if line] == [True, True]
+    reader.view(task)
+    assert held not in cause(reader.core, "here:1", "", 0.0).what
 
 
 def test_a_task_between_two_attempts_is_waited_for_without_end(table):
@@ -130,5 +153,27 @@ def test_a_verdict_is_waited_for_as_long_as_the_dispatcher_answers(table):
     why = cause(reader.core, "here:1", "", 0.0)
 
     assert why.whom is Whom.WORK
-    assert "save 2 'best'" in why.what
+    assert why.what.startswith("the verdict on save_job('best'): the job's other readers have 30 s")
     assert cause(reader.core, "here:1", "refused", 0.0).whom is Whom.DISPATCHER
+
+
+def test_a_worker_that_is_opened_again_and_again_is_one_wait(table):
+    reader, patience = table(), Patience(5.0, 0.0)
+    reader.view((1, 1, "w"))
+
+    with pytest.raises(WaitedTooLong, match=r"waited 5.* worker w to answer \(refused.*timeout=5"):
+        for tenth in range(80):
+            reader.now = now = tenth / 10
+            if tenth % 3 == 0:
+                reader.core.stream_broken(1, reader.core.shares[1].opening, "refused", now)
+            reader.core.tick(now)
+            patience.spend(cause(reader.core, "here:1", "", now), now)
+
+
+def test_a_worker_that_is_lost_is_waited_for_as_it_was_before():
+    patience = Patience(3.0, 0.0)
+    patience.spend(Cause(Whom.WORKER, "worker w to answer (refused)"), 0.0)
+    patience.spend(NOBODY, 1.9)
+
+    with pytest.raises(WaitedTooLong, match=r"waited 3\.0 s.*none is registered"):
+        patience.spend(NOBODY, 3.0)

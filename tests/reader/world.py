@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from reader_shelf import Shelf
 
-from penstock.messages import Ack, Frame, Recall, StreamEnd, TaskView, Verdict, View
+from penstock.messages import Ack, Frame, Open, Recall, StreamEnd, TaskView, Verdict, View
 from penstock.numbers import IterationId, ReaderId, Runs, Standing, TaskId, WorkerId
 from penstock.reader.core import Reader
 from penstock.reader.credit import ByteLimit, FrameLimit
@@ -400,6 +400,8 @@ class World:
             while outgoing and self.chance.random() < 0.8:
                 reader = self.live.get(loop.name)
                 message = outgoing.pop(0)
+                if isinstance(message, Open):
+                    loop.core.answered(task, message.opening, self.now)
                 if not isinstance(message, Ack):
                     reader = self.owner[loop.name, task] = message.reader
                 else:

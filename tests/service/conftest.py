@@ -22,10 +22,11 @@ class FakeSession:
         self.follower = None
         self.asking = self.closed = False
         self.permitted_until = float("inf")
+        self.token = "fake"
         self.saves = []
         self.late = []
         """What others give back once this reader has handed out all it had."""
-        self.on_pull = lambda session: None
+        self.on_pull = self.on_lent = lambda session: None
         self._pieces = pieces or (lambda limit: limit)
         self._lock = threading.Lock()
 
@@ -40,6 +41,10 @@ class FakeSession:
     @property
     def ready(self):
         return bool(self.waiting)
+
+    @property
+    def pulled(self):
+        return len(self.lent)
 
     @property
     def taken(self):
@@ -57,7 +62,8 @@ class FakeSession:
             n = self._pieces(limit)
             block, self.waiting = self.waiting[:n], self.waiting[n:]
             self.lent += block
-            return block
+        self.on_lent(self)
+        return block
 
     def more(self):
         self.waiting += self.late
@@ -77,7 +83,7 @@ class FakeSession:
             self.waiting += [self.lent[place] for place in new]
 
     def recall(self, wanted=lambda place: True):
-        """Take back what operators hold, and give it to somebody else."""
+        """Take back what operators hold, and give it to somebody else; one step, as all here."""
         found = []
 
         def choose(owed):
@@ -85,11 +91,11 @@ class FakeSession:
             found.extend(place for place in missing if wanted(place))
             return Runs.of(*((place, place + 1) for place in found))
 
-        places = self.follower.withdraw(choose)
-        self.gone |= places
+        with self._lock:
+            self.gone |= self.follower.withdraw(choose)
         return [self.lent[place] for place in found]
 
-    def save(self, label, timeout=None):
+    def save(self, label, timeout=None, *, without_missing=False):
         self.saves.append((label, timeout))
         return b'{"kind":"job","v":1,"fingerprint":"f","mode":"dynamic","job":"j","repetition":1}'
 

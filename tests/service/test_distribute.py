@@ -45,6 +45,7 @@ def test_the_signature_is_the_one_that_programs_are_written_for():
         ("remainder", "drop", name),
         ("writable", False, name),
         ("timeout", 60.0, name),
+        ("on_finished", "warn", name),
     ]
     method = inspect.signature(Dataset.distribute).parameters
     assert [(p.name, p.default, p.kind.name) for p in list(method.values())[1:]] == shown
@@ -98,6 +99,8 @@ def test_the_policies_have_the_numbers_of_the_field():
         ({"target_workers": None}, "target_workers .*None"),
         ({"data_transfer_protocol": 3}, "data_transfer_protocol .*3"),
         ({"remainder": "keep"}, "remainder .*'keep'"),
+        ({"on_finished": "raise"}, "on_finished .*'raise'"),
+        ({"on_finished": None}, "on_finished .*None"),
         ({"timeout": 0}, "timeout .*0"),
         ({"timeout": -1.0}, "timeout .*-1.0"),
         ({"timeout": float("nan")}, "timeout .*nan"),
@@ -210,9 +213,9 @@ def test_operators_that_work_on_each_tasks_own_stream_are_logged(caplog):
     with caplog.at_level(logging.INFO, "penstock.service"):
         apply(Dataset.range(9).map(lambda x: x))
         assert caplog.messages == []
-        apply(Dataset.range(9).take(3).batch(2))
+        apply(Dataset.range(9).filter(bool).take(3).batch(2))
 
-    assert caplog.messages == ["applied to each task's own stream of elements: take, batch"]
+    assert caplog.messages == ["applied to each task's own part of the elements: take, batch"]
 
 
 def test_the_cardinality_is_what_is_known():

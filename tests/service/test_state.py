@@ -19,7 +19,7 @@ def saving(sessions, fake_session):
     """Sessions that save and restore: the state of a job is what is not taken."""
 
     class Saving(fake_session):
-        def save(self, label, timeout=None):
+        def save(self, label, timeout=None, *, without_missing=False):
             self.saves.append((label, timeout))
             left = [int(x) for x in (*self.waiting, *(self.lent[p] for p in self.borrowed))]
             fingerprint = far().node.remote.definition.fingerprint
@@ -112,21 +112,31 @@ def test_other_operators_may_follow_when_a_state_is_restored(saving):
     assert seen + numbers(far().batch(4).prefetch(2).iterator(state)) == list(range(20))
 
 
-def test_restore_leaves_the_old_pass_before_it_opens_anew(saving):
+def test_restore_leaves_the_old_pass_when_the_new_one_is_open(saving):
     it = iter(far().batch(4))
     first = next(it).tolist()
     state = it.state()
     next(it)
-    opened = saving.make
-    saving.make = lambda number, restore: assert_closed(saving) or opened(number, restore)
 
     it.restore(state)
 
+    assert [session.closed for session in saving] == [True, False]
     assert first + numbers(it) == list(range(20))
 
 
-def assert_closed(opened):
-    assert all(session.closed for session in opened)
+@pytest.mark.parametrize("behind", [lambda ds: ds.batch(4), lambda ds: ds.shuffle(3).batch(4)])
+def test_a_state_that_cannot_be_opened_leaves_the_iterator_where_it_is(saving, behind):
+    def refuse(repetition, restore):
+        raise errors.StateError("this is nonsense")
+
+    it = iter(behind(far()))
+    first = next(it).tolist()
+    state, saving.make = it.state(), refuse
+
+    with pytest.raises(errors.StateError, match="nonsense"):
+        it.restore(state)
+
+    assert sorted(first + numbers(it)) == list(range(20))
 
 
 def test_a_wrong_state_leaves_the_iterator_where_it_is(saving):
@@ -147,7 +157,7 @@ def spoiled(state, **change):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda s: 5, "not a state of an iterator over a job: '5'"),
+        (lambda s: 5, "not a state of an iterator over a job: 5"),
         (lambda s: {}, "not a state"),
         (lambda s: {**s, "v": 2}, "version 2; this Penstock reads version 1"),
         (lambda s: {**s, "jobs": []}, "not a state"),
@@ -209,7 +219,7 @@ def test_a_failed_save_leaves_the_iterator_as_it_is(saving):
     it = iter(far().batch(4))
     next(it)
 
-    def fail(label, timeout=None):
+    def fail(label, timeout=None, *, without_missing=False):
         raise errors.SaveFailed("reader 7 did not come to it")
 
     saving[0].save = fail

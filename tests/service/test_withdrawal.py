@@ -94,6 +94,76 @@ def test_what_is_recalled_at_any_moment_is_handed_out_once(sessions, fake_sessio
     assert handed + elsewhere == Counter(range(400)), names
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_recalled_of_any_pass_is_not_handed_out(sessions, fake_session, seed):
+    rng = random.Random(seed)
+    sessions.make = lambda number, restore: fake_session(
+        range(40 * number - 40, 40 * number), lambda limit: rng.randint(1, limit)
+    )
+    within = rng.sample(["map", "shuffle", "overtaking map", "prefetch"], rng.randint(0, 1))
+    behind = rng.sample(["batch", "shuffle", "prefetch", "parallel map"], rng.randint(1, 3))
+    ds = far()
+    for name in within:
+        ds = OPERATORS[name](ds, rng)
+    ds = ds.repeat(3)
+    for name in behind:
+        ds = OPERATORS[name](ds, rng)
+    handed, elsewhere = Counter(), Counter()
+
+    with iter(ds) as it:
+        for element in it:
+            handed.update(numbers_in(element))
+            for session in sessions if rng.random() < 0.4 else ():
+                part = rng.random()
+                elsewhere.update(map(int, session.recall(lambda _, part=part: rng.random() < part)))
+
+    assert handed + elsewhere == Counter(range(120)), (within, behind)
+    taken = Counter(int(x) for session in sessions for x in session.taken)
+    assert taken == handed, (within, behind)
+
+
+@pytest.fixture
+def during_second_pass(sessions, fake_session):
+    """Passes of twenty elements; these functions are called in turn as the second one is read."""
+    calls = []
+
+    def make(number, restore):
+        session = fake_session(range(20 * number - 20, 20 * number), lambda limit: 1)
+        if number == 2:
+            session.on_pull = lambda _: calls and calls.pop(0)()
+        return session
+
+    sessions.make = make
+    return calls
+
+
+def test_an_element_of_two_passes_is_dropped_with_what_was_recalled_of_one(
+    sessions, during_second_pass
+):
+    back = []
+    during_second_pass.append(lambda: back.extend(sessions[0].recall()))
+
+    handed = [x for batch in far().repeat(2).batch(15) for x in batch.tolist()]
+
+    assert back == [15, 16, 17, 18, 19]
+    assert sorted(handed + back) == list(range(40))
+
+
+def test_what_comes_back_from_others_while_a_later_pass_is_read_is_owed_and_handed_out(
+    sessions, during_second_pass
+):
+    owed = []
+    during_second_pass[:] = [
+        lambda: sessions[0].waiting.extend(map(np.int64, (70, 71, 72))),
+        lambda: owed.extend(sessions[0].lent[place] for place in sessions[0].borrowed),
+    ]
+
+    handed = [x for batch in far().repeat(2).batch(18) for x in batch.tolist()]
+
+    assert owed == [18, 19, 70, 71, 72]
+    assert sorted(handed) == [*range(40), 70, 71, 72]
+
+
 def test_the_rest_of_an_element_that_is_dropped_comes_again(sessions, fake_session):
     it = iter(far().shuffle(20).batch(4))
     seen = next(it).tolist()
@@ -151,6 +221,29 @@ def test_an_interrupted_element_comes_again(sessions, fake_session):
 
     assert sorted(x for _, batch in seen for x in batch.tolist()) == list(range(20))
     assert [int(i) for i, _ in seen] == list(range(10))
+
+
+def test_what_an_interrupt_lost_on_its_way_to_operators_comes_again(sessions, fake_session):
+    def interrupt(session):
+        if len(session.lent) == 9:
+            session.on_lent = lambda _: None
+            raise KeyboardInterrupt
+
+    def make(number, restore):
+        session = fake_session(range(20), lambda limit: 1)
+        session.on_lent = interrupt
+        return session
+
+    sessions.make = make
+    it = iter(far().batch(4))
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        for batch in it:
+            seen += batch.tolist()
+    seen += [x for batch in it for x in batch.tolist()]
+
+    assert sorted(seen) == list(range(20))
+    assert sorted(sessions[0].taken) == list(range(20))
 
 
 def test_what_comes_back_from_others_at_the_end_is_handed_out(sessions, fake_session):

@@ -360,3 +360,14 @@ def settled_first(stack: ExitStack) -> None:
 @_rule(25, "at the end, what one loop does not ask for goes to one that waits")
 def recall(stack: ExitStack) -> None:
     _put(stack, Attempt, "_recall", lambda *_: None)
+
+
+@_rule(26, "what readers do not reach goes on where they do")
+def moves_to_readers(stack: ExitStack) -> None:
+    _put(stack, tasks, "move", lambda *_: False)
+
+
+@_rule(27, "what readers may have taken that a save goes without is doubted")
+def missing_doubted(stack: ExitStack) -> None:
+    right = saves._state
+    _put(stack, saves, "_state", lambda desk, iteration, _missing: right(desk, iteration, ()))

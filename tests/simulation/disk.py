@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from penstock_dispatcher.core import Books
@@ -12,9 +13,14 @@ from penstock_dispatcher.journal.forms import decode_facts, decode_live, put_lin
 from penstock_dispatcher.journal.store import Loaded
 from simulation.world import Process
 
+NOWHERE = Path("/dev/null/journal.db")
+
 
 class Disk:
     """What has been written; it outlives its dispatchers."""
+
+    file = log = NOWHERE
+    """No file: so none is ever found missing."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, bytes]] = []
@@ -61,7 +67,7 @@ class SimJournal(Journal):
     """The real journal; its loop and its thread are of virtual time."""
 
     def __init__(self, disk: Disk, process: Process) -> None:
-        super().__init__(None, disk, disk.load())  # type: ignore[arg-type]
+        super().__init__(disk, disk, disk.load())  # type: ignore[arg-type]
         journal._forget_datasets(self.books)
         self._process = process
         self._loop: Any = self

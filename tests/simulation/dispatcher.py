@@ -22,6 +22,7 @@ from penstock_dispatcher.core.signals import (
     Probe,
     ReaderLineBroken,
     Register,
+    Report,
     Send,
     Show,
     Signal,
@@ -171,6 +172,8 @@ class SimDispatcher(Process):
             case Answer(call, answer):
                 if (end := self._calls.pop(call, None)) is not None:
                     end.send(answer if answer is not None else "heard")
+            case Report(line):
+                self.world.note("d", line)
             case Probe(worker, incarnation):
                 self.at(self.world.chance.uniform(0.001, 0.05), self._probe, worker, incarnation)
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from penstock.messages import Verdict
 from penstock.numbers import IterationId, ReaderId, Standing, Taken, TaskId
 from penstock_dispatcher.core import Books
 from penstock_dispatcher.core.account import Account
@@ -173,7 +174,7 @@ class Ledger:
             case SaveJudged(iteration, verdict):
                 self.world.stats["saves" if verdict.state else "saves failed"] += 1
                 if verdict.state:
-                    self._saved(self.passes[iteration], verdict.number, verdict.state)
+                    self._saved(self.passes[iteration], verdict)
 
     def _opened(self, fact: IterationOpened | IterationRestored) -> None:
         self.current = fact.iteration
@@ -206,11 +207,13 @@ class Ledger:
         iteration, index = self.tasks[task]
         return self.passes[iteration].is_untrue(index, taken)
 
-    def _saved(self, one: Pass, number: int, state: bytes) -> None:
-        before = one.before_cut(number)
+    def _saved(self, one: Pass, verdict: Verdict) -> None:
+        before = one.before_cut(verdict.number)
         contents = {key: one.contents[key] for key in before}
         handed = sum(one.handed.values()) + (self.origin.handed if self.origin else 0)
-        self.saved = Saved(state, before, contents, handed, bool(one.ever_given_up))
+        doubts = bool(one.ever_given_up or verdict.missing)
+        self.world.stats["saves without somebody"] += bool(verdict.missing)
+        self.saved = Saved(verdict.state, before, contents, handed, doubts)
 
     # --- the end ---
 

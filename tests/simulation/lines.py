@@ -79,8 +79,13 @@ class End:
         if self.owner is not None and self in self.owner.ends:
             self.owner.ends.remove(self)
 
+    def give_up(self) -> None:
+        """Know that nobody answers: a connection that was never made."""
+        self.cut = self.failed = self.peer.cut = True
+        self._lose()
+
     def _arrive(self, message: Any) -> None:
-        if not self.open or self.cut:
+        if not self.open or self.cut or self.world.never_up(self.address, self.peer.address):
             return
         if self._stuck or (wall := self._wall()):
             self._stuck.append(message)

@@ -72,9 +72,9 @@ class Loop:
         self.count = 0
         self.waits = self.over = False
         """Whether it stands in `next()`; whether the pass is over for it."""
-        self.save: tuple[str, float] | None = None
+        self.save: tuple[str, float, bool] | None = None
         """What it is saving: the label, and how long the others have."""
-        self.wants_save: tuple[str, float] | None = None
+        self.wants_save: tuple[str, float, bool] | None = None
         self.wants_to_leave = False
         self._asks = False
         self._cuts = 0
@@ -130,7 +130,8 @@ class Loop:
         assert self.save is not None
         before = self.core.saving.cut
         try:
-            verdict = self.core.save(*self.save, self.reader.now)
+            label, seconds, without = self.save
+            verdict = self.core.save(label, seconds, self.reader.now, without_missing=without)
         except PenstockError as error:
             self.over = True
             self.reader.failed(error)

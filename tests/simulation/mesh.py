@@ -40,6 +40,8 @@ class Mesh(World):
         super().__init__(plan.seed * 2 + bool(plan.origin), trace=trace)
         self.plan = plan
         self.rough = plan.kind != "calm"
+        self.never = {(reader, worker): wait for reader, worker, wait in plan.never}
+        self.stats["links that never come up"] = len(self.never)
         self.disk, self.ledger = Disk(), Ledger(self, plan.origin)
         self.streams = (Stream(("",), plan.size, None, plan.passes),)
         self.work = Work(plan.size, plan.passes, plan.nbytes, plan.room)
@@ -125,7 +127,7 @@ class Mesh(World):
         """Have every loop that reads now save at its next step."""
         for reader in self.readers():
             if reader.core.reader is not None:
-                reader.loop.wants_save = ("", self.plan.save_for)
+                reader.loop.wants_save = ("", self.plan.save_for, self.plan.save_without)
 
     def fault(self, kind: str) -> None:
         """Let something go wrong."""
@@ -159,6 +161,8 @@ class Mesh(World):
                 end.fail()
         elif what == "runner" and isinstance(process, SimWorker):
             process.kill_runner()
+        elif what == "start" and isinstance(process, SimWorker):
+            process.lack_room()
         elif what == "leave" and isinstance(process, SimWorker):
             process.run(process.leave)
             self.at(8, process.end, "its time to leave is over")

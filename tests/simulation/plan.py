@@ -12,7 +12,7 @@ FAULTS = {
     "calm": (),
     "workers": (
         *("crash w", "crash w", "runner w", "runner w", "crash d", "leave w", "drain w"),
-        *("cut off w", "cut off d", "part d w", "part r w", "line w", "pause w"),
+        *("cut off w", "cut off d", "part d w", "part r w", "line w", "pause w", "start w"),
     ),
     "readers": (
         *("crash w", "crash d", "crash r", "runner w", "pause r", "leave r", "line r"),
@@ -39,8 +39,12 @@ class Plan:
     habits: tuple[Habits, ...]
     save_at: float
     save_for: float
+    save_without: bool
+    """Whether it may go without readers that are missing."""
     faults: tuple[tuple[float, str], ...]
     origin: Saved | None = None
+    never: tuple[tuple[str, str, float], ...] = ()
+    """Readers, workers that they never reach, and after how many seconds they notice."""
 
     @classmethod
     def draw(cls, seed: int, origin: tuple[Plan, Saved] | None = None) -> Plan:
@@ -64,10 +68,11 @@ class Plan:
             if kinds
             else []
         )
+        workers = count(1, 3)
         return cls(
             seed,
             kind,
-            count(1, 3),
+            workers,
             readers,
             size,
             passes,
@@ -78,15 +83,31 @@ class Plan:
             tuple(_habits(chance, lockstep=lockstep) for _ in range(readers)),
             save_at,
             chance.uniform(4, 15),
+            Random(-seed - 1).random() < 0.5,  # apart, so that all else is as it was without
             _bearable(sorted(drawn)),
             origin[1] if origin is not None else None,
+            _never(Random(~seed), workers, readers),
         )
 
 
+def _never(chance: Random, workers: int, readers: int) -> tuple[tuple[str, str, float], ...]:
+    """Draw links that never come up, in some schedules; one worker is in the reach of all."""
+    if workers < 2 or chance.random() < 0.8:
+        return ()
+    whole = chance.random() < 0.4  # it has a wrong address; else some links are missing
+    links = [(f"r{r}", f"w{w}") for r in range(readers) for w in range(1, workers)]
+    down = [link for link in links if (link[1] == "w1" if whole else chance.random() < 0.4)]
+    return tuple((*link, chance.choice((0.01, 1.0, 5.0))) for link in down)
+
+
 def _bearable(faults: list[tuple[float, str]]) -> tuple[tuple[float, str], ...]:
-    """Leave out what readers are rightly told of: the third death of runners without progress."""
+    """Leave out what readers are rightly told of: the third death of runners without progress.
+
+    And that there is no room for a runner, for long.
+    """
     deaths = [fault for fault in faults if fault[1] == "runner w"]
-    return tuple(fault for fault in faults if fault not in deaths[2:])
+    starts = [fault for fault in faults if fault[1] == "start w"]
+    return tuple(fault for fault in faults if fault not in [*deaths[2:], *starts[2:]])
 
 
 def _habits(chance: Random, *, lockstep: bool) -> Habits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.errors import PenstockError, Superseded
 from penstock.messages import (
@@ -21,12 +21,23 @@ from penstock.messages import (
 from penstock.numbers import TaskId
 from penstock.reader.core import Reader
 from penstock.reader.credit import ByteLimit, FrameLimit
-from penstock.reader.orders import CloseStream, OpenStream, Order, SendAck, SendBeat
+from penstock.reader.orders import (
+    AskWorker,
+    CloseStream,
+    OpenStream,
+    Order,
+    SendAck,
+    SendBeat,
+    Tell,
+)
 from simulation.ledger import Ledger
 from simulation.lines import End, dial
 from simulation.loop import Habits, Loop
 from simulation.pipeline import Element
+from simulation.worker import Here
 from simulation.world import LawBroken, Process, World
+
+Reply: TypeAlias = tuple[Frame, tuple[Element, ...], int] | Recall | StreamEnd | Here
 
 SILENCE = 5.0
 FAREWELL = 2.0
@@ -210,13 +221,19 @@ class SimReader(Process):
                 if self.core.member.leaving:
                     return
                 self._streams[task] = end = dial(self, worker)
-                end.hear = partial(self._replied, opening.opening)
+                if wait := self.world.never_up(self.name, worker):
+                    self.at(wait, end.give_up)
+                end.hear = partial(self._replied, task, opening.opening)
                 end.lost = partial(self._broken, task, opening.opening)
                 end.send(opening)
             case CloseStream(task):
                 self._close(task)
             case SendAck(task, ack):
                 self._say(task, ack)
+            case Tell(line):
+                self.world.note(self.name, line)
+            case AskWorker():
+                pass  # lines break by themselves here
 
     def _say(self, task: TaskId, ack: Ack) -> None:
         if task in self._streams:
@@ -230,10 +247,10 @@ class SimReader(Process):
         else:
             end.close()
 
-    def _replied(
-        self, opening: int, reply: tuple[Frame, tuple[Element, ...], int] | Recall | StreamEnd
-    ) -> None:
+    def _replied(self, task: TaskId, opening: int, reply: Reply) -> None:
         match reply:
+            case Here():
+                self._apply(self.core.answered, task, opening)
             case Recall():
                 self._apply(self.core.recalled, reply)
             case StreamEnd():

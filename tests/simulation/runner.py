@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.messages import Codec
-from penstock_worker.core.events import RunnerLost, StartRun
+from penstock_worker.core.events import NotStarted, RunnerLost, StartRun
 from penstock_worker.runner.orders import (
     Ended,
     Free,
@@ -83,7 +83,7 @@ class SimRunner:
         self._sizes: dict[int, int] = {}
         self._paused = False
         self._waits: Rest | Full | None = None
-        self.worker.at(start.after + 0.01, self._step)
+        self.worker.at(start.after + 0.01, self._begin)
 
     def tell(self, order: Grant | Free | Want | Pause) -> None:
         """Hear the worker."""
@@ -119,6 +119,15 @@ class SimRunner:
     def _go_on(self) -> None:
         self._waits = None
         self.worker.at(0.001, self._step)
+
+    def _begin(self) -> None:
+        if self.over:
+            return
+        if self.worker.now < self.worker.no_room_until:
+            self.over = True
+            self.worker.apply(NotStarted(self.start.run, "no room"))
+            return
+        self._step()
 
     def _step(self) -> None:
         if self.over or self._waits is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -48,8 +49,16 @@ from simulation.world import LawBroken, Process, World
 
 VERSIONS = Versions(1, "3.11", "0")
 TICK = 0.5
+NO_ROOM = 3.5
+"""Seconds for which no runner can be had, at most: two such times are no reason to fail a task."""
+
 GOODBYE = 1.0
 """Seconds that a reader gets for its last words behind the end of a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A worker's answer to a new stream, before it has anything to send."""
 
 
 class SimWorker(Process):
@@ -66,6 +75,8 @@ class SimWorker(Process):
         self._beat_due = False
         self._backoff = 0.05
         self._count = 0
+        self.no_room_until = -1.0
+        """Until when no runner can be had, on this clock."""
         self._connect()
         self.at(TICK * world.chance.random(), self._tick)
 
@@ -78,6 +89,10 @@ class SimWorker(Process):
         alive = [runner for runner in self.runners.values() if not runner.over]
         if alive:
             self.world.chance.choice(alive).die()
+
+    def lack_room(self) -> None:
+        """Let no runner be had for a while."""
+        self.no_room_until = self.now + NO_ROOM * self.world.chance.random()
 
     def apply(self, event: Event) -> None:
         """Let the mind hear *event*, and do what it wants."""
@@ -136,6 +151,7 @@ class SimWorker(Process):
         self._count += 1
         stream = StreamId(self._count)
         self._streams[stream] = end
+        end.send(Here())
         end.hear = partial(self._read, stream)
         end.lost = partial(self._hung, stream)
 

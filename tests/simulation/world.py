@@ -27,6 +27,8 @@ class World:
         """Who is alive, by address."""
         self.rates: dict[str, float] = {}
         self.walls: list[tuple[set[str], set[str], float]] = []
+        self.never: dict[tuple[str, str], float] = {}
+        """Which readers never reach which workers, and after how many seconds they notice."""
         self.rough = False
         """Whether lines break by themselves, and messages take their time."""
         self.lines = trace
@@ -63,6 +65,12 @@ class World:
             if apart and self.now < end:
                 until = max(until, end)
         return until
+
+    def never_up(self, one: str, other: str) -> float:
+        """Return how long a caller tries in vain; 0 if two addresses may reach each other."""
+        if not self.never:
+            return 0.0
+        return self.never.get((one, other), 0.0) or self.never.get((other, one), 0.0)
 
     def cut_off(self, left: set[str], right: set[str], seconds: float) -> None:
         """Keep *left* and *right* apart for a while."""

@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 
 import pytest
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Refused
 from penstock.messages import WorkerBeat
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.line import connect
@@ -50,3 +50,35 @@ async def test_who_asks_again_and_again_ends_when_cancelled(client, call):
         await asyncio.wait({asking}, timeout=5)
 
         assert asking.cancelled()
+
+
+async def test_who_is_cancelled_as_its_requests_fail_ends():
+    def failing(due):
+        async def signals():
+            await due.wait()
+            raise Refused("no more")
+            yield
+
+        return signals()
+
+    async def ask(client, due):
+        while True:
+            with suppress(PenstockError):
+                async with aclosing(client.worker_control(failing(due))) as orders:
+                    async for _ in orders:
+                        pass
+            await asyncio.Event().wait()
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # it takes connections, and says nothing
+        async with connect(f"127.0.0.1:{mute.getsockname()[1]}") as channel:
+            for turns in range(10):
+                due = asyncio.Event()
+                asking = asyncio.create_task(ask(DispatcherClient(channel), due))
+                await asyncio.sleep(0.01)
+                due.set()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                await asyncio.wait({asking}, timeout=1)
+
+                assert asking.cancelled(), turns

@@ -1,4 +1,5 @@
 import threading
+import tracemalloc
 
 import lz4.block
 import numpy as np
@@ -144,3 +145,20 @@ def test_other_threads_run_during_decompression():
     thread.join(5)
 
     assert counted > 1000
+
+
+@pytest.mark.parametrize("raw_nbytes", [-1, 1 << 24, (1 << 31) - 1, 1 << 31, 1 << 70])
+def test_a_length_that_the_stored_bytes_cannot_have_is_refused_before_memory_is_taken(raw_nbytes):
+    tracemalloc.start()
+    try:
+        with pytest.raises(VersionMismatch, match="do not come of them"):
+            decompress(b"\x00" * 100, raw_nbytes)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_shrinks_most_comes_back():
+    stored = compress(memoryview(bytes(1 << 24)), Codec.LZ4, Sampler())
+
+    assert bytes(decompress(stored, 1 << 24)) == bytes(1 << 24)

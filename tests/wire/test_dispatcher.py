@@ -57,7 +57,7 @@ class FakeDispatcher:
         assert versions == VERSIONS
         return self.datasets.setdefault(definition, f"d-{len(self.datasets)}")
 
-    async def get_definition(self, dataset):
+    async def get_definition(self, dataset, python=""):
         for definition, name in self.datasets.items():
             if name == dataset:
                 return definition
@@ -376,3 +376,17 @@ async def test_streams_leave_no_tasks_behind(far_dispatcher):
         for task in asyncio.all_tasks():
             if task.get_name() in {"requests", "inbox"} or "ReaderControl" in task.get_name():
                 await asyncio.wait({task})
+
+
+async def test_a_message_over_the_limit_is_refused_before_it_is_read_with_the_way_out():
+    api = FakeDispatcher()
+    handlers = dispatcher_handlers(api)
+    async with (
+        listening(handlers, host="127.0.0.1", port=0, drain=0, largest=1 << 20) as port,
+        connect(f"127.0.0.1:{port}") as channel,
+    ):
+        client = DispatcherClient(channel)
+        with pytest.raises(errors.Refused, match="takes no message so large.*max_definition_bytes"):
+            await client.register_dataset(bytes(2 << 20), VERSIONS)
+        with pytest.raises(errors.VersionMismatch, match="DrainRequest arrived with .* at most"):
+            await client.drain("w" * 100_000)

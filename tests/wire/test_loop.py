@@ -3,7 +3,9 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -102,6 +104,42 @@ def test_tasks_that_still_run_when_the_last_user_leaves_are_cancelled():
 
     assert cancelled.is_set()
     assert future.cancelled()
+
+
+def test_a_task_that_did_not_hear_that_it_is_cancelled_is_cancelled_again():
+    async def deaf():
+        try:
+            await endless()
+        except asyncio.CancelledError:
+            await endless()
+
+    began = time.monotonic()
+    with LoopThread.shared() as loop:
+        future = loop.spawn(deaf())
+        loop.run(value(0), 5)
+
+    assert future.cancelled()
+    assert time.monotonic() - began < 4.5
+
+
+def test_a_task_that_does_not_end_is_named(monkeypatch, caplog):
+    monkeypatch.setattr("penstock.wire.loop._CLOSING", 0.05)
+    released = threading.Event()
+
+    async def stubborn():
+        asyncio.current_task().set_name("the stubborn one")
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    with LoopThread.shared() as loop:
+        loop.spawn(stubborn())
+        loop.run(value(0), 5)
+
+    assert "these do not: the stubborn one" in caplog.text
+    released.set()
+    with LoopThread.shared() as loop:  # in which it ends
+        loop.run(asyncio.sleep(0.05), 5)
 
 
 def test_a_spawned_coroutine_is_cancelled_through_its_future(loop):

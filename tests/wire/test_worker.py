@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -277,3 +278,32 @@ def test_half_a_message_is_refused_or_lacks_its_payload(data):
     except VersionMismatch:
         return
     assert not payload
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"count": 0},
+        {"count": -1},
+        {"count": 2, "part": Runs(((0, 3),))},
+        {"part": Runs(((7, 8),))},
+        {"part": Runs(((1, 0),))},
+        {"count": 9, "part": Runs(((5, 6), (1, 2)))},
+        {"count": 9, "part": Runs(((1, 2), (2, 3)))},
+        {"attempt": -1},
+        {"floor": -1},
+    ],
+    ids=str,
+)
+def test_a_header_that_contradicts_itself_is_refused(wrong):
+    with pytest.raises(VersionMismatch, match="no frame"):
+        decode_reply(encode_reply(replace(a_frame(0), **wrong), b"payload"))
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "data", [b"\x80" * 10_000_000, b"\x18\x00" * 5_000_000], ids=["long", "many"]
+)
+def test_numbers_and_fields_without_end_are_refused_at_once(data):
+    with pytest.raises(VersionMismatch, match="no frame"):
+        decode_reply(data)

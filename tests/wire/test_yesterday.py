@@ -25,6 +25,7 @@ from penstock.messages import (
     OpenRequest,
     Progress,
     ReaderBeat,
+    ReaderProcess,
     Recall,
     Run,
     SplitGrant,
@@ -132,12 +133,16 @@ MESSAGES = {
     "reader beat": (BEAT, ReaderBeat(9, "t", 0, 4, {5: Holding(1, TAKEN, RUNS)}, leaving=True)),
     "reader beat at a cut": (BEAT, ReaderBeat(9, "t", 0, 4, {}, Cut(2, "c", 60.0), handed=7)),
     "first reader beat": (BEAT, ReaderBeat(9, "t", None, 0)),
+    "reader beat of a process": (
+        BEAT,
+        ReaderBeat(9, "t", None, 0, process=ReaderProcess("a", 7, 0)),
+    ),
     "view": (
         VIEW,
         View(
             33, "t", 1, Standing.LIVE, 4,
             {5: TaskView(1, "w:1"), 6: TaskView(2, None, FAILURE)},
-            True, FAILURE, waiting_for="a worker",
+            True, waiting_for="a worker",
         ),
     ),
     "view with verdicts": (
@@ -152,7 +157,7 @@ MESSAGES = {
 }  # fmt: skip
 
 REPLIES = {
-    "frame": (Frame(5, 1, 2, 3, 4, 2, RUNS, b"layout", Codec.LZ4, 100), b"payload"),
+    "frame": (Frame(5, 1, 2, 3, 6, 2, RUNS, b"layout", Codec.LZ4, 100), b"payload"),
     "recall": (Recall(5, 1), b""),
     "end": (StreamEnd(5, 1), b""),
     "failed end": (StreamEnd(5, 1, FAILURE), b""),

@@ -101,7 +101,7 @@ class FakeDispatcher:
             hearing.cancel()
             await asyncio.wait({hearing})
 
-    async def get_definition(self, dataset):
+    async def get_definition(self, dataset, python=""):
         self.fetched.append(dataset)
         if self.definition is None:
             raise UnknownDataset(f"nobody registered {dataset}")

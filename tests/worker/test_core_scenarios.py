@@ -38,6 +38,7 @@ from penstock_worker.core.events import (
     Leave,
     Leaving,
     Left,
+    NotStarted,
     Opened,
     RunnerLost,
     SendEnd,
@@ -220,6 +221,7 @@ class Player:
         (r"the runner ends at (\d+)", ended),
         (r"the runner fails at (\d+): (.*)", failed),
         (r"the runner dies of (\w+)", lost),
+        (r"no runner can be had: (.*)", lambda self, why: [NotStarted(self.run, why)]),
         (r"the runner's state reaches (\d+)", reached),
         (r"the runner leaves out (\d+)", lambda self, n: [Skipped(self.run, int(n))]),
         (r"the runner needs what stands at (\d+)", needs),
@@ -308,6 +310,7 @@ class Player:
             if progress.failure:
                 words.append(progress.failure.kind)
             words += [f"doubted {progress.doubted}"] * bool(progress.doubted)
+            words += [f"lacks {progress.lacking}"] * bool(progress.lacking)
             words += ["over"] * ((task, progress.attempt) in beat.ended)
             if self.work:
                 spent = {name: getattr(progress.work, name) for name in COSTS}

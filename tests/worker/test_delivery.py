@@ -66,7 +66,7 @@ class Shelf:
         self.asked = []
         self.absent = 0
 
-    async def get_definition(self, dataset):
+    async def get_definition(self, dataset, python=""):
         self.asked.append(dataset)
         await asyncio.sleep(0)
         if self.absent:

@@ -1,19 +1,30 @@
 """The worker between a dispatcher, runners and readers, near and far."""
 
 import asyncio
+import errno
 import json
 import random
+import re
 import time
 
 import pytest
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.errors import Overloaded, Refused, Unavailable, UnknownDataset, WaitedTooLong
+from penstock.errors import (
+    InternalError,
+    Overloaded,
+    Refused,
+    Unavailable,
+    UnknownDataset,
+    WaitedTooLong,
+)
 from penstock.messages import Ack, Failure, Open, StreamEnd, Work
-from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
+from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken, TaskId
 from penstock_worker import service
-from penstock_worker.delivery import runs
+from penstock_worker.core import lives
+from penstock_worker.core.mind import Core
+from penstock_worker.delivery.runs import ActiveRuns
 from penstock_worker.runner.orders import Failed, Want
 
 
@@ -228,15 +239,55 @@ async def test_a_dataset_that_nobody_registered_fails_the_task(reader, dispatche
     assert isinstance(one.end.failure.error(), UnknownDataset)
 
 
-async def test_a_runner_that_cannot_be_had_fails_the_task(reader, dispatcher, pool, monkeypatch):
-    monkeypatch.setattr(runs, "TRIES", (0.0, 0.0))
-    pool.fails = Overloaded("no process to be had")
+NO_ROOM = [
+    (Overloaded("no process to be had"), "no process to be had"),
+    (OSError(errno.EMFILE, "Too many open files"), r"EMFILE.*RLIMIT_NOFILE is \d+"),
+    (OSError(errno.EIO, "odd"), "odd"),
+    (MemoryError(), "ENOMEM.*RLIMIT_AS"),
+]
+
+
+@pytest.mark.parametrize(("why", "words"), NO_ROOM)
+async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_the_reason(
+    reader, dispatcher, pool, wait, monkeypatch, why, words
+):
+    monkeypatch.setattr(lives, "TRIES", (0.0, 0.0))
+    dispatcher.trusting = False
+    pool.fails = why
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+
+    await wait(lambda: dispatcher.beats and (TaskId(1), 1) in dispatcher.beats[-1].ended)
+    assert re.search(words, dispatcher.progress(1).lacking)
+    assert dispatcher.progress(1).failure is None
+
+
+async def test_a_runner_that_can_be_had_again_goes_on(reader, dispatcher, pool, wait, monkeypatch):
+    monkeypatch.setattr(lives, "TRIES", (0.0,) * 1000)
+    pool.fails = OSError(errno.EMFILE, "Too many open files")
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: (p := dispatcher.progress(1)) and p.lacking)
+
+    pool.fails = None
+
+    assert len(await one.take_all()) == pool.elements
+    assert dispatcher.progress(1).lacking == ""
+
+
+async def test_a_bug_in_starting_a_runner_fails_the_task_and_says_so(
+    reader, dispatcher, pool, caplog
+):
+    pool.fails = LookupError("surprise")
     dispatcher.assign(1)
     one = reader()
     await one.open()
 
     assert await one.take_all() == []
-    assert isinstance(one.end.failure.error(), Overloaded)
+    assert "LookupError('surprise'); this is a bug" in str(one.end.failure.error())
+    assert "could not be started" in caplog.text
 
 
 async def test_a_definition_is_fetched_once_for_all_its_tasks(dispatcher, pool, worker, wait):
@@ -477,3 +528,48 @@ async def test_streams_break_off_when_the_worker_stops(reader, dispatcher, worke
     await wait(lambda: one.error)
     assert isinstance(one.error, Unavailable)
     assert "has stopped" in str(one.error)
+
+
+def fails(*_):
+    raise LookupError("surprise")
+
+
+@pytest.mark.parametrize("where", ["apply", "tick", "start"])
+async def test_a_worker_that_fails_stops_and_says_why(
+    reader, dispatcher, worker, pool, monkeypatch, caplog, where
+):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    assert await one.take_all() == list(range(10))
+    ticking = asyncio.create_task(worker[0].tick_forever())
+    match where:
+        case "apply":
+            monkeypatch.setattr(Core, "_told", fails)
+        case "tick":
+            monkeypatch.setattr(Core, "_ticked", fails)
+        case "start":
+            monkeypatch.setattr(ActiveRuns, "_place", fails)
+    dispatcher.assign(2)
+
+    with pytest.raises(InternalError, match="LookupError.*surprise"):
+        await asyncio.wait_for(ticking, 10)
+    assert "LookupError: surprise" in caplog.text
+    with pytest.raises(InternalError):
+        worker[0].beat(first=False)
+    other = reader(task=2)
+    await other.open()
+    assert await other.take_all() == []
+    assert isinstance(other.error, Unavailable)
+
+
+async def test_a_stream_whose_hearing_fails_ends_with_the_reason(
+    reader, dispatcher, worker, monkeypatch
+):
+    dispatcher.assign(1)
+    one = reader()
+    monkeypatch.setattr(service, "Acked", fails)
+    await one.open()
+
+    await one.take_all()
+    assert "LookupError" in str(one.error)

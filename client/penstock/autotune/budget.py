@@ -17,7 +17,7 @@ class Budget:
 
     def __init__(self, cores: int, ram: int) -> None:
         self.cores, self.ram = cores, ram
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may `forget` in the middle of it
         self._threads = cores - 1
         self._bytes: dict[int, float] = {}
 

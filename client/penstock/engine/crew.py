@@ -16,6 +16,10 @@ from penstock.errors import Closed
 T = TypeVar("T")
 _Job: TypeAlias = tuple["Future[Any]", Callable[[], Any]]
 
+LOOK_AROUND = 1.0
+"""Seconds after which who waits for a thread looks again: a signal handler may close what it waits
+for between its look and its wait, and then nobody wakes it."""
+
 
 class Crew:
     """Up to *limit* daemon threads, started as they are needed.
@@ -31,7 +35,7 @@ class Crew:
         self._hired = 0
         """How many of them are not told to end."""
         self._waiting: set[Future[Any]] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close it in the middle of `submit`
         self._closed = False
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
@@ -39,16 +43,19 @@ class Crew:
 
         Raises:
             Closed: when the crew was closed.
+            RuntimeError: when the system does not let it have a single thread.
         """
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
                 raise Closed("this iterator was closed while it waited for an element")
-            self._waiting.add(future)
-            if self._hired < min(self._limit, len(self._waiting)):
+            if self._hired < min(self._limit, len(self._waiting) + 1):
                 self._hire()
+            self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         self._todo.put((future, call))
+        if self._closed:  # by a signal handler, in the middle of this
+            self._drop_all()
         return future
 
     def resize(self, limit: int) -> None:
@@ -65,6 +72,9 @@ class Crew:
             if self._closed:
                 return
             self._closed = True
+        self._drop_all()
+
+    def _drop_all(self) -> None:
         for _ in self._threads:
             self._todo.put(None)
         for future in tuple(self._waiting):
@@ -85,7 +95,12 @@ class Crew:
 
     def _hire(self) -> None:
         thread = threading.Thread(target=_work, args=(self._todo,), name=self._name, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more
+            if not self._hired:
+                raise
+            return  # those that there are do it, too
         self._threads = [each for each in self._threads if each.is_alive()]
         self._threads.append(thread)
         self._hired += 1

@@ -7,7 +7,8 @@ A reader numbers what it gives to operators: *places* 0, 1, 2, .... The marks be
                         just that is owed, whatever *state* says; that is what to open with.
 
 What is said of one session adds up. What was pulled and is owed nowhere has reached the training
-loop, or was left out on purpose.
+loop, or was left out on purpose. Marks tell of every session that may still give something, also
+of earlier passes: an element may be made of two.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Debts: TypeAlias = Mapping[int, Owed]
 
 Origin: TypeAlias = tuple[tuple[int, int, int], ...]
 """What an element was made of: sessions, each with the first place and the one behind the last."""
+
+_ALL_OWED = Owed()
 
 _LEAF, _EXACT = "&", "&owed"
 
@@ -105,13 +108,11 @@ def joined(parts: Iterable[Debts]) -> Debts:
 def paid(before: Debts, after: Debts) -> Origin:
     """Return what was owed *before* and is not *after*.
 
-    A session that is not there any more has ended: it paid all, with nothing to show for it.
+    Of a session that is not told of yet all is owed, of one that is not any more nothing.
     """
     out: list[tuple[int, int, int]] = []
-    for key, owed in before.items():
-        later = after.get(key)
-        if later is None:
-            continue
+    for key in [*before, *(key for key in after if key not in before)]:
+        owed, later = before.get(key, _ALL_OWED), after.get(key, NOTHING_OWED)
         if not owed.runs.spans and not later.runs.spans:
             if later.tail > owed.tail:
                 out.append((key, owed.tail, later.tail))
@@ -131,7 +132,6 @@ def origins(before: Debts, mark: Mark, count: int, *, straight: bool) -> list[Or
         if not more and stop - start == count:
             return [((key, place, place + 1),) for place in range(start, stop)]
     out = []
-    before = joined((before, debts_of(mark(count))))  # a session may begin with this block
     for back in range(count - 1, -1, -1):
         after = debts_of(mark(back))
         out.append(paid(before, after))

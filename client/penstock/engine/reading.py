@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from penstock.element import Element
 from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
 from penstock.graph import Node
+from penstock.malformed import MALFORMED, glimpse
+
+_UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
 
 
 class Given(NamedTuple):
@@ -25,15 +31,36 @@ class Given(NamedTuple):
 END: Final = Given(None, iter(()), 0)
 
 
-class Reading(ABC):
-    """A pipeline at work for a training loop. Not for several threads, but for `close`."""
+@dataclass(frozen=True, slots=True)
+class SaveWanted:
+    """How a state is to be taken of a job.
 
-    exclusive: ClassVar[bool] = False
-    """Whether what the loop read before must be let go of before the start."""
+    All its readers give the same *label*, and have *timeout* seconds to come. With
+    *without_missing* it is taken without those that do not.
+    """
+
+    label: str = ""
+    timeout: float | None = None
+    without_missing: bool = False
+
+
+class Reading(ABC):
+    """A pipeline at work for a training loop.
+
+    One thread at a time calls `advance`. Any may call `state` and `close` meanwhile, or take
+    elements of what was given: to take one is a single step.
+    """
+
+    far: ClassVar[bool] = False
+    """Whether others take part: to close it is to take leave of them."""
 
     @abstractmethod
-    def start(self) -> None:
-        """Open the pipeline. What it begins with was checked."""
+    def start(self, before: Reading | None = None) -> None:
+        """Open the pipeline; what it begins with was checked.
+
+        It takes the place of what the loop read *before*, which is closed when this has succeeded
+        and goes on when it has not.
+        """
 
     @abstractmethod
     def advance(self, n: int) -> Given:
@@ -43,8 +70,8 @@ class Reading(ABC):
         """
 
     @abstractmethod
-    def state(self, back: int, label: str, timeout: float | None) -> State:
-        """Return the place before the last *back* elements of the block."""
+    def state(self, wanted: SaveWanted) -> State:
+        """Return the place behind the elements that were given."""
 
     @abstractmethod
     def close(self) -> None:
@@ -59,37 +86,72 @@ class LocalReading(Reading):
         self._at: State
         self._seed, self._at = (seeds.fresh(), None) if state is None else self._checked(state)
 
-    def start(self) -> None:
+    def start(self, before: Reading | None = None) -> None:  # noqa: ARG002
         """See `Reading.start`."""
-        self._run, self._mark = self._opened(self._at)
+        with self._fitting():
+            self._run = self._opened(self._at)
+            self._place: tuple[Mark, Iterator[Element]] = self._run.mark(), iter(())
 
     def advance(self, n: int) -> Given:
         """See `Reading.advance`."""
-        run = self._run
+        if self._at is None:
+            return self._advance(n)
+        with self._fitting():
+            return self._advance(n)
+
+    def _advance(self, n: int) -> Given:
+        run, (mark, rest) = self._run, self._place
+        for element in rest:  # the loop could not be given what came before it
+            return Given(element, rest, operator.length_hint(rest) + 1)
         try:
             block, rest = run.hand(n)
         except Exception:
-            self._mark = run.mark()
+            self._place = run.mark(), iter(())
             raise
         except BaseException:
             # Ctrl-C struck somewhere inside, and nobody knows where: go back to the last place.
-            self._run, self._mark = self._opened(self._mark(0))
+            self._run = self._opened(mark(0))
+            self._place = self._run.mark(), iter(())
             run.close()
             raise
-        self._mark = run.mark()
+        self._place = run.mark(), rest
         return Given(block[0], rest, len(block)) if block else END
 
-    def state(self, back: int, label: str, timeout: float | None) -> State:  # noqa: ARG002
+    def state(self, wanted: SaveWanted) -> State:  # noqa: ARG002
         """See `Reading.state`. It is here: there is nobody to wait for."""
-        return {"v": 1, "pipeline": self._shape, "seed": self._seed, "at": self._mark(back)}
+        mark, rest = self._place  # at once, for another thread may be about to put the next there
+        with self._fitting():
+            at = mark(operator.length_hint(rest))
+        return {"v": 1, "pipeline": self._shape, "seed": self._seed, "at": at}
 
     def close(self) -> None:
         """See `Reading.close`."""
         self._run.close()
 
-    def _opened(self, at: State) -> tuple[OpIterator, Mark]:
-        run = open_node(self._node, Context.local(self._seed, outlasting=True), at)
-        return run, run.mark()
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Name the state that this began with for what no function of a user's can have raised.
+
+        Operators take their part of a state as it is, some when they are first asked for elements.
+
+        Raises:
+            StateError: when the state is not one of this pipeline.
+        """
+        try:
+            yield
+        except PenstockError:
+            raise
+        except _UNFIT as exc:
+            if self._at is None:
+                raise
+            raise StateError(
+                f"the state {glimpse(self._at)} does not fit this pipeline "
+                f"({type(exc).__name__}: {glimpse(str(exc))}): it was changed, or the operators "
+                "have other parameters now"
+            ) from exc
+
+    def _opened(self, at: State) -> OpIterator:
+        return open_node(self._node, Context.local(self._seed, outlasting=True), at)
 
     def _checked(self, state: State) -> tuple[int, State]:
         if isinstance(state, dict) and "jobs" in state:
@@ -100,12 +162,16 @@ class LocalReading(Reading):
         try:
             version, shape, seed, at = (state[key] for key in ("v", "pipeline", "seed", "at"))
         except (TypeError, KeyError, IndexError) as exc:
-            raise StateError(f"not a state of an iterator: {str(state)[:80]!r}") from exc
+            raise StateError(f"not a state of an iterator: {glimpse(state)}") from exc
         if version != 1:
-            raise StateError(f"this state has version {version!r}; this Penstock reads version 1")
+            raise StateError(
+                f"this state has version {glimpse(version)}; this Penstock reads version 1"
+            )
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise StateError(f"not a state of an iterator: its seed is {glimpse(seed)}")
         if shape != self._shape:
             raise StateError(
                 "the state was taken of another pipeline: it has the operators "
-                f"{shape!r}, this dataset has {self._shape!r}"
+                f"{glimpse(shape)}, this dataset has {self._shape!r}"
             )
         return seed, at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.element import NestedDataset
-from penstock.graph import Node
+from penstock.graph import Node, check_extent
 
 
 class Recipe(NestedDataset):
@@ -12,6 +12,7 @@ class Recipe(NestedDataset):
     __slots__ = ("__weakref__", "_node")
 
     def __init__(self, node: Node) -> None:
+        check_extent(node)
         self._node = node
 
     @property

@@ -93,13 +93,19 @@ class Sources(Recipe):
     def text_lines(
         cls,
         files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        errors: str = "surrogateescape",
     ) -> Self:
         """Return the lines of text files, local or remote, as `str` without the end of line.
 
-        Text is UTF-8; other bytes are kept as ``errors="surrogateescape"`` does.
+        Text is UTF-8. *errors* says what becomes of other bytes, as in `bytes.decode`:
+        ``"surrogateescape"`` keeps each as a lone surrogate, with which the text can be encoded
+        again but not printed; ``"replace"`` puts a question mark (U+FFFD) in the place of each;
+        ``"ignore"`` leaves them out; ``"strict"`` makes an error of the line, with its place in the
+        file, for `ignore_errors` to leave out.
         """
         names: Any = files
-        return cls(TextLines(names))
+        return cls(TextLines(names, errors))
 
     @classmethod
     def fixed_length_records(

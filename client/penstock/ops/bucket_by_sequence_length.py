@@ -97,7 +97,7 @@ class _Buckets:
         length = integer(answer)
         if length is None:
             error = DatasetError(f"element_length_func must return an integer, not {shown(answer)}")
-            self._length.fail(error, number)
+            self._length.fail(error, number, element)
         node = self._node
         bucket = bisect_right(node.boundaries, length)
         if bucket == len(node.boundaries) and node.to_boundary and not node.no_padding:

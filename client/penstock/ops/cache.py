@@ -19,8 +19,8 @@ from penstock.element import Element, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.fingerprint import fingerprint, stages
-from penstock.graph import Node
+from penstock.fingerprint import fingerprint
+from penstock.graph import Node, stages
 from penstock.ops.cache_file import CacheFile, Header, Origin
 from penstock.ops.cache_writing import CacheWriter
 

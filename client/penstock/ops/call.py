@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
-from penstock.element import Element, normalise, normalise_block
+from penstock.element import Element, normalise, normalise_block, preview
 from penstock.engine.seeds import ElementRng
 from penstock.errors import TransformError
+from penstock.tracing import told, without_ours
 
 
 class Calls(ABC):
@@ -73,7 +73,7 @@ class UserFunction(Calls):
         try:
             return self._call(element, number)
         except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
-            self.fail(exc, number)
+            self.fail(exc, number, element)
 
     def over(
         self, block: Iterable[Element], number: int
@@ -83,7 +83,7 @@ class UserFunction(Calls):
         try:
             return normalise_block(raw), failed
         except Exception:  # noqa: BLE001  __array__ is the user's as well
-            return self._up_to_error(raw, number)
+            return self._up_to_error(raw, block, number)
         finally:
             del failed  # or the error would hold this frame, and with it the iterator, for ever
 
@@ -92,6 +92,7 @@ class UserFunction(Calls):
     ) -> tuple[list[Any], TransformError | None]:
         """Do as `over`, and return what the function gave as it is."""
         raw: list[Any] = []
+        element: Any = _NOTHING
         try:
             if self._rng is None:
                 fn = self._fn
@@ -101,12 +102,12 @@ class UserFunction(Calls):
                 for element in block:
                     raw.append(self._call(element, number + len(raw)))
         except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
-            return raw, transform_error(self._label, number + len(raw), exc)
+            return raw, transform_error(self._label, number + len(raw), exc, element)
         return raw, None
 
-    def fail(self, exc: Exception, number: int) -> NoReturn:
+    def fail(self, exc: Exception, number: int, element: Any) -> NoReturn:
         """Raise *exc* as the error of element *number*."""
-        raise transform_error(self._label, number, exc)
+        raise transform_error(self._label, number, exc, element)
 
     def _call(self, element: Element, number: int) -> Any:
         if self._rng is not None:
@@ -119,26 +120,34 @@ class UserFunction(Calls):
         return self._fn(element)
 
     def _up_to_error(
-        self, raw: list[Any], number: int
+        self, raw: list[Any], block: Iterable[Element], number: int
     ) -> tuple[list[Element], TransformError | None]:
         out: list[Element] = []
-        for value in raw:
+        for value, element in zip(raw, block, strict=False):
             try:
                 out.append(normalise(value))
             except Exception as exc:  # noqa: BLE001  __array__ is the user's as well
-                return out, transform_error(self._label, number + len(out), exc)
+                return out, transform_error(self._label, number + len(out), exc, element)
         return out, None
 
 
-def transform_error(label: str, number: int, exc: Exception) -> TransformError:
+_NOTHING = object()
+
+
+def transform_error(
+    label: str, number: int, exc: Exception, element: Any = _NOTHING
+) -> TransformError:
     """Return the error that says that operator *label* failed at its input element *number*.
 
-    It is chained from *exc*. An error that already says which operator failed stays as it is.
+    It is chained from *exc*, and shows that *element* if there is one. An error that already says
+    which operator failed stays as it is.
     """
     if isinstance(exc, TransformError):
         return exc
-    text = "".join(traceback.format_exception(exc))
-    error = TransformError(label, number, f"{type(exc).__name__}: {_said(exc)}", None, text)
+    given = "" if element is _NOTHING else preview(element)
+    without_ours(exc)
+    what = f"{type(exc).__name__}: {_said(exc)}"
+    error = TransformError(label, number, what, None, told(exc), given)
     error.__cause__ = exc
     return error
 

@@ -10,7 +10,6 @@ import numpy as np
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.errors import DatasetError
 from penstock.graph import INFINITE, Node, check_count
 
 
@@ -25,8 +24,6 @@ class Counter(Node):
     def __post_init__(self) -> None:
         for name in ("start", "step"):
             value = check_count("counter", name, getattr(self, name), least=-(2**63))
-            if value >= 2**63:
-                raise DatasetError(f"counter: {name} must fit int64, which {value} does not")
             object.__setattr__(self, name, value)
 
     @property

@@ -7,6 +7,7 @@ first rows of the first file look like, whatever part of the files is read.
 from __future__ import annotations
 
 import csv
+import io
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Literal
@@ -17,14 +18,12 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph import UNKNOWN, FilePattern, Node
-from penstock.ops.csv_columns import Column, Format, Parser, arrow, infer
+from penstock.ops.csv_columns import BOM, Column, Format, Parser, arrow, check_text, infer
 from penstock.ops.csv_rows import RowReader, is_blank
 from penstock.ops.file_records import BadRecordError, FileRecords, RefusalError, compression_of
 
 LARGE_GROUP, SMALL_GROUP = 4096, 64
 """How many rows are parsed at a time: while all are right, and behind one that is wrong."""
-
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +60,7 @@ class Csv(Node):
             raise DatasetError(f"csv: field_delim must be an ASCII character, not {delimiter!r}")
         if not isinstance(self.na_value, str):
             raise DatasetError(f"csv: na_value must be text, not {self.na_value!r}")
+        check_text("na_value", self.na_value)
         if self.names is not None:
             self.form(self.names)
 
@@ -93,7 +93,7 @@ class Csv(Node):
                 if name not in (names if parameter == "select_columns" else selected):
                     raise DatasetError(
                         f"csv: {parameter} names {name!r}, and the columns are "
-                        f"{', '.join(names if parameter == 'select_columns' else selected)}"
+                        f"{_listed(names if parameter == 'select_columns' else selected)}"
                     )
         return Format(names, selected, self.delimiter, self.quotes, self.na_value)
 
@@ -128,14 +128,14 @@ class _CsvIterator(FileRecords[_Row]):
         form, _ = self._format()
         self._raw.clear()
         self._ahead.clear()
-        self._rows = _Rows(file, self._node, byte)
+        self._rows = _Rows(file, self._name, self._node, byte)
         if byte or not self._node.header:
             return self._rows.at
         names = self._rows.header()
         if self._node.names is None and names != form.names:
             raise DatasetError(
-                f"the columns are {', '.join(names)}, and those of {self._node.files[0]} are "
-                f"{', '.join(form.names)}; read files that differ by datasets of their own"
+                f"the columns are {_listed(names)}, and those of {self._node.files[0]} are "
+                f"{_listed(form.names)}; read files that differ by datasets of their own"
             )
         return self._rows.at
 
@@ -184,7 +184,7 @@ class _CsvIterator(FileRecords[_Row]):
         node = self._node
         for name in node.files:
             with self.opened(name) as file:
-                rows = _Rows(file, node, 0)
+                rows = _Rows(file, name, node, 0)
                 names = rows.header() if node.header else ()
                 form = form or _agreed(node, names)
                 sample, _ = rows.take()
@@ -206,8 +206,9 @@ def _agreed(node: Csv, names: tuple[str, ...]) -> Format:
 class _Rows:
     """The rows of a file from *byte* on that are not blank."""
 
-    def __init__(self, file: BinaryIO, node: Csv, byte: int) -> None:
+    def __init__(self, file: BinaryIO, name: str, node: Csv, byte: int) -> None:
         file.seek(byte)
+        self._name = name
         self._reader = RowReader(file, node.delimiter, quotes=node.quotes)
         self._node = node
         self._read = self._reader.rows()
@@ -215,26 +216,39 @@ class _Rows:
         """Where the rows begin that were not taken."""
         self._size = 0
         """How many bytes of blank rows came before the next one."""
-        if not byte and self._read and self._read[0].startswith(_BOM):
-            self.at, self._read[0] = len(_BOM), self._read[0][len(_BOM) :]
+        if not byte and self._read and self._read[0].startswith(BOM):
+            self.at, self._read[0] = len(BOM), self._read[0][len(BOM) :]
 
     def header(self) -> tuple[str, ...]:
-        """Take the first row, and return the names that it holds.
+        """Take the first row, and return the names that it holds, or those that were given.
 
         Raises:
-            DatasetError: when there is none, or it names a column twice.
+            DatasetError: when there is none, it is no UTF-8, or it names a column twice.
         """
         row = b""
         while is_blank(row):
             self._read = self._read or self._reader.rows()
             if not self._read:
-                raise DatasetError("it is empty, and should have a header")
+                raise DatasetError(f"{self._name} is empty, and should have a header")
             row = self._read.pop(0)
             self.at += len(row)
-        text = row.decode("utf-8", "surrogateescape").splitlines(keepends=True)
+        return self._names(row) if self._node.names is None else self._node.names
+
+    def _names(self, row: bytes) -> tuple[str, ...]:
+        text = io.StringIO(row.decode("utf-8", "surrogateescape"), newline="")
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self._node.quotes else csv.QUOTE_NONE
-        names = tuple(next(csv.reader(text, delimiter=self._node.delimiter, quoting=quoting)))
-        return _texts("the header", names)
+        try:
+            names = tuple(next(csv.reader(text, delimiter=self._node.delimiter, quoting=quoting)))
+        except csv.Error as exc:
+            raise DatasetError(f"the header of {self._name} cannot be read: {exc}") from exc
+        for i, name in enumerate(names):
+            if any("\ud800" <= char <= "\udfff" for char in name):
+                data = name.encode("utf-8", "surrogateescape")[:100]
+                raise DatasetError(
+                    f"the header of {self._name} is not UTF-8: the name of column {i} is "
+                    f"{data!r}; convert the file to UTF-8, or give column_names"
+                )
+        return _texts(f"the header of {self._name}", names)
 
     def take(self) -> tuple[list[bytes], list[int]]:
         """Take the next rows; return how many bytes each takes, with those before it.
@@ -258,7 +272,14 @@ def _texts(parameter: str, given: Any) -> tuple[str, ...]:
     texts = tuple(given) if isinstance(given, (list, tuple)) else ()
     if not texts or not all(isinstance(text, str) for text in texts):
         raise DatasetError(f"csv: {parameter} must be a list of names, not {given!r}")
+    for text in texts:
+        check_text(parameter, text)
     if len(set(texts)) < len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise DatasetError(f"csv: {parameter} names {twice!r} twice")
     return texts
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Return names for an error; what a terminal would obey is escaped."""
+    return ", ".join(name if name.isprintable() else repr(name) for name in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ class Column:
         if given is str or given is bytes:
             return cls(_TEXT[given])
         if isinstance(given, (str, bytes)):
+            if isinstance(given, str):
+                check_text("column_defaults", given)
             return cls(_TEXT[type(given)], given)
         if isinstance(given, (bool, int, float, np.generic)):
             value = np.asarray(given)
@@ -87,7 +90,7 @@ class Parser:
         try:
             table = self._read(b"".join(rows))
         except pa.ArrowInvalid as exc:
-            wrong: Exception = ElementError(_said(exc))
+            wrong: Exception = ElementError(_said(exc, self._form))
         else:
             if table.num_rows == len(rows):
                 return self._elements(table)
@@ -120,13 +123,15 @@ class Parser:
             if default is None:
                 absent = fields.is_null().to_numpy()
                 missing.update((int(i), name) for i in np.flatnonzero(absent))
-                default = 0 if numeric else _EMPTY[column.dtype]
+                default = np.dtype(column.dtype).type(0).item() if numeric else _EMPTY[column.dtype]
             fields = fields.fill_null(arrow().scalar(default, fields.type))
         if numeric:
             return list(fields.to_numpy())
         values: list[Any] = fields.to_pylist()
         return values
 
+
+BOM = b"\xef\xbb\xbf"
 
 _EMPTY: dict[str, str | bytes] = {"str": "", "bytes": b""}
 
@@ -143,11 +148,13 @@ def infer(form: Format, rows: Sequence[bytes], known: dict[str, Column]) -> dict
         return known
     found: dict[str, Any] = {}
     if rows:
+        # A row that is skipped is decoded, and to fail at that pyarrow has no way but to print it.
+        data = b"".join(rows).decode("utf-8", "replace").encode()
         try:
-            table = _reader(form, types, lambda _: "skip")(b"".join(rows))
+            table = _reader(form, types, lambda _: "skip")(data)
         except pa.ArrowInvalid:
             # Of a known column: then rows say so themselves.
-            table = _reader(form, {}, lambda _: "skip")(b"".join(rows))
+            table = _reader(form, {}, lambda _: "skip")(data)
         found = {name: table.schema.field(name).type for name in open_columns}
     return known | {name: _column(pa, found.get(name)) for name in open_columns}
 
@@ -195,6 +202,7 @@ def _reader(form: Format, types: dict[str, Any], invalid: Any = None) -> Any:
     )
 
     def read(data: bytes) -> Any:
+        data = BOM + data  # pyarrow takes one away, and else it would be one of a row
         block = pa.csv.ReadOptions(
             column_names=list(form.names), use_threads=False, block_size=len(data) + 1
         )
@@ -223,5 +231,39 @@ def _no_type(given: Any) -> DatasetError:
     )
 
 
-def _said(exc: Exception) -> str:
-    return str(exc).replace(" Row #1:", "").strip()
+_PLACE = re.compile(r"In CSV column #(\d+): (?:CSV conversion error to (\S+): )?(.*)", re.DOTALL)
+
+
+def _said(exc: Exception, form: Format) -> str:
+    """Return what pyarrow says of a row, with the column's name and the remedy."""
+    text = str(exc).replace(" Row #1:", "").strip()
+    place = _PLACE.fullmatch(text)
+    if place is None:
+        return text
+    number, dtype, why = place.groups()
+    name = form.names[int(number)]
+    if why == "invalid UTF8 data":
+        return (
+            f"column {name!r} is not UTF-8: convert the file to it, or have the column's bytes, "
+            f"with column_defaults={{{name!r}: bytes}}"
+        )
+    if dtype is None:
+        return f"column {name!r}: {why}"
+    return (
+        f"column {name!r} is no {dtype}: {why}; if the type was guessed from the first rows, give "
+        "column_defaults another one"
+    )
+
+
+def check_text(parameter: str, text: str) -> None:
+    """Check that *text* can be written in a file.
+
+    Raises:
+        DatasetError: naming the parameter and the value.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DatasetError(
+            f"csv: {parameter} holds {text!r}, and lone surrogates are no text in UTF-8"
+        ) from None

@@ -13,7 +13,6 @@ import os
 import platform
 import secrets
 import threading
-import traceback
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 from penstock import files
 from penstock.engine import seeds
 from penstock.errors import DatasetError, TransformError
+from penstock.tracing import shortened, told
 
 PART_CHARS = 1 << 16
 """How large a file becomes where files cannot be appended to; then another one is begun."""
@@ -49,6 +49,9 @@ class DeadLetter:
     """The name of the class of what was raised."""
     message: str
     traceback: str
+    """Where the user's code raised it."""
+    input: str
+    """What the function was called with, as text that is cut short."""
     host: str
     pid: int
 
@@ -106,16 +109,14 @@ def folder_of(op: str, given: Any) -> str:
 
 
 def _letter(key: str, stage: str, number: int, error: Exception) -> DeadLetter:
-    source, raised, message, trace = stage, error, str(error), ""
+    source, raised, message, trace, given = stage, error, str(error), "", ""
     if isinstance(error, TransformError):
-        source, number, message, _, trace = error.fields()
+        source, number, message, _, trace, given = error.fields()
         raised = error.__cause__ if isinstance(error.__cause__, Exception) else error
-    trace = trace or "".join(traceback.format_exception(error))
-    if len(trace) > LONGEST:
-        trace = f"{trace[: LONGEST // 2]}\n[...]\n{trace[-LONGEST // 2 :]}"
+    trace = shortened(trace or told(error), LONGEST)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    kind = type(raised).__name__
-    return DeadLetter(key, now, source, number, kind, message, trace, platform.node(), os.getpid())
+    what = (source, number, type(raised).__name__, message, trace, given)
+    return DeadLetter(key, now, *what, platform.node(), os.getpid())
 
 
 class _File:

@@ -29,8 +29,6 @@ class Enumerate(Node):
 
     def __post_init__(self) -> None:
         start = check_count("enumerate", "start", self.start, least=-(2**63))
-        if start >= _BEHIND:
-            raise DatasetError(f"enumerate: start must fit int64, which {start} does not")
         object.__setattr__(self, "start", start)
 
     @property

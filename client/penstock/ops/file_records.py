@@ -17,7 +17,7 @@ from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.errors import DatasetError, TransformError
+from penstock.errors import DatasetError
 from penstock.ops.call import transform_error
 from penstock.ops.units import Units
 
@@ -160,7 +160,8 @@ class FileRecords(OpIterator, Generic[R]):
                 raise files.missing(self.op, self._name) from exc
             if isinstance(exc, RefusalError):
                 raise DatasetError(str(exc)) from None
-            raise _located(transform_error(label, number, exc), place) from exc
+            error = transform_error(label, number, exc)
+            raise error.but(detail=f"{error.detail} ({place})") from exc
         finally:
             del exc
 
@@ -183,12 +184,6 @@ def compression_of(op: str, given: Any) -> str:
     if given in (None, "", "GZIP", "ZLIB"):
         return given or ""
     raise DatasetError(f"{op}: compression_type must be None, 'GZIP' or 'ZLIB', not {given!r}")
-
-
-def _located(error: TransformError, place: str) -> TransformError:
-    """Say in *error* where in which file it was."""
-    operator, number, detail, worker, trace = error.fields()
-    return TransformError(operator, number, f"{detail} ({place})", worker, trace)
 
 
 def _decompressed(file: BinaryIO, compression: str) -> BinaryIO:

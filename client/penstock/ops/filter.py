@@ -106,7 +106,8 @@ class _FilterIterator(OpIterator):
             try:
                 out.append(truth(answer))
             except DatasetError as exc:
-                self._failed = transform_error(self._label, self._number + len(out), exc)
+                element = self._inputs[len(out)]
+                self._failed = transform_error(self._label, self._number + len(out), exc, element)
                 break
         return out
 

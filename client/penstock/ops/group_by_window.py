@@ -114,7 +114,7 @@ class _Functions:
         key = integer(answer)
         if key is None:
             error = DatasetError(f"key_func must return an integer, not {shown(answer)}")
-            self._key.fail(error, number)
+            self._key.fail(error, number, element)
         return key
 
     def size(self, key: int, number: int) -> int:
@@ -128,7 +128,7 @@ class _Functions:
                 "window_size_func must return an integer of at least 1, but for key "
                 f"{key} it returned {shown(answer)}"
             )
-            self._size_of.fail(error, number)
+            self._size_of.fail(error, number, key)
         return size
 
     def reduce(self, key: int, elements: list[Element], number: int) -> Node:
@@ -140,7 +140,7 @@ class _Functions:
                 f"reduce_func must return a Dataset, not {shown(made)}: for instance "
                 "window.batch(n), or Dataset.from_tensors(value) for one value"
             )
-            self._reduce.fail(error, number)
+            self._reduce.fail(error, number, key)
         node: Node = made.node  # type: ignore[attr-defined]
         return node
 

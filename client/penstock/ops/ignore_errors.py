@@ -5,7 +5,6 @@ State: ``[elements of the input so far, failed ones among them, the input's stat
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import StateError, TransformError
 from penstock.graph import UNKNOWN, Node, check_count
 from penstock.ops.dead_letters import DeadLetters, Stream, folder_of
+from penstock.tracing import told
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,11 +126,10 @@ def _same(before: Mark, after: Mark) -> bool:
 
 def _one_too_many(number: int, count: int, most: int, error: Exception) -> TransformError:
     trace = error.remote_traceback if isinstance(error, TransformError) else ""
-    trace = trace or "".join(traceback.format_exception(error))
     return TransformError(
         IgnoreErrors.op,
         number,
         f"this is error number {count}, and max_errors is {most}; it says: {error}",
         None,
-        trace,
+        trace or told(error),
     )

@@ -27,7 +27,7 @@ def opener(call: UserFunction, context: Context, label: str) -> Open:
                 f"the function of {label} must return a Dataset, not {made!r:.60} "
                 f"({type(made).__name__}); use map for a function that returns values"
             )
-            call.fail(error, number)
+            call.fail(error, number, element)
         return open_node(cast("Any", made).node, context.inner(number), state)
 
     return open_inner

@@ -20,7 +20,7 @@ from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.crew import Crew
+from penstock.engine.crew import LOOK_AROUND, Crew
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph import UNKNOWN, Node, check_count, function
@@ -314,7 +314,7 @@ class _AsReady(OpIterator):
                 return []
             inner = self._ready()
             if inner is None:
-                wait((*reading, *slots.pulling()), return_when=FIRST_COMPLETED)
+                wait((*reading, *slots.pulling()), LOOK_AROUND, FIRST_COMPLETED)
             elif out := self._take(inner, n):
                 return out
 

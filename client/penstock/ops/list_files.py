@@ -6,7 +6,7 @@ it, since numbers mean nothing in another listing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from penstock import files
@@ -15,6 +15,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import StateError
 from penstock.graph import UNKNOWN, FilePattern, Node, check_count
+from penstock.numbers import Cut
 from penstock.ops.units import UnitsIterator
 
 
@@ -32,7 +33,7 @@ class ListFiles(Node):
         names = files.names("list_files", "file_pattern", self.patterns)
         object.__setattr__(self, "patterns", names)
         if self.seed is not None:
-            seed = check_count("list_files", "seed", self.seed, least=-(2**63))
+            seed = check_count("list_files", "seed", self.seed, least=-(2**63), most=None)
             object.__setattr__(self, "seed", seed)
 
     @property
@@ -44,6 +45,11 @@ class ListFiles(Node):
         """See `Node.units`."""
         return FilePattern(self.patterns, self.shuffle, self.seed)
 
+    def part(self, cut: Cut) -> ListFiles:
+        """See `Node.part`."""
+        pattern = self.units()
+        return _ListFilesPart(self.patterns, self.shuffle, self.seed, (*pattern.cuts, cut))
+
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         if context.draws:
@@ -52,6 +58,7 @@ class ListFiles(Node):
         digest = files.digest(names)
         if self.shuffle:
             names = files.shuffled(names, context.seed(self.seed))
+        names = self.units().cut(names)
         if state is None:
             return _ListingIterator(context, names, digest, None)
         *place, before = state
@@ -61,6 +68,17 @@ class ListFiles(Node):
                 "the saved state: some have come or gone since"
             )
         return _ListingIterator(context, names, digest, place)
+
+
+@dataclass(frozen=True, eq=False)
+class _ListFilesPart(ListFiles):
+    """Some of the names of files."""
+
+    cuts: tuple[Cut, ...] = ()
+
+    def units(self) -> FilePattern:
+        """See `Node.units`."""
+        return replace(super().units(), cuts=self.cuts)
 
 
 class _NamesIterator(UnitsIterator):

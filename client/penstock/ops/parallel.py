@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from penstock.element import Element
+from penstock.engine.crew import LOOK_AROUND
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.owed import exactly
 from penstock.errors import Closed
@@ -74,6 +75,8 @@ class ParallelCalls(OpIterator):
         self._puller: threading.Thread | None = None
         self._workers: list[threading.Thread] = []
         self._ended = self._closed = False
+        self._broken: BaseException | None = None
+        """What ended a thread: nobody would come any more, so whoever waits must hear of it."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -83,7 +86,7 @@ class ParallelCalls(OpIterator):
             self._start()
             while not (self._head() or (self._ended and not self._window)):
                 self._check_open()
-                self._changed.wait()
+                self._changed.wait(LOOK_AROUND)
             self._check_open()
             while len(out) < n and (run := self._head()):
                 place, taken = run.place, run.taken
@@ -196,12 +199,25 @@ class ParallelCalls(OpIterator):
         return dropped
 
     def _check_open(self) -> None:
+        if self._broken is not None:
+            raise self._broken
         if self._closed:
             raise Closed("this iterator was closed while it waited for an element")
 
     def _start(self) -> None:
         if self._puller is None and not self._closed:
-            self._puller = _thread(self._pull)
+            self._puller = _thread(self._told(self._pull))
+
+    def _told(self, work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as exc:  # noqa: BLE001  it is raised where an element is asked for
+                with self._changed:
+                    self._broken = exc
+                    self._changed.notify_all()
+
+        return run
 
     # --- the puller's thread ---
 
@@ -260,9 +276,16 @@ class ParallelCalls(OpIterator):
             # As many threads as runs so far, up to the limit: a short input needs few.
             for _ in range(min(len(runs), self._limit - len(self._workers))):
                 if not self._closed:
-                    self._workers.append(_thread(self._work))
+                    self._hire()
             if self._ended or self._head():
                 self._changed.notify_all()
+
+    def _hire(self) -> None:
+        try:
+            self._workers.append(_thread(self._told(self._work)))
+        except RuntimeError:  # the system has no more
+            if not self._workers:
+                raise
 
     def _move(self, inputs: int) -> None:
         """Stand behind so many more elements of the input."""

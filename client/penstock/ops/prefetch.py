@@ -27,6 +27,7 @@ from penstock.autotune.budget import Budget
 from penstock.autotune.buffer import BufferTuner
 from penstock.element import Element, nbytes
 from penstock.engine.context import Context
+from penstock.engine.crew import LOOK_AROUND
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.engine.pace import Pace
 from penstock.engine.root import MAX_BLOCK
@@ -93,12 +94,14 @@ class _Lane:
         self._awaited = False
         """Whether somebody waits for an element."""
         self.closed = False
+        self._failure: BaseException | None = None
+        """What ended the thread, if that was not the input."""
 
     def wait_for_room(self) -> int:
         """Wait until it pays to make more; return how many elements, 0 once it is closed."""
         with self._changed:
             while not self.closed and self._size - self._level < self._least:
-                self._changed.wait()
+                self._changed.wait(LOOK_AROUND)
             return 0 if self.closed else self._size - self._level
 
     def put(self, handed: _Handed) -> None:
@@ -123,12 +126,20 @@ class _Lane:
         with self._changed:
             if not self._handed:
                 self._find_empty()
-            while not self._handed and not self.closed:
-                self._changed.wait()
+            while not self._handed and not self.closed and self._failure is None:
+                self._changed.wait(LOOK_AROUND)
             self._awaited = False
             if self.closed:
                 raise Closed("this iterator was closed while it waited for an element")
+            if not self._handed and self._failure is not None:
+                raise self._failure
             return self._handed.popleft()
+
+    def end(self, failure: BaseException) -> None:
+        """Have *failure* raised behind what was handed over: nothing more comes."""
+        with self._changed:
+            self._failure = failure
+            self._changed.notify_all()
 
     def leave(self, elements: int) -> None:
         """Note that so many *elements* are out of the buffer."""
@@ -174,14 +185,31 @@ def _run_ahead(upstream: OpIterator, lane: _Lane) -> None:
         try:
             handed = _Handed(pace.read(upstream, min(room, MAX_BLOCK)), upstream.mark())
         except BaseException as exc:  # noqa: BLE001  it is raised where the element is asked for
-            handed = _Handed([], upstream.mark(), exc)
+            handed = _Handed([], _mark_behind(upstream), exc)
         last = handed.last
-        lane.put(handed)
+        try:
+            lane.put(handed)
+        except BaseException as exc:  # noqa: BLE001  whoever waits must not wait for what is lost
+            lane.end(exc)
+            break
         del handed  # the block is the iterator's now
         if last:
             break
     if lane.closed:
         upstream.close()
+
+
+def _mark_behind(upstream: OpIterator) -> Mark:
+    """Return the mark behind an error, even where there is none: this thread must not end."""
+    try:
+        return upstream.mark()
+    except BaseException as exc:  # noqa: BLE001  it is raised when the mark is used
+        failure = exc
+
+    def broken(_back: int) -> State:
+        raise failure
+
+    return broken
 
 
 class _PrefetchIterator(OpIterator):

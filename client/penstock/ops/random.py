@@ -24,7 +24,7 @@ class Random(Node):
 
     def __post_init__(self) -> None:
         if self.seed is not None:
-            seed = check_count("random", "seed", self.seed, least=-(2**63))
+            seed = check_count("random", "seed", self.seed, least=-(2**63), most=None)
             object.__setattr__(self, "seed", seed)
 
     @property

@@ -12,6 +12,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph import Node
+from penstock.numbers import Cut
 from penstock.ops.units import UnitsIterator
 
 
@@ -45,6 +46,16 @@ class Range(Node):
     def units(self) -> int:
         """See `Node.units`."""
         return self.cardinality
+
+    def part(self, cut: Cut) -> Range | None:
+        """See `Node.part`."""
+        left = cut.of(range(self.cardinality))
+        first, step = self.start + left.start * self.step, left.step * self.step
+        if not left or left[0] == left[-1]:
+            return Range(first, first + 1, 1) if left else Range(0, 0, 1)
+        if not -(2**63) <= step < 2**63:
+            return None
+        return Range(first, self.start + left[-1] * self.step + (1 if step > 0 else -1), step)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

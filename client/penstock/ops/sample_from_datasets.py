@@ -39,7 +39,7 @@ class SampleFromDatasets(Node):
     def __post_init__(self) -> None:
         check_datasets(self.op, self.upstreams)
         if self.seed is not None:
-            seed = check_count(self.op, "seed", self.seed, least=-(2**63))
+            seed = check_count(self.op, "seed", self.seed, least=-(2**63), most=None)
             object.__setattr__(self, "seed", seed)
         weights = _weights(self.weights, len(self.upstreams))
         object.__setattr__(self, "weights", weights)

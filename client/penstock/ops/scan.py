@@ -106,7 +106,7 @@ class _ScanIterator(OpIterator):
         try:
             return _pair(answer, before)
         except Exception as exc:
-            raise transform_error(self._label, self._number, exc) from exc
+            raise transform_error(self._label, self._number, exc, element) from exc
 
     def _raise(self) -> None:
         failed, self._failed = self._failed, None

@@ -12,6 +12,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, TransformError
 from penstock.graph import Node, check_count, function
+from penstock.numbers import Cut
 from penstock.ops.call import UserFunction
 from penstock.ops.units import UnitsIterator
 
@@ -41,19 +42,49 @@ class Sequence(Node):
         """See `Node.units`."""
         return self.size
 
+    def part(self, cut: Cut) -> Sequence:
+        """See `Node.part`."""
+        left = cut.of(self.numbers)
+        return _SequencePart(self.sequence, len(left), left)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its items."""
+        return range(self.size)
+
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         return _SequenceIterator(self, context, state)
 
 
+@dataclass(frozen=True, eq=False)
+class _SequencePart(Sequence):
+    """Some of the items of *sequence*."""
+
+    left: range = range(0)
+
+    @property
+    def numbers(self) -> range:
+        """See `Sequence.numbers`."""
+        return self.left
+
+
 class _SequenceIterator(UnitsIterator):
     def __init__(self, node: Sequence, context: Context, state: State) -> None:
         super().__init__(context, node.size, state)
+        self._numbers = node.numbers
         self._call = UserFunction(partial(operator.getitem, node.sequence), node.label, 0)
 
     def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
         """See `UnitsIterator.fetch`."""
-        return self._call.over(range(start, stop), start)
+        wanted = self._numbers[start:stop]
+        made, failed = self._call.over(wanted, start)
+        try:
+            if failed is not None and failed.number != (number := wanted[len(made)]):
+                failed = failed.but(number=number)
+            return made, failed
+        finally:
+            del failed  # or an error would hold this frame, and with it the iterator, for ever
 
 
 def sequence_of(value: Any) -> Sequence:

@@ -9,7 +9,7 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count
+from penstock.graph import Node, check_count, stages
 
 _AT_ONCE = 256
 """How many elements of the input to ask for at a time."""
@@ -32,6 +32,11 @@ class Shard(Node):
             raise DatasetError(
                 f"shard: index must be below num_shards ({shards}), not {index}; "
                 "the first shard is 0"
+            )
+        if shards > 1 and any(stage.shared for stage in stages(self.upstream)):
+            raise DatasetError(
+                "shard: behind distribute with a job_name readers share the elements already, so "
+                "what a shard leaves out is lost: leave shard out, or the job_name"
             )
         object.__setattr__(self, "num_shards", shards)
         object.__setattr__(self, "index", index)

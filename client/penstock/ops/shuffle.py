@@ -76,8 +76,19 @@ class Shuffle(Node):
         return BorrowingShuffle(lender, partial(picks, seed), self.size, n)
 
 
+MOST_PICKS = 1 << 62
+"""No pass is longer."""
+
+
 def contents(seed: int, size: int, n: int, total: int | None) -> NDArray[np.int64]:
-    """Return which input element is in which slot just before pick *n*; *total* if it has ended."""
+    """Return which input element is in which slot just before pick *n*; *total* if it has ended.
+
+    Raises:
+        ValueError: when there is no such pick.
+    """
+    whole = type(n) is int and (total is None or type(total) is int)
+    if not whole or not 0 <= n <= (MOST_PICKS if total is None else total):
+        raise ValueError(f"pick {n} of {total} elements")
     slots = np.arange(size if total is None else min(size, total))
     refills = n if total is None else min(n, max(0, total - size))
     stop = refills

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import Element, as_arrays, is_flat, leaves, read_only, rebuild
+from penstock.element import Element, as_arrays, is_flat, leaves, map_leaves, read_only, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph import Node, arrays
+from penstock.numbers import Cut
 from penstock.ops.units import UnitsIterator
 
 
@@ -36,6 +37,10 @@ class Slices(Node):
     def units(self) -> int:
         """See `Node.units`."""
         return self.cardinality
+
+    def part(self, cut: Cut) -> Slices:
+        """See `Node.part`."""
+        return Slices(map_leaves(cut.of, self.tensors))
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from penstock.engine.crew import Crew
+from penstock.engine.crew import LOOK_AROUND, Crew
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import Closed, StateError
 from penstock.ops.inner import Failed, Inner, Open, Place, Pulled
@@ -182,7 +182,7 @@ class Slots:
         self.start(inner, n)
         coming = cast("Future[Pulled | Failed]", inner.coming)
         while not coming.done():
-            wait((coming, *self.read_ahead(n)), return_when=FIRST_COMPLETED)
+            wait((coming, *self.read_ahead(n)), LOOK_AROUND, FIRST_COMPLETED)
         inner.coming = None
         try:
             inner.install(coming.result())
@@ -270,7 +270,7 @@ class Slots:
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
-                wait(reading)  # for the one read that is under way
+                wait(reading, LOOK_AROUND)  # for the one read that is under way
         return self._arrivals.popleft()
 
     def _take_in(self, reading: Future[list[Arrival]], n: int) -> None:

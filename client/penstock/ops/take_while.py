@@ -100,7 +100,7 @@ class _TakeWhileIterator(OpIterator):
         try:
             self._ended = not truth(answer)
         except DatasetError as exc:
-            self._call.fail(exc, number)
+            self._call.fail(exc, number, block[0])
         return block
 
     def _raise(self, failed: Exception, behind: Mark) -> NoReturn:

@@ -9,6 +9,8 @@ from penstock.element import Element, as_arrays, normalise, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.graph import Node, arrays
+from penstock.numbers import Cut
+from penstock.ops.range import Range
 from penstock.ops.units import UnitsIterator
 
 
@@ -30,6 +32,10 @@ class Tensors(Node):
     def units(self) -> int:
         """See `Node.units`."""
         return 1
+
+    def part(self, cut: Cut) -> Node:
+        """See `Node.part`."""
+        return self if cut.of((self,)) else Range(0, 0, 1)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -1,8 +1,8 @@
 r"""`text_lines`: the lines of text files.
 
-Lines end with ``\n`` or ``\r\n``; bytes that are no UTF-8 become lone surrogates, from which
-``line.encode("utf-8", "surrogateescape")`` makes the same bytes again. State: see
-`penstock.ops.file_records`.
+Lines end with ``\n`` or ``\r\n``; bytes that are no UTF-8 become what *errors* says: by
+default lone surrogates, from which ``line.encode("utf-8", "surrogateescape")`` makes the same bytes
+again. State: see `penstock.ops.file_records`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
-from penstock.graph import UNKNOWN, FilePattern, Node
-from penstock.ops.file_records import FileRecords
+from penstock.errors import DatasetError
+from penstock.graph import UNKNOWN, FilePattern, Node, added
+from penstock.ops.file_records import BadRecordError, FileRecords
+
+_ERRORS = ("surrogateescape", "strict", "replace", "ignore")
+_SHOWN = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +29,14 @@ class TextLines(Node):
 
     op: ClassVar[str] = "text_lines"
     files: tuple[str, ...]
+    errors: str = added("surrogateescape")
 
     def __post_init__(self) -> None:
+        if self.errors not in _ERRORS:
+            raise DatasetError(
+                f"text_lines: errors must be one of {', '.join(map(repr, _ERRORS))}, not "
+                f"{self.errors!r}"
+            )
         object.__setattr__(self, "files", files.names("text_lines", "files", self.files))
 
     @property
@@ -40,22 +50,42 @@ class TextLines(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        return _TextLinesIterator(context, self.files, "", state)
+        return _TextLinesIterator(self, context, state)
 
 
 class _TextLinesIterator(FileRecords[bytes]):
     op = TextLines.op
 
+    def __init__(self, node: TextLines, context: Context, state: State) -> None:
+        super().__init__(context, node.files, "", state)
+        self._errors = node.errors
+
     def read(self, file: BinaryIO, n: int, out: list[bytes]) -> None:
         """See `FileRecords.read`."""
-        out.extend(islice(file, n))
+        if self._errors != "strict":
+            out.extend(islice(file, n))
+            return
+        for line in islice(file, n):  # what is behind a bad one stays in the file
+            _check(line)
+            out.append(line)
 
     def element(self, record: bytes) -> Element:
         """See `FileRecords.element`."""
-        return _text(record)
+        return _text(record, self._errors)
 
 
-def _text(line: bytes) -> str:
+def _check(line: bytes) -> None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as exc:
+        raise BadRecordError(
+            f"the line is not UTF-8 ({exc.reason} at byte {exc.start}): {line[:_SHOWN]!r}; convert "
+            'the file, or say what becomes of such bytes, as with errors="replace"',
+            len(line),
+        ) from None
+
+
+def _text(line: bytes, errors: str) -> str:
     if line.endswith(b"\n"):
         line = line[:-2] if line.endswith(b"\r\n") else line[:-1]
-    return line.decode("utf-8", "surrogateescape")
+    return line.decode("utf-8", errors)

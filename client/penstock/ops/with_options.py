@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from penstock.engine.context import Context
@@ -25,6 +25,7 @@ class WithOptions(Node):
     autotune: bool | None
     cpu_budget: int | None
     ram_budget: int | None
+    external_state_policy: str | None = field(default=None, compare=False)
 
     @property
     def cardinality(self) -> int:
@@ -35,7 +36,7 @@ class WithOptions(Node):
     def options(self) -> Options:
         """See `Node.options`."""
         auto = AutotuneOptions(self.autotune, self.cpu_budget, self.ram_budget)
-        return Options(self.deterministic, self.threads, auto)
+        return Options(self.deterministic, self.threads, auto, self.external_state_policy)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`. Options are collected before anything is opened."""
@@ -52,9 +53,10 @@ def with_options(node: Node, options: Options) -> Node:
         raise DatasetError(f"with_options: options must be penstock.Options, not {options!r}")
     auto = options.autotune
     rest = (options.threads, auto.enabled, auto.cpu_budget, auto.ram_budget)
+    policy = options.external_state_policy
     if options.deterministic is not None:
         node = swapped(node, lambda stage: _following(stage, options.deterministic))
-    return WithOptions(node, options.deterministic, *rest)
+    return WithOptions(node, options.deterministic, *rest, policy)
 
 
 def _following(stage: Node, deterministic: bool | None) -> Node:

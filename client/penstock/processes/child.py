@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, assert_never
 
-from penstock.element import Element
+from penstock.element import Element, preview
 from penstock.errors import DefinitionError, PenstockError, TransformError
 from penstock.messages import Failure
 from penstock.ops.call import UserFunction, transform_error
@@ -98,7 +98,8 @@ class Child:
             at = progress[0]
             out, failed = self._up_to(elements[:at], number)
             if failed is None:
-                failed = TransformError(self._label, number + at, _words(exc))
+                given = preview(elements[at])
+                failed = TransformError(self._label, number + at, _words(exc), given=given)
         written, unfit = self._write(out, number)
         failed = unfit or failed
         return Made(written, Failure.of(failed) if failed else None, _memory(self._statm))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.element import Element
+from penstock.element import Element, preview
 from penstock.errors import Closed, ElementError, TransformError, Unavailable
 from penstock.ops.call import Calls, transform_error
 from penstock.processes.orders import Begin, Load
@@ -75,10 +75,11 @@ class ProcessFunction(Calls):
         except ElementError as exc:
             if len(block) > 1:
                 return self.over(block[:1], number)
-            return [], transform_error(self._function.label, number, exc)
+            return [], transform_error(self._function.label, number, exc, block[0])
         except DiedError as exc:
             self._give_up()
-            error = TransformError(self._function.label, number + exc.at, exc.how)
+            given = preview(block[exc.at])
+            error = TransformError(self._function.label, number + exc.at, exc.how, given=given)
             if not exc.at or self._function.ended:
                 return [], error
             # What was made before it went with the process, and is made again.
@@ -123,7 +124,8 @@ class Function:
         self.label, self.seed = label, seed
         self.ended = False
         self._fn = fn
-        self._lock, self._pickling = threading.Lock(), threading.Lock()
+        self._pickling = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may `end` in the middle of the others
         self._processes: set[Process] = set()
         self._pickled: tuple[str, Load] | None = None
 

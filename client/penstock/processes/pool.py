@@ -76,6 +76,7 @@ class Pool:
 
         Raises:
             Unavailable: when none can be started.
+            RuntimeError: when the system has no room for the thread that starts them.
             Closed: when this process is about to end.
         """
         with self._lock:
@@ -85,9 +86,9 @@ class Pool:
             if process is not None:
                 self._used.add(process)
                 return process
+            self._keep()
             wish: Future[Process] = Future()
             self._wishes.put(wish)
-            self._keep()
         return wish.result()
 
     def put(self, process: Process, *, fit: bool = True) -> None:
@@ -128,8 +129,9 @@ class Pool:
     def _keep(self) -> None:
         if self._keeper is None:
             # A daemon: it must not keep this process from ending.
-            self._keeper = threading.Thread(target=self._run, name="penstock-keeper", daemon=True)
-            self._keeper.start()
+            keeper = threading.Thread(target=self._run, name="penstock-keeper", daemon=True)
+            keeper.start()
+            self._keeper = keeper
 
     def _run(self) -> None:
         # New processes begin with this thread's mask: a Ctrl-C finds them deaf from the start.
@@ -140,12 +142,11 @@ class Pool:
                 if wish is not None:
                     self._fulfil(wish)
                 ending = self._warm.expire(time.monotonic())
-                done = not self._used and not self._warm and self._wishes.empty()
-                if done:
+            _end(ending, FAREWELL_SECONDS)  # before it is forgotten: `close` waits for it
+            with self._lock:
+                if not self._used and not self._warm and self._wishes.empty():
                     self._keeper = None
-            _end(ending, FAREWELL_SECONDS)
-            if done:
-                return
+                    return
 
     def _next_wish(self) -> Future[Process] | None:
         with self._lock:

@@ -6,16 +6,26 @@ It performs what the mind ordered and tells it what arrived; it decides nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.messages import Failure, Frame, ReaderBeat, ReadReply, ReadRequest, Recall, StreamEnd
 from penstock.numbers import TaskId, WorkerId
-from penstock.reader.core import ACK_EVERY
-from penstock.reader.orders import CloseStream, OpenStream, Order, SendAck, SendBeat
+from penstock.reader.core import ACK_EVERY, ANSWER_WITHIN
+from penstock.reader.orders import (
+    AskWorker,
+    CloseStream,
+    OpenStream,
+    Order,
+    SendAck,
+    SendBeat,
+    Tell,
+)
 from penstock.transport.lines import Lines
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.line import connect
@@ -23,8 +33,13 @@ from penstock.wire.line import connect
 if TYPE_CHECKING:
     from penstock.reader.session import Session
 
+log = logging.getLogger("penstock.reader")
+
 FAREWELL = 0.3
 """Seconds that the dispatcher gets to answer a reader that leaves."""
+
+NO_ANSWER = "no answer yet"
+"""What is wrong with a line that is new."""
 
 SILENCE, SILENT_BEATS, MAX_SILENCE = 3.0, 5, 15.0
 """Seconds, and intervals, without a view after which a new connection is tried: the old one may
@@ -55,9 +70,10 @@ class Network:
         self._dispatcher, self._beat_interval = dispatcher, beat_interval
         self._streams: dict[TaskId, _Stream] = {}
         self._lines = Lines()
+        self._asking: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._beat_now, self._stir, self._leaving, self._parted = (asyncio.Event() for _ in "1234")
-        self.trouble = "no answer yet"
+        self.trouble = NO_ANSWER
         """What is wrong with the line to the dispatcher; nothing while it answers."""
 
     async def run(self) -> None:
@@ -70,7 +86,7 @@ class Network:
                 ]
                 await self._leaving.wait()
                 await self._take_leave()
-                for task in tasks:
+                for task in (*tasks, *self._asking):
                     task.cancel()
                 for name in list(self._streams):
                     self._close(name)
@@ -81,7 +97,7 @@ class Network:
 
     def leave(self) -> None:
         """Perform the last orders, and end `run` when the dispatcher knows."""
-        self.perform()
+        self.perform_or_fail()
         self._leaving.set()
 
     def stir(self) -> None:
@@ -92,6 +108,13 @@ class Network:
         """Do what the mind ordered."""
         for order in self._session.orders():
             self._perform(order)
+
+    def perform_or_fail(self) -> None:
+        """Do what the mind ordered, where the loop is the caller: it would only log an error."""
+        try:
+            self.perform()
+        except Exception as exc:  # noqa: BLE001  # a loop that waits must hear of it
+            self._session.fail(exc)
 
     def _perform(self, order: Order) -> None:
         match order:
@@ -110,6 +133,13 @@ class Network:
             case SendAck(task, ack):
                 if task in self._streams:
                     self._streams[task].requests.put_nowait(ack)
+            case Tell(line):
+                log.warning("%s", line)
+            case AskWorker(worker):
+                if self._group is not None and not self._leaving.is_set():
+                    asking = self._group.create_task(self._ask(worker), name="reader-question")
+                    self._asking.add(asking)
+                    asking.add_done_callback(self._asking.discard)
             case _:
                 assert_never(order)
 
@@ -163,18 +193,18 @@ class Network:
 
     async def _beats(self) -> AsyncIterator[ReaderBeat]:
         """Beat now, regularly, and when something changed; the last says that we leave."""
-        core = self._session.core
         while True:
             self._beat_now.clear()
-            yield self._session.beat()
-            if core.member.leaving:
+            beat = self._session.beat()
+            yield beat
+            if beat.leaving:  # who leaves while a beat is on its way has not said so by that one
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._beat_interval):
                     await self._beat_now.wait()
 
     async def _take_leave(self) -> None:
-        if self.trouble:
+        if self._session.core.member.left or self.trouble not in {"", NO_ANSWER}:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
@@ -187,7 +217,8 @@ class Network:
         try:
             worker = await self._lines.to(order.worker)
             await self._lines.keep({stream.worker for stream in self._streams.values()})
-            async with aclosing(worker.read(_all_of(requests))) as replies:  # type: ignore[type-var]
+            here = partial(self._session.apply, core.answered, task, opening)
+            async with aclosing(worker.read(_all_of(requests), here)) as replies:  # type: ignore[type-var]
                 async for reply, payload in replies:
                     self._replied(reply, payload, opening)
             raise Unavailable(f"worker {order.worker} hung up")
@@ -197,6 +228,14 @@ class Network:
             else:
                 end = StreamEnd(task, order.open.attempt, Failure.of(exc))
                 self._session.apply(core.stream_ended, opening, end)
+
+    async def _ask(self, worker: WorkerId) -> None:
+        with suppress(PenstockError):  # any other answer is one, too
+            try:
+                line = await self._lines.to(worker)
+                await line.answer(ANSWER_WITHIN)
+            except Unavailable as exc:
+                self._session.apply(self._session.core.reach.silent, worker, str(exc))
 
     def _replied(self, reply: ReadReply, payload: memoryview, opening: int) -> None:
         match reply:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
+import os
 import platform
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import TypeVar
 from uuid import uuid4
 
-from penstock.errors import PenstockError, UnknownDataset
-from penstock.messages import PROTOCOL, Opened, OpenRequest, Versions
+from penstock.errors import JobUsed, PenstockError, UnknownDataset
+from penstock.messages import Opened, OpenRequest, ReaderProcess
 from penstock.numbers import DatasetId
 from penstock.reader import clock
 from penstock.reader.core import Reader
@@ -22,6 +21,7 @@ from penstock.reader.credit import ByteLimit, FrameLimit
 from penstock.reader.pace import short_turns
 from penstock.reader.session import Manner, Session
 from penstock.reader.waiting import Patience, dispatcher_silent
+from penstock.versions import versions
 from penstock.wire.allocator import tune
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.line import connect
@@ -48,6 +48,8 @@ class Wish:
     max_frames: int | None
     timeout: float
     writable: bool
+    on_finished: str = "warn"
+    """What to do when others have read it before: warn, error or ignore."""
 
 
 def open_session(wish: Wish) -> tuple[Session, DatasetId]:
@@ -57,15 +59,17 @@ def open_session(wish: Wish) -> tuple[Session, DatasetId]:
 
     Raises:
         WaitedTooLong: when nobody answers at the address within the timeout.
+        JobUsed: when others have read it before, and the wish says that this is an error.
     """
     held = ExitStack()
     try:
         loop = held.enter_context(LoopThread.shared())
         tune()
         dataset, opened = _open(loop, wish)
+        _heed(opened, wish.on_finished)
         held.enter_context(short_turns())
         limit = FrameLimit(wish.max_frames) if wish.max_frames else ByteLimit(BUDGET)
-        core = Reader(opened.iteration, uuid4().hex, opened.reader_lease, limit)
+        core = Reader(opened.iteration, uuid4().hex, opened.reader_lease, limit, this_process())
         manner = Manner(wish.address, opened.beat_interval, wish.timeout, wish.writable)
         return Session(core, manner, loop, held), dataset
     except BaseException:
@@ -73,10 +77,26 @@ def open_session(wish: Wish) -> tuple[Session, DatasetId]:
         raise
 
 
-@functools.cache
-def versions() -> Versions:
-    """Return what this process speaks."""
-    return Versions(PROTOCOL, platform.python_version(), metadata.version("penstock"))
+def _heed(opened: Opened, on_finished: str) -> None:
+    if not opened.read_before or on_finished == "ignore":
+        return
+    text = (
+        f"{opened.read_before}. Only what is left of it comes here. To read from the beginning, "
+        "give a job_name that was never used; to go on from a save, give its state: "
+        "dataset.iterator(state)"
+    )
+    if on_finished == "error":
+        raise JobUsed(f"{text}; distribute(..., on_finished='warn') reads what is left")
+    log.warning("%s", text)
+
+
+def this_process() -> ReaderProcess:
+    """Return where this training loop runs, as its reader is named everywhere."""
+    rank = os.environ.get("RANK", "")
+    known = rank.isdecimal() and len(rank) < 10
+    mine = versions()
+    place = (platform.node(), os.getpid(), int(rank) if known else None)
+    return ReaderProcess(*place, mine.penstock, mine.python)
 
 
 def _open(loop: LoopThread, wish: Wish) -> tuple[DatasetId, Opened]:

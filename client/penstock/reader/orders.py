@@ -38,4 +38,18 @@ class SendAck:
     ack: Ack
 
 
-Order: TypeAlias = SendBeat | OpenStream | CloseStream | SendAck
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Log a line: somebody should look at it."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskWorker:
+    """Ask *worker* whether it is there: its streams are silent. `Reach.silent` if it is not."""
+
+    worker: WorkerId
+
+
+Order: TypeAlias = SendBeat | OpenStream | CloseStream | SendAck | Tell | AskWorker

@@ -6,7 +6,6 @@ brings frames and views. Neither holds the lock while it waits, decodes or sends
 
 from __future__ import annotations
 
-import atexit
 import concurrent.futures
 import logging
 import os
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.element import Element
 from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
-from penstock.messages import Frame, ReaderBeat
+from penstock.messages import Frame, ReaderBeat, Verdict, called
 from penstock.numbers import Runs
 from penstock.reader import clock
 from penstock.reader.block import Block, Load
@@ -28,7 +27,8 @@ from penstock.reader.hand import Pause
 from penstock.reader.network import Network
 from penstock.reader.orders import Order
 from penstock.reader.waiting import Patience, cause
-from penstock.wire.loop import LoopThread
+from penstock.reentry import SingleEntry
+from penstock.wire.loop import LoopThread, Stage, at_exit
 
 if TYPE_CHECKING:
     from penstock.engine.owed import Follower
@@ -64,13 +64,14 @@ class Session:
         self.core = core
         self._manner, self._loop, self._held = manner, loop, held
         self._process = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = SingleEntry()
         self._failure: BaseException | None = None
         self._closed = False
         self._clock_idle = False
         self._network_thread = 0
         self._network = Network(self, manner.dispatcher, manner.beat_interval)
         self._running = loop.spawn(self._run())
+        self._running.add_done_callback(self._network_over)
         _OPEN.add(self)
 
     # --- the training loop, with nothing between it and the reader ---
@@ -128,6 +129,11 @@ class Session:
         return self.core.finished
 
     @property
+    def token(self) -> str:
+        """By which the dispatcher knows this reader."""
+        return self.core.member.token
+
+    @property
     def pulled(self) -> int:
         """The next place: who was interrupted in `pull` may not have what came before it."""
         return self.core.given.borrowed.lent
@@ -182,7 +188,9 @@ class Session:
         self._check_process()
         self._tell(self.core.give_back, places)
 
-    def save(self, label: str, timeout: float | None = None) -> bytes:
+    def save(
+        self, label: str, timeout: float | None = None, *, without_missing: bool = False
+    ) -> bytes:
         """Save the whole job: hand out nothing more until the verdict, and return the job's state.
 
         All readers of the job must come here at the same step, with the same *label*. The others
@@ -197,23 +205,20 @@ class Session:
         timeout = self._manner.timeout if timeout is None else timeout
         patience = Patience(timeout, clock.now(), "timeout={:g}")
         with self._changed:
-            while True:
-                self._check_open()
-                now = clock.now()
-                verdict = self.core.save(label, timeout, now)
-                self._post_orders()
-                if verdict is not None:
-                    if verdict.failure is not None:
-                        raise verdict.failure.error()
-                    return verdict.state
-                if self._failure is not None:
-                    raise self._failure.with_traceback(None)
-                self._sleep(patience, now)
+            self.core.saving.listeners += 1
+            try:
+                return self._verdict(label, timeout, patience, without_missing=without_missing)
+            finally:
+                self.core.saving.listeners -= 1
 
     # --- both ---
 
     def close(self) -> None:
-        """Leave: say what was taken, and let go of everything. Idempotent."""
+        """Leave: say what was taken, and let go of everything. Idempotent.
+
+        Raises:
+            Reentered: in a signal handler, in the middle of a change: another thread must do it.
+        """
         if os.getpid() != self._process:
             return  # What a forked child has is a copy: the reader lives on in the parent.
         if threading.get_ident() == self._network_thread:
@@ -221,18 +226,23 @@ class Session:
             threading.Thread(target=self.close, name="penstock-close", daemon=True).start()
             return
         with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            self.core.leave(clock.now())
-            self._changed.notify_all()
+            first, self._closed = not self._closed, True
+            if first:
+                self.core.leave(clock.now())
+                self._changed.notify_all()
+        if not first:  # another thread may be at it: behind this, too, all is closed
+            self._await_end()
+            return
         try:
             self._loop.call_soon(self._network.leave)
-            with suppress(concurrent.futures.CancelledError, PenstockError, TimeoutError):
-                self._running.result(CLOSE_WITHIN)
+            self._await_end()
         finally:
             self._running.cancel()
             self._held.close()
+
+    def _await_end(self) -> None:
+        with suppress(concurrent.futures.CancelledError, PenstockError, TimeoutError):
+            self._running.result(CLOSE_WITHIN)
 
     def _wait(self, ask: Callable[[float], T | Pause]) -> T | None:
         """Wait until *ask* has an answer; None is the end, of the pass or for now."""
@@ -250,6 +260,21 @@ class Session:
                 if self._failure is not None:
                     raise self._failure.with_traceback(None)
                 self._sleep(patience, now)
+
+    def _verdict(
+        self, label: str, timeout: float, patience: Patience, *, without_missing: bool
+    ) -> bytes:
+        """Wait until there is a verdict on the save *label*."""
+        while True:
+            self._check_open()
+            now = clock.now()
+            verdict = self.core.save(label, timeout, now, without_missing=without_missing)
+            self._post_orders()
+            if verdict is not None:
+                return _state_of(verdict)
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
+            self._sleep(patience, now)
 
     def _tell(self, change: Callable[..., T], *args: Any) -> T:
         """Tell the mind something by calling *change*, and have done what follows."""
@@ -286,7 +311,7 @@ class Session:
 
     def _post_orders(self) -> None:
         if self.core.pressing:
-            self._loop.call_soon(self._network.perform)
+            self._loop.call_soon(self._network.perform_or_fail)
 
     def _stir_clock(self) -> None:
         """Have the clock look again: what the loop takes now is to be said soon."""
@@ -345,15 +370,38 @@ class Session:
         self._network_thread = threading.get_ident()
         await self._network.run()
 
+    def _network_over(self, _running: concurrent.futures.Future[None]) -> None:
+        """Tell a loop that nothing more comes when that was nobody's wish, nor told it before.
+
+        The network may be cancelled with the background loop, also before its first step.
+        """
+        if not self._closed and self._failure is None:
+            self.fail(Closed("the background loop was closed, and with it what this reads from"))
+
+
+def _state_of(verdict: Verdict) -> bytes:
+    if verdict.failure is not None:
+        raise verdict.failure.error()
+    if verdict.missing:
+        log.warning(
+            "%s went without %s: what was handed out there and not told yet counts as doubted, and "
+            "comes again to who restores the state",
+            called(verdict.label),
+            ", ".join(verdict.missing),
+        )
+    return verdict.state
+
 
 _OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
-@atexit.register
 def _close_all() -> None:
     """Leave before the process ends: the dispatcher need not wait for the lease."""
     for session in list(_OPEN):
         session.close()
+
+
+at_exit(Stage.READERS, _close_all)
 
 
 def _disown() -> None:

@@ -51,16 +51,18 @@ class Share:
     """Whether the last view had the task: a task that is done is not listed."""
     attempt: int = 0
     worker: WorkerId | None = None
+    incarnation: int = 0
+    """The life of the worker."""
     opening: int = 0
     streaming: bool = False
-    """Whether the stream of the last opening stands."""
+    """Whether the last opening's stream was opened, and is not known to be gone."""
+    answered: bool = False
+    """Whether the worker was heard on it."""
     ended: bool = False
     """Whether the worker said that nothing more comes of this attempt."""
     retry_at: float = LONG_AGO
     breaks: int = 0
     """Streams that broke one after another, with nothing received in between."""
-    trouble: str = ""
-    """Why the last one broke."""
     heard_at: float = LONG_AGO
 
     window: int = 0
@@ -84,6 +86,11 @@ class Share:
     def readable(self) -> bool:
         """Whether there is a worker, and it may have more."""
         return self.worker is not None and not self.ended
+
+    @property
+    def flows(self) -> bool:
+        """Whether its stream stands, and its worker was heard on it."""
+        return self.streaming and self.answered
 
     @property
     def between_attempts(self) -> bool:
@@ -118,9 +125,10 @@ class Share:
         spans = self.buffered.spans
         return spans[0][0] if spans else float("inf")
 
-    def assigned(self, attempt: int, worker: WorkerId) -> None:
+    def assigned(self, attempt: int, worker: WorkerId, incarnation: int = 0) -> None:
         """Know who runs the task."""
         self.attempt, self.worker, self.ended = attempt, worker, False
+        self.incarnation = incarnation
         self.fence = max(self.fence, attempt)
         self.retry_at, self.breaks = LONG_AGO, 0
 
@@ -182,6 +190,7 @@ class Share:
         """Know that a new stream is being opened; it acknowledges everything by itself."""
         self.opening += 1
         self.streaming, self.recalled, self.acks = True, False, 0
+        self.answered = False
         self.balance, self.hinted_at = credit, LONG_AGO
         self.unsaid, self.said_at = NO_RUNS, now
         self.heard_at = now
@@ -193,12 +202,11 @@ class Share:
         self.streaming, self.ended, self.heard_at = False, True, now
         self.failure = failure or self.failure
 
-    def broken(self, why: str, now: float) -> None:
+    def broken(self, now: float) -> None:
         """Know that the stream is gone."""
-        self.streaming = False
+        self.streaming = self.answered = False
         self.retry_at = now + min(BACKOFF * 2**self.breaks, MAX_BACKOFF)
         self.breaks += 1
-        self.trouble = why
 
     def give(self, credit: int, now: float) -> Runs:
         """Give *credit*, and return what is to be acknowledged with it."""

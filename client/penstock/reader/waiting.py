@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import WaitedTooLong
+from penstock.messages import called
 from penstock.reader.core import Reader
 
 LOG_EVERY = 10.0
@@ -59,23 +60,35 @@ def cause(core: Reader, address: str, trouble: str, now: float) -> Cause:
         return dispatcher_silent(address, trouble)
     if cut is not None:
         others = f"the job's other readers have {cut.timeout:g} s to come to it"
-        return Cause(Whom.WORK, f"the verdict on save {cut.number} {cut.label!r}: {others}")
+        waits = f"; it waits for {core.waiting_for}" * bool(core.waiting_for)
+        return Cause(Whom.WORK, f"the verdict on {called(cut.label)}: {others}{waits}")
     return _no_elements(core, address)
 
 
 def _no_elements(core: Reader, address: str) -> Cause:
     idle = sorted(share.task for share in core.shares.values() if share.between_attempts)
     if core.waiting_for:
-        return Cause(Whom.MESH, core.waiting_for, core.member.lease * DRIFT if idle else 0.0)
+        return Cause(
+            Whom.MESH, core.waiting_for, core.member.lease * DRIFT if core.on_readers else 0.0
+        )
     readable = [share for share in core.shares.values() if share.readable]
     if not readable:
         what = f"somebody to go on with task(s) {idle}" if idle else "tasks, or the end of the pass"
-        return Cause(Whom.WORK, f"{what}, from the dispatcher at {address}")
-    if not any(share.streaming for share in readable):
-        workers = "; ".join(f"worker {s.worker} to answer ({s.trouble})" for s in readable)
-        return Cause(Whom.WORKER, workers)
-    names = sorted({str(share.worker) for share in readable if share.streaming})
-    return Cause(Whom.WORK, f"elements of {len(readable)} task(s) of {', '.join(names)}")
+        return _work(core, f"{what}, from the dispatcher at {address}")
+    if not any(share.flows for share in readable):
+        workers = dict.fromkeys(share.worker for share in readable if share.worker is not None)
+        return Cause(Whom.WORKER, "; ".join(map(core.reach.awaited, workers)))
+    names = sorted({str(share.worker) for share in readable if share.flows})
+    return _work(core, f"elements of {len(readable)} task(s) of {', '.join(names)}")
+
+
+def _work(core: Reader, what: str) -> Cause:
+    """Return the cause of a wait that may be for what others hold, whose processes are gone."""
+    return Cause(Whom.WORK, f"{what}; {core.held_by}" if core.held_by else what)
+
+
+_SAME = {Whom.MESH: Whom.WORKER}
+"""Where no worker can be read, it is one wait, whoever is the first to know why."""
 
 
 class Patience:
@@ -106,17 +119,19 @@ class Patience:
         Raises:
             WaitedTooLong: when the timeout is over, unless the wait is for work.
         """
-        if why.whom is not self._whom:
-            self._whom, self._spent, self._logged = why.whom, 0.0, 0.0
+        whom = _SAME.get(why.whom, why.whom)
+        if whom is not self._whom:
+            self._whom, self._spent, self._logged = whom, 0.0, 0.0
             self._since = _clock_time()
         else:
             self._spent += min(now - self._last, self._longest_step)
         self._last = now
         bounded, longest = why.whom is not Whom.WORK, self._timeout + why.grace
         if bounded and self._spent >= longest:
+            more = f", and {why.grace:g} s more for a silent reader," * bool(why.grace)
             raise WaitedTooLong(
                 f"waited {self._spent:.1f} s, from {self._since} to {_clock_time()}, for "
-                f"{why.what}; {self._setting} says how long"
+                f"{why.what}; {self._setting}{more} says how long"
             )
         if self._spent < self._logged + LOG_EVERY:
             return ""

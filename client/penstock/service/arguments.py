@@ -10,7 +10,9 @@ from typing import Any
 
 from penstock.errors import DatasetError, NotAvailableYet
 from penstock.graph import check_count
+from penstock.malformed import glimpse
 from penstock.messages import Codec, Mode
+from penstock.names import LONGEST_NAME, too_long
 from penstock.service.policy import ShardingPolicy
 
 MODES = {
@@ -69,6 +71,10 @@ def job_name_of(given: Any) -> str | None:
         raise DatasetError(f"job_name must be a string, not {given!r}")
     if given is not None and not given.strip():
         raise DatasetError(f"job_name must not be empty ({given!r}); None makes the job private")
+    if given is not None and too_long(given):
+        raise DatasetError(
+            f"job_name may take {LONGEST_NAME} bytes: {glimpse(given)} has {len(given)} characters"
+        )
     return given
 
 
@@ -109,6 +115,13 @@ def target_workers_of(given: Any) -> str:
     if name not in {"AUTO", "ANY"}:
         raise DatasetError(f"target_workers must be 'AUTO', 'ANY' or 'LOCAL', not {given!r}")
     return name
+
+
+def on_finished_of(given: Any) -> str:
+    """Return *given*, what is to be done about a job that others have read before."""
+    if given not in ("warn", "error", "ignore"):
+        raise DatasetError(f"on_finished must be 'warn', 'error' or 'ignore', not {given!r}")
+    return str(given)
 
 
 def timeout_of(given: Any) -> float:

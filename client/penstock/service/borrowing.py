@@ -15,8 +15,10 @@ class BorrowingIterator(OpIterator):
 
     def __init__(self, tracks: Tracks, track: Track) -> None:
         self._tracks, self._track, self._run = tracks, track, tracks.run
-        self._places = {track.key: track.pulled}
-        """For each session that was read: the place behind the last element."""
+        self._places = {track.key: track.pulled} | {
+            other.key: other.pulled for other in tracks.at(track.path) if other.session is not None
+        }
+        """For each session that may still be read: the place behind the last element."""
         self._last = track.key
         """The session that the last block is from."""
 

@@ -10,7 +10,9 @@ from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph import check_count
 from penstock.messages import Mode
+from penstock.options import ExternalStatePolicy, options_of
 from penstock.service import arguments
+from penstock.service.external_state import refuse_weak
 from penstock.service.node import Distributed, Remote
 from penstock.service.policy import ShardingPolicy
 from penstock.sharding import own_stream_operators
@@ -37,6 +39,7 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
     remainder: str = "drop",
     writable: bool = False,
     timeout: float = 60.0,
+    on_finished: str = "warn",
 ) -> Callable[[Dataset], Dataset]:
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
@@ -71,9 +74,14 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
         writable: arrays may be written to, which costs a copy.
         timeout: for how many seconds a dispatcher or all workers may be absent before an error
             names them.
+        on_finished: what to do where a pass of *job_name* is over, or was read in part by readers
+            that are gone, and no saved state is given: the loop would get nothing, or what is left.
+            ``"warn"`` logs what was read, by whom, and how to begin again; ``"error"`` raises that
+            as `JobUsed`; ``"ignore"`` says nothing.
 
     Raises:
-        DatasetError: when an argument is malformed.
+        DatasetError: when an argument is malformed, or the pipeline is refused by its own
+            `Options.external_state_policy`.
         NotAvailableYet: naming what is planned and not built.
     """
     name = arguments.job_name_of(job_name)
@@ -85,19 +93,32 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
     codec = arguments.codec_of(compression)
     mode = arguments.mode_of(processing_mode)
     target = arguments.target_workers_of(target_workers)
+    finished = arguments.on_finished_of(on_finished)
     arguments.check_coordination(consumer_index, num_consumers, name)
     arguments.check_later(data_transfer_protocol, cross_trainer_cache, ordered, remainder)
 
     def apply(dataset: Dataset) -> Dataset:
         if not isinstance(dataset, NestedDataset):
             raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
+        if options_of(dataset.node).external_state_policy == ExternalStatePolicy.FAIL:
+            refuse_weak(dataset.node)
         remote = Remote(dataset.node)
         unsplittable = remote.definition.unsplittable
         if mode is Mode.DYNAMIC and unsplittable:
             raise DatasetError(unsplittable)
-        _log_own_streams(remote)
+        if mode is Mode.DYNAMIC:
+            _log_own_streams(remote)
         node = Distributed(
-            remote, address, mode.value, name, codec.value, target, frames, bool(writable), seconds
+            remote,
+            address,
+            mode.value,
+            name,
+            codec.value,
+            target,
+            frames,
+            bool(writable),
+            seconds,
+            finished,
         )
         return type(dataset)(node)
 
@@ -105,6 +126,6 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
 
 
 def _log_own_streams(remote: Remote) -> None:
-    labels = own_stream_operators(remote.node)
+    labels = dict.fromkeys(node.label for node in own_stream_operators(remote.node))
     if labels:
-        log.info("applied to each task's own stream of elements: %s", ", ".join(labels))
+        log.info("applied to each task's own part of the elements: %s", ", ".join(labels))

@@ -7,16 +7,16 @@ of one is dropped; what else it is made of goes back too.
 from __future__ import annotations
 
 import operator
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.element import Element
 from penstock.engine.iterator import Mark, State
-from penstock.engine.owed import Debts, by_session, debts_of, joined, paid
+from penstock.engine.owed import Debts, by_session, debts_of, paid
 from penstock.engine.reading import END, Given
 from penstock.numbers import NO_RUNS, Runs
+from penstock.reentry import SingleEntry
 
 ALL: Final = 1 << 62
 """More places than there are."""
@@ -40,7 +40,7 @@ class Hold:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = SingleEntry()
         self._mark: Mark = lambda _back: None
         self._rest: Iterator[Element] = iter(())
         self._checked = True
@@ -66,9 +66,8 @@ class Hold:
             poisoned = bool(self._poison)
             self._checked = not poisoned
         if poisoned:
-            started = debts_of(mark(len(block)))  # a session may begin with this block
-            self._before = joined((debts_of(before(back)), started))
-            self._forget(debts_of(mark(0)), self._before)
+            owed = self._before = debts_of(before(back))
+            self._forget(owed, debts_of(mark(0)))
 
     def next(self) -> Given | Dropped:
         """Return the next element; of size 0 if nothing is left.
@@ -151,16 +150,14 @@ class Hold:
     def _is_poisoned(self, places: Mapping[int, Runs]) -> bool:
         return any(self._poison.get(key, NO_RUNS) & runs for key, runs in places.items())
 
-    def _forget(self, *debts: Debts) -> None:
-        """Forget poison that no element can be made of any more."""
+    def _forget(self, before: Debts, after: Debts) -> None:
+        """Forget poison that no element can be made of any more, of this block or later."""
         with self._lock:
             for key, poison in list(self._poison.items()):
-                told = [owed[key] for owed in debts if key in owed]
-                if not told and key not in self._told:
-                    continue  # operators have read ahead: it is still to come
-                left = NO_RUNS
-                for owed in told:
-                    left = left | (owed.missing(ALL) & poison)
-                self._poison[key] = left
+                if key in before:
+                    self._poison[key] = before[key].missing(ALL) & poison
+                elif key in self._told:
+                    self._poison[key] = NO_RUNS
+                # Else operators have read ahead: it is still to come.
             self._poison = {key: poison for key, poison in self._poison.items() if poison}
-            self._told.update(*debts)
+            self._told.update(before, after)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from penstock.definition import Definition, encode
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 class Remote:
     """The pipeline that runs on workers. Walks over the graph do not enter it: it is a value."""
 
-    __slots__ = ("_definition", "node")
+    __slots__ = ("_definition", "node", "warned")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self._definition: Definition | None = None
+        self.warned = False
+        """Whether it was said why the pipeline keeps less than the whole promise."""
 
     def __reduce__(self) -> tuple[type[Remote], tuple[Node]]:
         return Remote, (self.node,)
@@ -88,6 +91,7 @@ class Distributed(Node):
     max_frames: int | None
     writable: bool
     timeout: float
+    on_finished: str
     passes: Passes = field(default_factory=Passes, init=False, repr=False)
 
     @property
@@ -123,19 +127,25 @@ class Distributed(Node):
 
     def enter(self, context: Context, tracks: Tracks) -> Track:
         """Read the pass that *context* is in."""
-        return tracks.enter(context.path, context.turns, self._opened)
+        opened = partial(self._opened, replaces=tracks.replaces)
+        return tracks.enter(context.path, context.turns, opened)
 
-    def _opened(self, saved: SavedJob | None) -> tuple[SavedJob, Session | None]:
+    def _opened(
+        self, saved: SavedJob | None, *, replaces: tuple[str, ...]
+    ) -> tuple[SavedJob, Session | None]:
         """Open a pass, from what was *saved* on if anything was."""
         if saved is not None and saved.over:
             self.passes.go_on(saved.repetition)
             return saved, None
         restore, repetition = (b"", None) if saved is None else (saved.data, saved.repetition)
-        session, number = self.passes.open(self._wish(restore), repetition)
+        session, number = self.passes.open(self._wish(restore, replaces), repetition)
         return SavedJob(*self.identity, self.job_name, number), session
 
-    def _wish(self, restore: bytes) -> Callable[[DatasetId, int], Wish]:
-        from penstock.reader.opening import Wish, versions  # noqa: PLC0415  # as above
+    def _wish(
+        self, restore: bytes, replaces: tuple[str, ...] = ()
+    ) -> Callable[[DatasetId, int], Wish]:
+        from penstock.reader.opening import Wish  # noqa: PLC0415  # as above
+        from penstock.versions import versions  # noqa: PLC0415  # as above
 
         def wish_of(dataset: DatasetId, repetition: int) -> Wish:
             request = OpenRequest(
@@ -147,6 +157,7 @@ class Distributed(Node):
                 Codec(self.codec),
                 target_workers=self.target_workers,
                 restore=restore,
+                replaces=replaces,
             )
             return Wish(
                 self.address,
@@ -155,6 +166,7 @@ class Distributed(Node):
                 self.max_frames,
                 self.timeout,
                 self.writable,
+                self.on_finished,
             )
 
         return wish_of

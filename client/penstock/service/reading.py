@@ -11,7 +11,7 @@ from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.owed import Debts, Owed
-from penstock.engine.reading import END, Given, Reading
+from penstock.engine.reading import END, Given, Reading, SaveWanted
 from penstock.graph import Node, walk
 from penstock.numbers import Runs
 from penstock.ops.borrowed import cuts
@@ -29,7 +29,7 @@ from penstock.service.tracks import Borrowed, Track, Tracks
 class JobReading(Reading):
     """What both have in common: tracks, and the jobs' state."""
 
-    exclusive: ClassVar[bool] = True
+    far: ClassVar[bool] = True
 
     def __init__(self, node: Node, shape: str, state: State) -> None:
         self._node, self._shape = node, shape
@@ -41,7 +41,7 @@ class JobReading(Reading):
         ]
         self._tracks = Tracks(None if state is None else self._checked(state))
 
-    def save(self, label: str, timeout: float | None, owes: Callable[[Track], bool]) -> State:
+    def save(self, wanted: SaveWanted, owes: Callable[[Track], bool]) -> State:
         """Save all jobs that are not over and return the state; *owes* says which are needed."""
         needed: list[Track] = []
         for path in self._nodes:
@@ -49,15 +49,22 @@ class JobReading(Reading):
             old = (i for i, track in enumerate(there) if not track.over or owes(track))
             needed += there[next(old, len(there) - 1 if there else 0) :]
         turns = self._tracks.turns(needed, self._repeats)
-        parts = [Part(t.path, t.turns, self._saved(t, label, timeout)) for t in needed]
+        parts = [Part(t.path, t.turns, self._saved(t, wanted)) for t in needed]
         return Saved(turns, tuple(parts)).plain(self._shape, list(self._nodes))
 
-    def _saved(self, track: Track, label: str, timeout: float | None) -> SavedJob:
+    def _saved(self, track: Track, wanted: SaveWanted) -> SavedJob:
         session = track.session
         if session is None or session.over:
             return track.saved.ended()
-        wait = self._nodes[track.path].timeout if timeout is None else timeout
-        return SavedJob.of(json.loads(session.save(label, wait)))
+        own = self._nodes[track.path].timeout
+        wait = own if wanted.timeout is None else wanted.timeout
+        state = session.save(wanted.label, wait, without_missing=wanted.without_missing)
+        return SavedJob.of(json.loads(state))
+
+    def _replace(self, before: Reading | None) -> None:
+        if isinstance(before, JobReading):
+            live = (track.session for track in before._tracks.live())  # noqa: SLF001
+            self._tracks.replaces = tuple(session.token for session in live if session is not None)
 
     def _checked(self, state: State) -> Saved:
         found = saved.of(state, list(self._nodes), self._repeats)
@@ -69,8 +76,9 @@ class JobReading(Reading):
 class DirectReading(JobReading):
     """A job's elements as they come: an element is taken as the loop takes it."""
 
-    def start(self) -> None:
+    def start(self, before: Reading | None = None) -> None:
         """See `Reading.start`."""
+        self._replace(before)
         node = self._nodes[""]
         session = node.enter(Context.local(0, tracks=self._tracks), self._tracks).session
         self._run = None if session is None else DistributedIterator(cast("Session", session))
@@ -82,9 +90,9 @@ class DirectReading(JobReading):
         block, rest = self._run.hand(n)
         return Given(block[0], rest, len(block)) if block else END
 
-    def state(self, back: int, label: str, timeout: float | None) -> State:  # noqa: ARG002
+    def state(self, wanted: SaveWanted) -> State:
         """See `Reading.state`. The session knows what was taken."""
-        return self.save(label, timeout, lambda _track: False)
+        return self.save(wanted, lambda _track: False)
 
     def close(self) -> None:
         """See `Reading.close`."""
@@ -107,8 +115,9 @@ class BorrowedReading(JobReading):
         self._cuts = cuts(node)
         self._tracks.follow = self._follow
 
-    def start(self) -> None:
+    def start(self, before: Reading | None = None) -> None:
         """See `Reading.start`."""
+        self._replace(before)
         try:
             self._run = self._open(None)
         except BaseException:
@@ -134,9 +143,9 @@ class BorrowedReading(JobReading):
         finally:
             self._tracks.ask(False)
 
-    def state(self, back: int, label: str, timeout: float | None) -> State:  # noqa: ARG002
+    def state(self, wanted: SaveWanted) -> State:
         """See `Reading.state`. It is that of the jobs: the operators here begin anew."""
-        return self.save(label, timeout, self._owes)
+        return self.save(wanted, self._owes)
 
     def close(self) -> None:
         """See `Reading.close`."""
@@ -196,7 +205,7 @@ class BorrowedReading(JobReading):
         for track in self._tracks.live():
             if track.session is not None:
                 owed = self._tracks.owed(track, self._hold.debts)
-                track.session.give_back(owed.missing(track.pulled))
+                track.session.give_back(owed.missing(track.session.pulled))
         self._run = self._open(state)
 
     def _give_back(self, places: Mapping[int, Runs]) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.iterator import State
-from penstock.errors import StateError
+from penstock.errors import PenstockError, StateError
+from penstock.malformed import MALFORMED, glimpse
 from penstock.service.tracks import Turns
 
 _POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
@@ -90,8 +91,15 @@ class SavedJob:
 
     @property
     def data(self) -> bytes:
-        """The state as text."""
-        return json.dumps(self.state, separators=(",", ":")).encode()
+        """The state as text.
+
+        Raises:
+            StateError: when it cannot be written, for it is no JSON or nested without end.
+        """
+        try:
+            return json.dumps(self.state, separators=(",", ":")).encode()
+        except MALFORMED as exc:
+            raise _malformed(self.state) from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,9 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Saved:
     """
     match plain:
         case {"v": int(version)} if version != 1:
-            raise StateError(f"this state has version {version}; this Penstock reads version 1")
+            raise StateError(
+                f"this state has version {glimpse(version)}; this Penstock reads version 1"
+            )
         case {"v": 1, "seed": _, "at": _}:
             raise StateError(
                 "this is the state of a dataset without distribute(...); this dataset has one, "
@@ -167,7 +177,9 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Saved:
             for path, entries in jobs.items()
             for entry in entries
         )
-    except (TypeError, KeyError, ValueError) as exc:
+    except PenstockError:
+        raise
+    except MALFORMED as exc:
         raise _malformed(plain) from exc
     return Saved(now, parts)
 
@@ -198,4 +210,4 @@ def _steps(path: str) -> list[str]:
 
 
 def _malformed(state: Any) -> StateError:
-    return StateError(f"not a state of an iterator over a job: {str(state)[:80]!r}")
+    return StateError(f"not a state of an iterator over a job: {glimpse(state)}")

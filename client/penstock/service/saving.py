@@ -7,9 +7,17 @@ from typing import Any
 from penstock.engine.iterator import State
 from penstock.engine.root import DatasetIterator
 from penstock.errors import DatasetError
+from penstock.malformed import glimpse
+from penstock.names import LONGEST_NAME, too_long
 
 
-def save_job(iterator: DatasetIterator, label: str, timeout: float | None = None) -> State:
+def save_job(
+    iterator: DatasetIterator,
+    label: str,
+    timeout: float | None = None,
+    *,
+    without_missing: bool = False,
+) -> State:
     """Save the job that *iterator* reads, under a name; return its state.
 
     As `DatasetIterator.state`, with which it shares everything else: all readers of the job call
@@ -29,4 +37,9 @@ def save_job(iterator: DatasetIterator, label: str, timeout: float | None = None
         )
     if not isinstance(label, str) or not label.strip():
         raise DatasetError(f"save_job: label must be a name, such as 'step 100', not {label!r}")
-    return given.save(label, timeout)
+    if too_long(label):
+        raise DatasetError(
+            f"save_job: label may take {LONGEST_NAME} bytes: {glimpse(label)} has {len(label)} "
+            "characters"
+        )
+    return given.save(label, timeout, without_missing=without_missing)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from penstock.element import Element
 from penstock.numbers import Runs
 from penstock.reader.owed import NOTHING_OWED, Owed
+from penstock.reentry import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.owed import Debts, Follower
@@ -37,6 +38,16 @@ class Borrowed(Protocol):
     @property
     def ready(self) -> bool:
         """Whether `pull` would not wait."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """By which the dispatcher knows this reader."""
+        ...
+
+    @property
+    def pulled(self) -> int:
+        """The next place: who was interrupted in `pull` may not have what came before it."""
         ...
 
     @property
@@ -68,7 +79,7 @@ class Borrowed(Protocol):
         """Let others have these places; they are never handed out here."""
         ...
 
-    def save(self, label: str, timeout: float | None) -> bytes:
+    def save(self, label: str, timeout: float | None, *, without_missing: bool = False) -> bytes:
         """Save the job, with all its readers; return its state."""
         ...
 
@@ -90,7 +101,7 @@ class Track:
     pulled: int = 0
     """How many elements operators got; the next one's place."""
     dry: bool = False
-    """Whether there was nothing more, when last asked, but for what readers may give back."""
+    """Whether its operator came to the end: there is no more but what readers may give back."""
     begun: bool = False
     """Whether marks of the outermost operator have told of it: before, all of it is owed."""
     in_use: bool = True
@@ -114,21 +125,26 @@ class Track:
             if session is None or run != self.run:
                 return [], self.pulled
             elements = session.pull(limit)
-            start, self.pulled = self.pulled, self.pulled + len(elements)
+            behind = session.pulled
             if run != self.run:  # meanwhile, by another thread
-                session.give_back(Runs.of((start, self.pulled)))
-                return [], self.pulled
-            self.dry = not elements
-            return elements, self.pulled
+                # While this is under way it is owed: what is opened now begins at `pulled`.
+                session.give_back(Runs.of((behind - len(elements), behind)))
+                elements = []
+            else:
+                self.dry |= not elements
+            self.pulled = behind
+            return elements, behind
 
 
 class Tracks:
     """The tracks of a run, oldest first."""
 
     def __init__(self, saved: Saved | None = None) -> None:
-        self.lock = threading.Lock()
+        self.lock = SingleEntry()
         self.run = 0
         self.asking = False
+        self.replaces: tuple[str, ...] = ()
+        """Readers of the run before, whose place this one takes."""
         self._tracks: list[Track] = []
         self._keys = 0
         self._saved = saved
@@ -151,7 +167,7 @@ class Tracks:
         with self.lock:
             known = next((t for t in self._tracks if (t.path, t.turns) == (path, turns)), None)
             if known is not None:
-                known.in_use = True
+                known.in_use, known.dry = True, False
                 for track in self._tracks:
                     track.run = self.run if track.path == path else track.run
                 return known

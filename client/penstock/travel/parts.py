@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.graph import Node
+from penstock.graph import Node, counts
 from penstock.travel.code import class_parts, code_parts, function_parts, module_parts
 from penstock.travel.label import ATOMS, Parts, named, plain, text
 from penstock.travel.origin import installed_name, is_local
@@ -139,7 +139,9 @@ def _enum_member(value: enum.Enum) -> Parts:
 
 
 def _node(node: Node) -> Parts:
-    found = [(field.name, getattr(node, field.name)) for field in fields(node) if field.init]
+    found = [
+        (field.name, getattr(node, field.name)) for field in fields(node) if counts(node, field)
+    ]
     if is_local(type(node).__module__):
         found.append(("the class", type(node)))
     return Parts(text("node", node.op), tuple(found))

@@ -34,8 +34,12 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import DecodeError
 
 from penstock.errors import ConfigError, VersionMismatch
+from penstock.malformed import MALFORMED
 
 T = TypeVar("T")
+
+_ANY = 1 << 31
+"""No message is larger."""
 
 Put = Callable[[Any, Any], None]
 """Write a value into a message."""
@@ -51,8 +55,10 @@ class Form(Generic[T]):
     decode: Callable[[bytes], T]
 
 
-def form(kind: Any, message: Any) -> Form[Any]:
+def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:
     """Return the form of *kind*, a dataclass or a union of them, as the protobuf *message*.
+
+    One that arrives may have *largest* bytes.
 
     Raises:
         TypeError: when the two do not have the same fields, or a hint has no rule.
@@ -71,9 +77,14 @@ def form(kind: Any, message: Any) -> Form[Any]:
         return typing.cast("bytes", pb.SerializeToString())
 
     def decode(data: bytes) -> Any:
+        if len(data) > largest:
+            raise VersionMismatch(
+                f"{name} arrived with {len(data)} bytes, and has {largest} at most: the sender is "
+                "no Penstock process, or of a version that this one does not know"
+            )
         try:
             return get(message.FromString(data))
-        except (DecodeError, ValueError, KeyError) as exc:
+        except (DecodeError, *MALFORMED) as exc:
             raise VersionMismatch(
                 f"{len(data)} bytes arrived that are no {name} ({exc!r}): the sender is no "
                 "Penstock process, or of a version that this one does not know"
@@ -108,7 +119,12 @@ def _dataclass(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
     values = attrgetter(*names)
     if len(names) == 1:
         put_one, get_one = puts[0], gets[0]
-        return (lambda pb, value: put_one(pb, values(value))), (lambda pb: kind(get_one(pb)))
+
+        def get_only(pb: Any) -> Any:
+            return kind(get_one(pb))
+
+        only = _checked(get_only) if hasattr(kind, "check") else get_only
+        return (lambda pb, value: put_one(pb, values(value))), only
 
     def put_all(pb: Any, value: Any) -> None:
         for put, part in zip(puts, values(value), strict=True):
@@ -118,6 +134,15 @@ def _dataclass(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
         return kind(*[get(pb) for get in gets])
 
     return put_all, get_all
+
+
+def _checked(get: Get) -> Get:
+    def get_checked(pb: Any) -> Any:
+        value = get(pb)
+        value.check()
+        return value
+
+    return get_checked
 
 
 @functools.cache

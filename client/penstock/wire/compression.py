@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import lz4.block
 
 from penstock.errors import VersionMismatch
+from penstock.malformed import MALFORMED
 from penstock.messages import Codec
 
 LINK = 1e9
@@ -19,6 +20,8 @@ _PIECES = 4
 _LEAST = 1 << 10
 _MOST = 0x7E00_0000
 """More than this LZ4 does not take in one block."""
+_EXPANSION = 255
+"""No byte of a block stands for more: so a length that was made up is not allocated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,11 @@ def decompress(stored: memoryview | bytes, raw_nbytes: int) -> memoryview:
     Raises:
         VersionMismatch: when this is no such payload.
     """
+    if not 0 <= raw_nbytes <= min(_MOST, _EXPANSION * len(stored)):
+        raise VersionMismatch(_no_block(stored, raw_nbytes, "so many bytes do not come of them"))
     try:
         raw = lz4.block.decompress(stored, uncompressed_size=raw_nbytes, return_bytearray=True)
-    except (lz4.block.LZ4BlockError, ValueError) as exc:
+    except (lz4.block.LZ4BlockError, *MALFORMED) as exc:
         raise VersionMismatch(_no_block(stored, raw_nbytes, str(exc))) from exc
     if len(raw) != raw_nbytes:
         raise VersionMismatch(_no_block(stored, raw_nbytes, f"it holds {len(raw)}"))

@@ -36,8 +36,8 @@ class DispatcherApi(Protocol):
         """Make *definition* known; the same one has the same id each time."""
         ...
 
-    async def get_definition(self, dataset: DatasetId) -> bytes:
-        """Return what was registered as *dataset*."""
+    async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
+        """Return what was registered as *dataset*, as *python* (its minor version) can load it."""
         ...
 
     async def open_iteration(self, request: OpenRequest) -> Opened:
@@ -73,9 +73,9 @@ class DispatcherClient:
         request = RegisterDatasetRequest(definition, versions)
         return (await REGISTER_DATASET.call(self._channel, request, self._timeout)).dataset
 
-    async def get_definition(self, dataset: DatasetId) -> bytes:
+    async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
         """See `DispatcherApi.get_definition`."""
-        request = GetDefinitionRequest(dataset)
+        request = GetDefinitionRequest(dataset, python)
         return (await GET_DEFINITION.call(self._channel, request, self._timeout)).definition
 
     async def open_iteration(self, request: OpenRequest) -> Opened:
@@ -107,7 +107,7 @@ def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
         return RegisterDatasetReply(dataset)
 
     async def get_definition(request: GetDefinitionRequest) -> GetDefinitionReply:
-        return GetDefinitionReply(await api.get_definition(request.dataset))
+        return GetDefinitionReply(await api.get_definition(request.dataset, request.python))
 
     async def drain(request: DrainRequest) -> DrainReply:
         await api.drain(request.worker)
@@ -148,6 +148,7 @@ class GetDefinitionRequest:
     """See `protos/dispatcher.proto`."""
 
     dataset: DatasetId
+    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,12 @@ class StatusReply:
     stats: bytes
 
 
+LARGEST = 1 << 26
+"""Bytes of a beat, or of a request with a saved state."""
+
+_SMALL = 1 << 16
+"""Bytes of a request that only names something."""
+
 REGISTER_DATASET: Unary[RegisterDatasetRequest, RegisterDatasetReply] = Unary(
     "/penstock.v1.Dispatcher/RegisterDataset",
     form(RegisterDatasetRequest, dispatcher_pb2.RegisterDatasetRequest),
@@ -188,32 +195,32 @@ REGISTER_DATASET: Unary[RegisterDatasetRequest, RegisterDatasetReply] = Unary(
 )
 GET_DEFINITION: Unary[GetDefinitionRequest, GetDefinitionReply] = Unary(
     "/penstock.v1.Dispatcher/GetDefinition",
-    form(GetDefinitionRequest, dispatcher_pb2.GetDefinitionRequest),
+    form(GetDefinitionRequest, dispatcher_pb2.GetDefinitionRequest, _SMALL),
     form(GetDefinitionReply, dispatcher_pb2.GetDefinitionReply),
 )
 OPEN_ITERATION: Unary[OpenRequest, Opened] = Unary(
     "/penstock.v1.Dispatcher/OpenIteration",
-    form(OpenRequest, dispatcher_pb2.OpenRequest),
+    form(OpenRequest, dispatcher_pb2.OpenRequest, LARGEST),
     form(Opened, dispatcher_pb2.Opened),
 )
 DRAIN: Unary[DrainRequest, DrainReply] = Unary(
     "/penstock.v1.Dispatcher/Drain",
-    form(DrainRequest, dispatcher_pb2.DrainRequest),
+    form(DrainRequest, dispatcher_pb2.DrainRequest, _SMALL),
     form(DrainReply, dispatcher_pb2.DrainReply),
 )
 STATUS: Unary[StatusRequest, StatusReply] = Unary(
     "/penstock.v1.Dispatcher/Status",
-    form(StatusRequest, common_pb2.StatusRequest),
+    form(StatusRequest, common_pb2.StatusRequest, _SMALL),
     form(StatusReply, common_pb2.StatusReply),
 )
 WORKER_CONTROL: Stream[WorkerSignal, WorkerOrder] = Stream(
     "/penstock.v1.Dispatcher/WorkerControl",
-    form(WorkerSignal, dispatcher_pb2.WorkerSignal),
+    form(WorkerSignal, dispatcher_pb2.WorkerSignal, LARGEST),
     form(WorkerOrder, dispatcher_pb2.WorkerOrder),
     last=lambda order: isinstance(order, WorkerRefused),
 )
 READER_CONTROL: Stream[ReaderBeat, View] = Stream(
     "/penstock.v1.Dispatcher/ReaderControl",
-    form(ReaderBeat, dispatcher_pb2.ReaderBeat),
+    form(ReaderBeat, dispatcher_pb2.ReaderBeat, LARGEST),
     form(View, dispatcher_pb2.View),
 )

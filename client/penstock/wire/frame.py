@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from penstock.element import Element, leaves
 from penstock.errors import ElementError, ElementTooLarge, VersionMismatch
+from penstock.malformed import MALFORMED
 from penstock.wire.compression import Sampler, compress, decompress
 from penstock.wire.leaf import Alike, Kind, kind_from, kind_of
 from penstock.wire.nest import Column, Nest, nest_from, nest_of
@@ -41,6 +42,15 @@ __all__ = [
 
 MOST_BYTES = (1 << 31) - (1 << 20)
 """What fits into one message: protobuf counts in 31 bits."""
+
+MOST_COUNT = 8192
+"""Elements of a frame."""
+
+MOST_EMPTY = 1 << 16
+"""Places for which a frame may have no byte: so elements that are not there take little memory."""
+
+MOST_LAYOUT = 1 << 20
+"""Bytes of a layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +92,20 @@ class FrameBuilder:
     """
 
     def __init__(
-        self, limit_bytes: int = 1 << 20, limit_count: int = 8192, *, most_bytes: int = MOST_BYTES
+        self,
+        limit_bytes: int = 1 << 20,
+        limit_count: int = MOST_COUNT,
+        *,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._limit_bytes = limit_bytes
-        self._limit_count = limit_count
+        self._limit_count = min(limit_count, MOST_COUNT)
         self._most_bytes = most_bytes
         self._family: _Family | None = None
         self._columns: list[list[Any]] = []
         self._count = 0
         self._nbytes = 0
+        self._empty = 0
         self._full = False
 
     def __len__(self) -> int:
@@ -131,13 +146,18 @@ class FrameBuilder:
             raise ElementError("there are no elements to make a frame of")
         family, elements = self._family, Elements(self._columns, self._count)
         self._family, self._columns = None, []
-        self._count, self._nbytes, self._full = 0, 0, False
+        self._count = self._nbytes = self._empty = 0
+        self._full = False
         return family.layout(elements), elements
 
     def _fitting(self, family: _Family, columns: list[Column], alike: int) -> tuple[int, int]:
         """Return how many of the elements in *columns* fit, and how many bytes they are."""
         room = self._limit_bytes - self._nbytes
         each, varying = family.sizes(columns)
+        empty = family.places - each
+        if empty > 0:
+            alike = min(alike, max((MOST_EMPTY - self._empty) // empty, 0 if self._count else 1))
+            varying = varying if varying is None else varying[:alike]
         if varying is None:
             count = min(alike, room // each) if each else alike
             nbytes = count * each
@@ -146,6 +166,7 @@ class FrameBuilder:
             count = int(np.searchsorted(ends, room, side="right"))
             nbytes = int(ends[count - 1]) if count else 0
         if count or self._count:
+            self._empty += count * max(empty, 0)
             return count, nbytes
         nbytes = family.layout(Elements([list(column[:1]) for column in columns], 1)).nbytes
         if nbytes > self._most_bytes:
@@ -153,6 +174,7 @@ class FrameBuilder:
                 f"one element takes {nbytes} bytes, and a message carries {self._most_bytes} at "
                 "most: make smaller batches, or split the element in the pipeline"
             )
+        self._empty += max(empty, 0)
         return 1, nbytes
 
 
@@ -162,10 +184,12 @@ class _Family:
 
     nest: Nest
     kinds: tuple[Alike, ...]
+    places: int
 
     @classmethod
     def of(cls, element: Element) -> _Family:
-        return cls(nest_of(element), tuple(map(kind_of, leaves(element))))
+        nest = nest_of(element)
+        return cls(nest, tuple(map(kind_of, leaves(element))), nest.size[1])
 
     def columns(self, block: Sequence[Element]) -> list[Column] | None:
         """Return *block* leaf by leaf, or None when it does not belong here as a whole."""
@@ -235,15 +259,20 @@ def unpack_with_root(
         VersionMismatch: when the payload is not laid out as *layout* says.
     """
     try:
-        nest, kinds, count = _read_layout(layout)
+        nest, kinds, count, places = _read_layout(layout)
+        if count > 1 and count * places > memoryview(payload).nbytes + MOST_EMPTY:
+            raise ValueError(f"{count} elements of {places} parts do not lie in it")
         root = _root(memoryview(payload), writable)
         columns: list[Column] = []
         at = 0
         for kind in kinds:
             column, at = kind.read(root, aligned(at), count)
             columns.append(column)
-        elements = nest.join(iter(columns), count)
-    except (ValueError, TypeError, IndexError, StopIteration, msgspec.MsgspecError) as exc:
+        columns.reverse()
+        elements = nest.join(columns, count)
+        if len(elements) != count:
+            raise ValueError(f"it holds {len(elements)} elements, and its layout says {count}")
+    except MALFORMED as exc:
         raise VersionMismatch(
             f"a frame of {memoryview(payload).nbytes} bytes is not laid out as its header says "
             f"({exc}): the sender is of a version that this one does not know"
@@ -264,10 +293,25 @@ def _root(payload: memoryview, writable: bool) -> Bytes:
 
 @functools.lru_cache(maxsize=256)
 def _layout_bytes(nest: Nest, kinds: tuple[Kind, ...], count: int) -> bytes:
-    return msgspec.msgpack.encode([count, nest.plain(), [kind.plain() for kind in kinds]])
+    layout = msgspec.msgpack.encode([count, nest.plain(), [kind.plain() for kind in kinds]])
+    if len(layout) > MOST_LAYOUT:
+        raise ElementTooLarge(
+            f"the structure of an element takes {len(layout)} bytes, and a frame carries "
+            f"{MOST_LAYOUT}: put what is alike into arrays, instead of {len(kinds)} single parts"
+        )
+    return layout
 
 
 @functools.lru_cache(maxsize=256)
-def _read_layout(layout: bytes) -> tuple[Nest, tuple[Kind, ...], int]:
-    count, nest, kinds = msgspec.msgpack.decode(layout, type=tuple[int, Any, list[Any]])
-    return nest_from(nest), tuple(map(kind_from, kinds)), count
+def _read_layout(layout: bytes) -> tuple[Nest, tuple[Kind, ...], int, int]:
+    """Return structure, kinds and count that *layout* tells, and the structure's places."""
+    if len(layout) > MOST_LAYOUT:
+        raise ValueError(f"a layout of {len(layout)} bytes")
+    count, plain, kinds = msgspec.msgpack.decode(layout, type=tuple[int, Any, list[Any]])
+    nest = nest_from(plain)
+    parts, places = nest.size
+    if parts != len(kinds):
+        raise ValueError(f"{len(kinds)} kinds of leaves for a structure of {parts}")
+    if not 1 <= count <= MOST_COUNT:
+        raise ValueError(f"{count} elements")
+    return nest, tuple(map(kind_from, kinds)), count, places

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.element import NestedDataset
 from penstock.errors import ElementError
+from penstock.malformed import glimpse
 from penstock.wire.dtypes import dtype_from, dtype_text
 from penstock.wire.nest import Column
 from penstock.wire.parts import (
@@ -25,7 +26,7 @@ from penstock.wire.parts import (
     aligned,
     clear,
     cut,
-    get_numbers,
+    get_shapes,
     get_text,
     put_numbers,
     put_text,
@@ -158,8 +159,7 @@ class Ragged:
 
     def read(self, data: Bytes, at: int, count: int) -> tuple[Column, int]:
         """See `Scalars.read`."""
-        numbers, at = get_numbers(data, at, count * self.ndim)
-        shapes = numbers.reshape(count, self.ndim)
+        shapes, at = get_shapes(data, at, count, self.ndim)
         ends = [0, *np.cumsum(shapes.prod(axis=1)).tolist()]
         flat = view(data, at, ends[-1], self.dtype)
         column = [flat[low:high] for low, high in pairwise(ends)]
@@ -247,8 +247,7 @@ class TextArrays:
 
     def read(self, data: Bytes, at: int, count: int) -> tuple[Column, int]:
         """See `Scalars.read`."""
-        numbers, at = get_numbers(data, at, count * self.ndim)
-        shapes = numbers.reshape(count, self.ndim)
+        shapes, at = get_shapes(data, at, count, self.ndim)
         is_bytes = data[at : at + count].tolist()
         sizes = [0, *np.cumsum(shapes.prod(axis=1)).tolist()]
         blob, ends, end = get_text(data, aligned(at + count), sizes[-1])
@@ -308,15 +307,23 @@ def kind_from(plain: Any) -> Kind:
     match plain:
         case [Scalars.tag, str(dtype)]:
             return Scalars(dtype_from(dtype))
-        case [Fixed.tag, str(dtype), list(shape)]:
+        case [Fixed.tag, str(dtype), list(shape)] if all(map(_is_length, shape)):
             return Fixed(dtype_from(dtype), tuple(shape))
-        case [Ragged.tag, str(dtype), int(ndim)]:
+        case [Ragged.tag, str(dtype), int(ndim)] if ndim in _NDIMS:
             return Ragged(dtype_from(dtype), ndim)
         case [Text.tag, "str" | "bytes" as name]:
             return Text(str if name == "str" else bytes)
-        case [TextArrays.tag, int(ndim)]:
+        case [TextArrays.tag, int(ndim)] if ndim in _NDIMS:
             return TextArrays(ndim)
-    raise ValueError(f"{plain!r} is no kind of leaves")
+    raise ValueError(f"{glimpse(plain)} is no kind of leaves")
+
+
+_NDIMS = range(1, 65)
+"""How many dimensions an array may have."""
+
+
+def _is_length(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _shapes(column: Column) -> set[tuple[int, ...]]:

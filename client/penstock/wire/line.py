@@ -19,7 +19,6 @@ _MIB = 1 << 20
 
 _BOTH: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
     ("grpc.http2.max_frame_size", 16 * _MIB - 1),
     # An error carries the traceback of a user's function in its trailing metadata.
     ("grpc.max_metadata_size", _MIB),
@@ -27,6 +26,7 @@ _BOTH: tuple[tuple[str, int], ...] = (
 )
 _CLIENT: tuple[tuple[str, int], ...] = (
     *_BOTH,
+    ("grpc.max_receive_message_length", -1),
     # Who hangs up here must not keep or break the line of somebody else in this process.
     ("grpc.use_local_subchannel_pool", 1),
     # A repeated call is the caller's decision; gRPC would also buffer messages for it.
@@ -78,17 +78,18 @@ async def connect(address: str, *, patience: float = 5.0) -> AsyncIterator[Chann
 
 @asynccontextmanager
 async def listening(
-    *handlers: grpc.GenericRpcHandler, host: str, port: int, drain: float
+    *handlers: grpc.GenericRpcHandler, host: str, port: int, drain: float, largest: int = -1
 ) -> AsyncIterator[int]:
     """Answer calls with *handlers*; yield the port, which differs if 0 was asked.
 
     The gRPC health protocol is answered, too. On the way out no new call is taken, and those under
-    way, streams too, get *drain* seconds.
+    way, streams too, get *drain* seconds. A message that arrives may have *largest* bytes
+    (-1: any number); a larger one is refused before it is read.
 
     Raises:
         ConfigError: when the port cannot be had.
     """
-    server = grpc.aio.server(options=_SERVER)
+    server = grpc.aio.server(options=(*_SERVER, ("grpc.max_receive_message_length", largest)))
     server.add_generic_rpc_handlers(handlers)
     health = Health(server)
     try:

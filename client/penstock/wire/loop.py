@@ -10,19 +10,27 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import logging
+import operator
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from enum import IntEnum
 from typing import Any, TypeVar
 
 from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
+
+log = logging.getLogger("penstock.loop")
 
 T = TypeVar("T")
 
 _CLOSING = 5.0
 """Seconds that tasks get to end when they are cancelled with the loop."""
+
+_ATTEMPTS = 5
+"""How often they are cancelled meanwhile: one that waits for a call may not hear it at first."""
 
 
 class LoopThread:
@@ -124,10 +132,14 @@ class LoopThread:
             self._over = True
         await asyncio.sleep(0)  # what came through the gate is a task now
         others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
+        for _ in range(_ATTEMPTS):
+            for task in others:
+                task.cancel()
+            if others:
+                _, others = await asyncio.wait(others, timeout=_CLOSING / _ATTEMPTS)
         if others:
-            await asyncio.wait(others, timeout=_CLOSING)
+            names = ", ".join(sorted(task.get_name() for task in others))
+            log.warning("the background loop ends, and these do not: %s", names)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -148,6 +160,7 @@ class _House:
         self._loop: LoopThread | None = None
         self._process: int | None = None
         self._event_loop: asyncio.AbstractEventLoop | None = None
+        self.last_acts: list[tuple[Stage, Callable[[], None]]] = []
         self.turn = threading.Lock()
         """Held by the thread that runs the event loop."""
 
@@ -202,8 +215,26 @@ class _House:
 
     def close(self) -> None:
         """End the loop, whoever uses it: the process ends."""
-        if self._process == os.getpid() and self._loop is not None:
-            self._loop._end()  # noqa: SLF001
+        if self._process != os.getpid():
+            return
+        with ExitStack() as acts:  # one that fails keeps none of the others from it
+            if self._loop is not None:
+                acts.callback(self._loop._end)  # noqa: SLF001
+            for _, last_act in sorted(self.last_acts, key=operator.itemgetter(0), reverse=True):
+                acts.callback(last_act)
+
+
+class Stage(IntEnum):
+    """When something is closed as the process ends; the loop itself is last."""
+
+    READERS = 1
+    """While there may still be servers to take leave of in the same process."""
+    SERVERS = 2
+
+
+def at_exit(stage: Stage, close: Callable[[], None]) -> None:
+    """Have *close* called as the process ends, if the loop was used."""
+    _HOUSE.last_acts.append((stage, close))
 
 
 _HOUSE = _House()

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias
 
 from penstock.element import Element, is_namedtuple
+from penstock.malformed import glimpse
 
 Column: TypeAlias = Sequence[Any]
 
@@ -31,9 +32,14 @@ class Leaf:
         out.append(block)
         return True
 
-    def join(self, columns: Iterator[Column], _count: int) -> Column:
-        """Put elements together again from as many *columns* as are needed."""
-        return next(columns)
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many leaves there are in it, and how many places in all."""
+        return 1, 1
+
+    def join(self, columns: list[Column], _count: int) -> Column:
+        """Put elements together again from the last of *columns*, as many as are needed."""
+        return columns.pop()
 
     def plain(self) -> Any:
         """Return this structure as plain data."""
@@ -55,7 +61,12 @@ class Tuple:
             return False
         return _split(self.parts, zip(*block, strict=True), out)
 
-    def join(self, columns: Iterator[Column], count: int) -> Column:
+    @property
+    def size(self) -> tuple[int, int]:
+        """See `Leaf.size`."""
+        return _size(self.parts)
+
+    def join(self, columns: list[Column], count: int) -> Column:
         """See `Leaf.join`."""
         if not self.parts:
             return [self.kind()] * count
@@ -87,7 +98,12 @@ class Dict:
         columns = (list(map(itemgetter(key), block)) for key in self.keys)
         return _split(self.parts, columns, out)
 
-    def join(self, columns: Iterator[Column], count: int) -> Column:
+    @property
+    def size(self) -> tuple[int, int]:
+        """See `Leaf.size`."""
+        return _size(self.parts)
+
+    def join(self, columns: list[Column], count: int) -> Column:
         """See `Leaf.join`."""
         if not self.parts:
             return [{} for _ in range(count)]
@@ -119,19 +135,36 @@ def nest_from(plain: Any) -> Nest:
     """Return the structure that `plain` was made of.
 
     Raises:
-        ValueError: when it was made of none.
+        ValueError, TypeError, RecursionError: when it was made of none.
     """
     match plain:
         case None:
             return LEAF
         case [Tuple.tag, list(parts)]:
             return Tuple(tuple(map(nest_from, parts)))
-        case [Tuple.tag, list(parts), str(name), list(fields)]:
-            return Tuple(tuple(map(nest_from, parts)), named_tuple(name, tuple(fields)))
-        case [Dict.tag, list(parts), list(keys)]:
-            texts = tuple(key.decode("utf-8", "surrogatepass") for key in keys)
-            return Dict(texts, tuple(map(nest_from, parts)))
-    raise ValueError(f"{plain!r} is no structure of elements")
+        case [Tuple.tag, list(parts), str(name), list(fields)] if len(parts) == len(fields):
+            kind = named_tuple(name, tuple(map(_field, fields)))
+            return Tuple(tuple(map(nest_from, parts)), kind)
+        case [Dict.tag, list(parts), list(keys)] if len(parts) == len(set(keys)) == len(keys):
+            return Dict(tuple(map(_key, keys)), tuple(map(nest_from, parts)))
+    raise ValueError(f"{glimpse(plain)} is no structure of elements")
+
+
+def _field(field: Any) -> str:
+    if not isinstance(field, str):
+        raise TypeError(f"{glimpse(field)} is no name of a field")
+    return field
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, bytes):
+        raise TypeError(f"{glimpse(key)} is no key")
+    return key.decode("utf-8", "surrogatepass")
+
+
+def _size(parts: tuple[Nest, ...]) -> tuple[int, int]:
+    sizes = [part.size for part in parts]
+    return sum(leaves for leaves, _ in sizes), 1 + sum(places for _, places in sizes)
 
 
 @lru_cache(maxsize=1024)

@@ -42,6 +42,8 @@ def view(data: Bytes, at: int, items: int, dtype: np.dtype[Any]) -> NDArray[Any]
     if items < 0 or end > len(data):
         raise ValueError(f"a column ends at byte {end} of a payload of {len(data)}")
     if at == end:  # there is no view of no bytes
+        if items and dtype.kind in "SU":  # NumPy would make room for a character each
+            raise ValueError(f"{items} texts of no bytes")
         return np.empty(items, dtype)
     return data[at:end].view(dtype)
 
@@ -78,6 +80,21 @@ def get_numbers(data: Bytes, at: int, count: int) -> tuple[NDArray[np.int64], in
     return view(data, at, count, INT), aligned(at + count * INT.itemsize)
 
 
+def get_shapes(data: Bytes, at: int, count: int, ndim: int) -> tuple[NDArray[np.int64], int]:
+    """Return *count* shapes of arrays that all lie in *data*, and the boundary behind them.
+
+    Raises:
+        ValueError: when they cannot: a length is negative, or together they are larger.
+    """
+    numbers, at = get_numbers(data, at, count * ndim)
+    shapes = numbers.reshape(count, ndim)
+    with np.errstate(over="ignore", invalid="ignore"):  # far too large is too large
+        items = float(shapes.prod(axis=1, dtype=np.float64).sum())
+    if int(numbers.min(initial=0)) < 0 or not items <= len(data):
+        raise ValueError(f"arrays of {items:g} items in a payload of {len(data)} bytes")
+    return shapes, at
+
+
 def put_text(out: Bytes, at: int, texts: Sequence[str | bytes]) -> int:
     """Write where each of *texts* ends, then all of them; return where they end."""
     pieces = encoded(texts)
@@ -98,7 +115,8 @@ def get_text(data: Bytes, at: int, count: int) -> tuple[Bytes, list[int], int]:
     numbers, start = get_numbers(data, at, count)
     ends = [0, *numbers.tolist()]
     end = start + ends[-1]
-    if end > len(data) or not (np.diff(numbers, prepend=0) >= 0).all():
+    falls = len(numbers) and (int(numbers[0]) < 0 or (numbers[1:] < numbers[:-1]).any())
+    if end > len(data) or falls:
         raise ValueError(f"text ends at byte {end} of a payload of {len(data)}")
     return data[start:end], ends, end
 

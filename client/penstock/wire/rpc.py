@@ -26,6 +26,8 @@ from penstock.wire.stream import (
     Pump,
     asked_to_stop,
     cancellations,
+    greet,
+    stop_if_asked,
     write,
 )
 
@@ -50,13 +52,12 @@ class Unary(Generic[Request, Reply]):
         try:
             data = await method(self.request.encode(request), timeout=timeout)
         except grpc.aio.AioRpcError as exc:
-            if asked_to_stop(before):
-                raise asyncio.CancelledError from exc
+            stop_if_asked(before)
             raise Status.of(exc).error(channel.address, self.path, timeout) from exc
         except asyncio.CancelledError:
-            if asked_to_stop():
-                raise
+            stop_if_asked(before)
             raise _hung_up(channel, self.path) from None  # the channel was closed
+        stop_if_asked(before)
         return self.reply.decode(data)
 
     def handler(self, fn: Callable[[Request], Awaitable[Reply]]) -> grpc.RpcMethodHandler:
@@ -82,43 +83,48 @@ class Stream(Generic[Request, Reply]):
 
     *last* tells the reply behind which nothing comes. The client half-closes behind it, and the
     server waits for that: to end a call while the other side writes could lose what is under way.
+    One that *greets* says that it is there before it has a reply.
     """
 
     path: str
     request: Form[Request]
     reply: Form[Reply]
     last: Callable[[Reply], bool] = never
+    greets: bool = False
 
     async def call(
-        self, channel: Channel, requests: AsyncIterator[Request]
+        self,
+        channel: Channel,
+        requests: AsyncIterator[Request],
+        greeted: Callable[[], None] | None = None,
     ) -> AsyncGenerator[Reply, None]:
         """Call the method on *channel*; closing this generator cancels the far one.
 
-        It closes *requests*, too, if that is a generator.
+        It closes *requests*, too, if that is a generator. *greeted* is called as soon as the far
+        side is known to be there.
         """
         call, before = channel.grpc.stream_stream(self.path)(), cancellations()
         channel.calls.add(call)
         ending = Ending(call)
-        pump = Pump(call, requests, self.request.encode)
-        messages = aiter(call)
+        pump, messages = Pump(call, requests, self.request.encode), aiter(call)
         try:
+            await _greeting(call, greeted)
             async for data in messages:
                 reply = self.reply.decode(data)
                 if self.last(reply):
                     await pump.half_close()
                 yield reply
+            stop_if_asked(before)
         except grpc.aio.AioRpcError as exc:
-            if asked_to_stop(before):
-                raise asyncio.CancelledError from exc
+            stop_if_asked(before)
             status = await ending.true_status(Status.of(exc))
             if status.code is not Code.OK:
                 raise status.error(channel.address, self.path) from exc
         except asyncio.CancelledError:
+            stop_if_asked(before)
             # gRPC raises this, too, when the far side or the pump cancelled the call.
             if pump.failure is not None:
                 raise pump.failure from None
-            if asked_to_stop():
-                raise
             raise _hung_up(channel, self.path) from None
         finally:
             channel.calls.discard(call)
@@ -135,6 +141,8 @@ class Stream(Generic[Request, Reply]):
         async def serve(_received: object, context: grpc.aio.ServicerContext) -> None:
             requests = Inbox(context, self.request.decode)
             try:
+                if self.greets:
+                    await greet(context)
                 async with aclosing(fn(requests)) as replies:  # type: ignore[type-var]
                     async for reply in replies:
                         await write(context, self.reply.encode(reply))
@@ -148,6 +156,14 @@ class Stream(Generic[Request, Reply]):
                 await requests.close()
 
         return grpc.stream_stream_rpc_method_handler(serve)
+
+
+async def _greeting(call: grpc.aio.StreamStreamCall, greeted: Callable[[], None] | None) -> None:
+    if greeted is None:
+        return
+    await call.initial_metadata()
+    if not call.done():  # else that came with the status, which says what happened
+        greeted()
 
 
 def _hung_up(channel: Channel, path: str) -> Unavailable:

@@ -17,6 +17,7 @@ import grpc.aio
 import msgspec
 
 from penstock import errors
+from penstock.malformed import MALFORMED
 from penstock.messages import Failure
 
 log = logging.getLogger("penstock.wire")
@@ -63,12 +64,18 @@ class Status:
         """Return what this status of a call of *path* at *address* means to us."""
         for key, value in self.trailing or ():
             if key == _KEY:
-                with suppress(msgspec.MsgspecError):
+                with suppress(*MALFORMED):
                     return _UNPACK.decode(cast("bytes", value)).error()
         if self.code is Code.UNIMPLEMENTED:
             return errors.Refused(
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
                 "older Penstock; check the address and the version there"
+            )
+        if self.code is Code.RESOURCE_EXHAUSTED and "larger than max" in (self.details or ""):
+            return errors.Refused(
+                f"{address} takes no message so large for {path} ({self.details}): keep large data "
+                "in files, and read these in the pipeline; or raise the limit there "
+                "(max_definition_bytes)"
             )
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
             return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")

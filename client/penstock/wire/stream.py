@@ -103,6 +103,7 @@ class Inbox(Generic[Request]):
         self._decode = decode
         self._arrived: asyncio.Queue[bytes | None] = asyncio.Queue(_INBOX)
         self._ended = False
+        self._failure: Exception | None = None
         self._task = asyncio.create_task(self._read(), name="inbox")
 
     def __aiter__(self) -> Inbox[Request]:
@@ -132,13 +133,22 @@ class Inbox(Generic[Request]):
             return None
         data = await self._arrived.get()
         self._ended = data is None
+        if data is None and self._failure is not None:
+            raise self._failure
         return data
 
     async def _read(self) -> None:
         # The end is always told: by the caller, or by gRPC when the call is over.
-        with suppress(grpc.aio.BaseError):
+        try:
             while (data := await self._context.read()) is not grpc.aio.EOF:
                 await self._arrived.put(data)
+        except grpc.aio.BaseError:
+            pass
+        except asyncio.CancelledError:
+            if asked_to_stop():
+                raise
+        except Exception as exc:  # noqa: BLE001  whoever waits for the next one must hear it
+            self._failure = exc
         await self._arrived.put(None)
 
 
@@ -173,6 +183,18 @@ class CallerGoneError(Exception):
     """Nobody reads any more; gRPC is about to cancel the call."""
 
 
+async def greet(context: grpc.aio.ServicerContext) -> None:
+    """Let the caller know that its call has arrived.
+
+    Raises:
+        CallerGoneError: when nobody is there any more.
+    """
+    try:
+        await context.send_initial_metadata(())
+    except grpc.aio.InternalError as exc:
+        raise CallerGoneError from exc
+
+
 async def write(context: grpc.aio.ServicerContext, message: bytes) -> None:
     """Send *message* to the caller.
 
@@ -198,6 +220,12 @@ def asked_to_stop(before: int = 0) -> bool:
     comes as a call fails, and raises that failure.
     """
     return cancellations() > before
+
+
+def stop_if_asked(before: int) -> None:
+    """Raise what `asked_to_stop` says may be missing."""
+    if asked_to_stop(before):
+        raise asyncio.CancelledError
 
 
 def _from_failed_write(status: Status) -> bool:

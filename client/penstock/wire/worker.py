@@ -7,17 +7,18 @@ arrives.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 import grpc
 import msgspec
 
 from penstock.errors import VersionMismatch
+from penstock.malformed import MALFORMED
 from penstock.messages import Frame, ReadReply, ReadRequest, Recall, StreamEnd
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
-from penstock.wire.dispatcher import StatusReply, StatusRequest
+from penstock.wire.dispatcher import LARGEST, StatusReply, StatusRequest
 from penstock.wire.line import Channel
 from penstock.wire.rpc import Stream, Unary
 
@@ -45,10 +46,17 @@ class WorkerClient:
         self._timeout = timeout
 
     def read(
-        self, requests: AsyncIterator[ReadRequest]
+        self, requests: AsyncIterator[ReadRequest], greeted: Callable[[], None] | None = None
     ) -> AsyncIterator[tuple[ReadReply, memoryview]]:
-        """See `WorkerApi.read`; payloads are views of what arrived."""
-        return READ.call(self._channel, requests)
+        """See `WorkerApi.read`; payloads are views of what arrived.
+
+        *greeted* is called when the worker is known to be there.
+        """
+        return READ.call(self._channel, requests, greeted)
+
+    async def answer(self, timeout: float) -> None:
+        """See `Transport.answer`."""
+        await HEALTH.call(self._channel, b"", timeout)
 
     async def status(self) -> bytes:
         """See `WorkerApi.status`."""
@@ -95,7 +103,9 @@ def decode_reply(message: bytes) -> tuple[ReadReply, memoryview]:
     head = payload = view[:0]
     try:
         at = 0
-        while at < len(message):
+        for _ in range(_MOST_FIELDS):
+            if at >= len(message):
+                break
             key, at = _get_varint(message, at)
             at, stop = _span(message, key & 7, at)
             if key == _HEADER_TAG:
@@ -104,11 +114,13 @@ def decode_reply(message: bytes) -> tuple[ReadReply, memoryview]:
                 payload = view[at:stop]
             at = stop
         header = _DECODER.decode(head)
-    except (IndexError, msgspec.MsgspecError) as exc:
+        reply = header.frame or header.recall or header.end
+        if reply is None:
+            raise ValueError("its header has no alternative that is known")
+        if isinstance(reply, Frame):
+            _check(reply)
+    except MALFORMED as exc:
         raise VersionMismatch(_no_frame(message, repr(exc))) from exc
-    reply = header.frame or header.recall or header.end
-    if reply is None:
-        raise VersionMismatch(_no_frame(message, "its header has no alternative that is known"))
     return reply, payload
 
 
@@ -116,6 +128,9 @@ _HEADER_TAG = 1 << 3 | 2
 _PAYLOAD_TAG = 2 << 3 | 2
 _PADDING_TAG = 3 << 3 | 2
 _BOUNDARY = 64
+_MOST_FIELDS = 64
+_MOST_VARINT = 63
+"""Bits before the last byte of a number."""
 
 
 class _Header(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -148,9 +163,26 @@ def _put_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
+def _check(frame: Frame) -> None:
+    """Refuse a header that contradicts itself: numbers that are not in the frame would be missed.
+
+    Raises:
+        ValueError: saying how.
+    """
+    stop = frame.first + frame.count
+    if frame.first < 0 or frame.count < 1 or min(frame.attempt, frame.opening, frame.floor) < 0:
+        raise ValueError(f"a frame of {frame.count} elements from number {frame.first} on")
+    frame.part.check()
+    spans = frame.part.spans
+    if spans and not frame.first <= spans[0][0] < spans[-1][1] <= stop:
+        raise ValueError(f"numbers {spans[0][0]} to {spans[-1][1]} of a frame that ends at {stop}")
+
+
 def _get_varint(data: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while (byte := data[at]) > 0x7F:
+        if shift >= _MOST_VARINT:
+            raise ValueError(f"the number before byte {at} is too long")
         number |= (byte & 0x7F) << shift
         shift += 7
         at += 1
@@ -193,9 +225,14 @@ def _exact(message: bytes) -> bytes:
 # What is sent was encoded where the payload is; what arrives is decoded here.
 READ: Stream[ReadRequest, Any] = Stream(
     "/penstock.v1.Worker/Read",
-    form(ReadRequest, worker_pb2.ReadRequest),
+    form(ReadRequest, worker_pb2.ReadRequest, LARGEST),
     Form(_exact, decode_reply),
     last=lambda reply: isinstance(reply[0], StreamEnd),
+    greets=True,
+)
+# An empty request is about the whole service. What is answered does not matter here.
+HEALTH: Unary[bytes, bytes] = Unary(
+    "/grpc.health.v1.Health/Check", Form(_exact, bytes), Form(_exact, bytes)
 )
 STATUS: Unary[StatusRequest, StatusReply] = Unary(
     "/penstock.v1.Worker/Status",

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.dropping import close_dropped, in_own_thread
 from penstock.errors import Closed, ConfigError, WaitedTooLong
 from penstock.settings import to_env
 from penstock_cluster.member import Member
@@ -85,7 +86,11 @@ class LocalCluster:
         self.stop()
 
     def __del__(self) -> None:
-        if getattr(self, "_dispatcher", None) is not None:  # __init__ may have failed
+        if getattr(self, "_dispatcher", None) is None:
+            return  # its __init__ failed
+        if in_own_thread():  # the collector's choice: it has other things to do
+            close_dropped(self.stop)
+        else:
             self.stop()
 
     def start(self) -> None:
@@ -121,7 +126,8 @@ class LocalCluster:
             if self._closed:
                 return
             self._closed = True
-            members = [*self.workers, *([self._dispatcher] if self._dispatcher else [])]
+            # The dispatcher first: it would take workers that end before it for lost.
+            members = [*([self._dispatcher] if self._dispatcher else []), *self.workers]
             for member in members:
                 member.end()
             for member in members:

@@ -59,6 +59,12 @@ class Member:
         """Whether the process lives."""
         return self.pid is not None
 
+    @property
+    def exit_code(self) -> int | None:
+        """What the process ended with; None while it runs, or when it was never started."""
+        process = self._process
+        return process.poll() if process is not None else None
+
     def launch(self) -> int:
         """Start the process; return the pipe on which it says that it is ready."""
         with self._lock, self._state:

@@ -44,6 +44,13 @@ def run(
     job_gc_check_interval: Annotated[
         float | None, typer.Option(help="seconds between looks for what may be forgotten")
     ] = None,
+    gc_dynamic_sharding_jobs: Annotated[
+        bool | None,
+        typer.Option(
+            "--gc-dynamic-sharding-jobs",
+            help="forget named DYNAMIC jobs, too: who comes back hears an error",
+        ),
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between beats of a worker")
     ] = None,

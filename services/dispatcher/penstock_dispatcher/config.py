@@ -14,6 +14,8 @@ from penstock_dispatcher.core import Settings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DURABILITIES = ("process", "power")
+MOST_BYTES = 2_000_000_000
+"""No message carries more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ class DispatcherConfig:
     """Time between looks for what may be forgotten."""
 
     job_gc_timeout: float = 300.0
-    """How long an iteration is kept that nobody reads."""
+    """How long an iteration is kept that nobody reads. What is left of a named job under DYNAMIC
+    sharding is kept longer, without a worker: see `gc_dynamic_sharding_jobs`."""
 
     worker_timeout: float = 5.0
     """The worker lease: how long a worker may be silent before what it runs is given up. Short,
@@ -57,6 +60,10 @@ class DispatcherConfig:
     client_timeout: float = 30.0
     """The reader lease: how long a reader may be silent before what it holds goes to others, and
     how long readers go on without a dispatcher."""
+
+    gc_dynamic_sharding_jobs: bool = False
+    """Whether named jobs under DYNAMIC sharding, too, are forgotten after `job_gc_timeout`. If not,
+    who comes back goes on where the readers before were; if so, that is an error."""
 
     host: str = "127.0.0.1"
     """The interface to listen on. There is no authentication, and definitions hold code: other
@@ -73,6 +80,10 @@ class DispatcherConfig:
     refresh_interval: float = 1.0
     """Time between beats of a reader."""
 
+    max_definition_bytes: int = 1 << 28
+    """How large a pipeline may be that a client registers: its functions, and the arrays that it
+    holds. What is larger is refused before it is read; large data belong into files."""
+
     def __post_init__(self) -> None:
         self._check_address()
         self._check_work_dir()
@@ -87,6 +98,7 @@ class DispatcherConfig:
             "refresh_interval",
         ):
             self._check_time(name)
+        self._check_definition()
         self._check_pair("worker_timeout", "heartbeat_interval")
         self._check_pair("client_timeout", "refresh_interval")
 
@@ -110,6 +122,7 @@ class DispatcherConfig:
             beat_interval=self.heartbeat_interval,
             refresh_interval=self.refresh_interval,
             idle=self.job_gc_timeout,
+            gc_dynamic=self.gc_dynamic_sharding_jobs,
             sweep_interval=self.job_gc_check_interval,
             tick_interval=min(0.25, shortest / 8),
             worker_addresses=self.worker_addresses or (),
@@ -132,6 +145,9 @@ class DispatcherConfig:
             raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
 
     def _check_work_dir(self) -> None:
+        for name in ("fault_tolerant_mode", "gc_dynamic_sharding_jobs"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.work_dir is not None:
             if not isinstance(self.work_dir, str | os.PathLike) or not os.fspath(self.work_dir):
                 raise ConfigError(f"work_dir must be a folder's path, not {self.work_dir!r}")
@@ -147,6 +163,13 @@ class DispatcherConfig:
         if isinstance(entries, str) or not all(isinstance(e, str) and e for e in entries):
             raise ConfigError(f"worker_addresses must be a list of addresses, not {entries!r}")
         object.__setattr__(self, "worker_addresses", tuple(entries))
+
+    def _check_definition(self) -> None:
+        most = self.max_definition_bytes
+        if isinstance(most, bool) or not isinstance(most, int) or not 0 < most <= MOST_BYTES:
+            raise ConfigError(
+                f"max_definition_bytes must be a number from 1 to {MOST_BYTES}, not {most!r}"
+            )
 
     def _check_time(self, name: str) -> None:
         value = getattr(self, name)

@@ -1,64 +1,81 @@
-"""Where definitions of datasets are kept: bytes by fingerprint."""
+"""Where definitions of datasets are kept: bytes by fingerprint, and by the Python they need.
+
+A definition with functions can be loaded by one minor version of Python. The same pipeline made by
+another one has the same fingerprint, and is a *variant* of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
+import hashlib
+import logging
 import re
-import tempfile
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from penstock.errors import ConfigError, DefinitionError, PenstockError, Refused, StoreFull
+from penstock.errors import ConfigError, DefinitionError
 from penstock.numbers import DatasetId
+from penstock_dispatcher.whole import unwritten, write_whole
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 """Fingerprints name files, and come from clients."""
 
+_PYTHON = re.compile(r"(\d{1,3}\.\d{1,3})?")
+
+_FILE = re.compile(rf"({_SAFE.pattern})\.(any|{_PYTHON.pattern})")
+
+_SUM = 16
+"""Bytes before a definition on disk: a digest of its name and of all that follows."""
+
 KEPT = 3600.0
 """Seconds for which a definition stays that no job uses: it was registered to be used soon."""
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+log = logging.getLogger("penstock.dispatcher")
 
 
 class Definitions(Protocol):
-    """Keeps definitions."""
+    """Keeps definitions. *python* is the version that one needs; nothing if any can load it."""
 
-    async def keep(self, dataset: DatasetId, definition: bytes) -> None:
-        """Keep *definition*; the first one of a fingerprint stays."""
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
+        """Keep *definition*; the first whole one of a fingerprint and a version stays."""
 
-    async def find(self, dataset: DatasetId) -> bytes | None:
-        """Return the definition, if there is one."""
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
+        """Return the definition that *python* can load, or any without one, if there is one."""
 
-    def holds(self, dataset: DatasetId) -> bool:
-        """Say whether there is one."""
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """Return the versions that there are definitions for."""
 
     async def forget(self, used: Container[DatasetId]) -> None:
         """Forget those that are not *used* and were not registered lately."""
+
+
+def definitions_at(work_dir: str | None, *, power: bool) -> Definitions:
+    """Return where definitions are kept: below *work_dir*, or in memory without one."""
+    return InMemory() if work_dir is None else InFolder(Path(work_dir) / "datasets", power=power)
 
 
 class InMemory:
     """Keeps definitions for the length of a life."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._held: dict[DatasetId, bytes] = {}
+        self._held: dict[DatasetId, dict[str, bytes]] = {}
         self._dates = _Dates(clock)
 
-    async def keep(self, dataset: DatasetId, definition: bytes) -> None:
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
         """See `Definitions.keep`."""
         self._dates.note(dataset)
-        self._held.setdefault(dataset, definition)
+        self._held.setdefault(dataset, {}).setdefault(python, definition)
 
-    async def find(self, dataset: DatasetId) -> bytes | None:
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
         """See `Definitions.find`."""
-        return self._held.get(dataset)
+        held = self._held.get(dataset, {})
+        return next((held[one] for one in _fitting(held, python)), None)
 
-    def holds(self, dataset: DatasetId) -> bool:
-        """See `Definitions.holds`."""
-        return dataset in self._held
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """See `Definitions.variants`."""
+        return tuple(self._held.get(dataset, ()))
 
     async def forget(self, used: Container[DatasetId]) -> None:
         """See `Definitions.forget`."""
@@ -75,95 +92,98 @@ class InFolder:
         self._folder = folder
         self._power = power
         self._dates = _Dates(clock)
+        self._held: dict[DatasetId, dict[str, Path]] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for file in folder.iterdir():
+            for file in sorted(folder.iterdir()):
                 if file.name.startswith("."):
                     file.unlink()  # the life before ended while it wrote this
-                elif file.stat().st_size:
-                    self._dates.note(DatasetId(file.name))
+                elif (found := _FILE.fullmatch(file.name)) and file.stat().st_size:
+                    self._note(DatasetId(found[1]), "" if found[2] == "any" else found[2])
         except OSError as exc:
             raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
 
-    async def keep(self, dataset: DatasetId, definition: bytes) -> None:
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
         """See `Definitions.keep`."""
         if not _SAFE.fullmatch(dataset):
             raise DefinitionError(f"{dataset[:80]!r} is no fingerprint")
-        if not self.holds(dataset):
-            file = self._folder / dataset
+        if not _PYTHON.fullmatch(python):
+            raise DefinitionError(f"{python[:80]!r} is no version of Python, as 3.11 is one")
+        file = self._file(dataset, python)
+        if await asyncio.to_thread(_read, file, dataset) is None:
             try:
-                await asyncio.to_thread(_write, file, definition, self._power)
+                parts = (_digest(dataset, definition), definition)
+                await asyncio.to_thread(write_whole, file, parts, self._power)
             except OSError as exc:
-                raise _unwritten(file, exc) from exc
-        self._dates.note(dataset)
+                raise unwritten(file, exc, "register the dataset again") from exc
+        self._note(dataset, python)
 
-    async def find(self, dataset: DatasetId) -> bytes | None:
-        """See `Definitions.find`."""
-        if not self.holds(dataset):
-            return None
-        try:
-            return await asyncio.to_thread((self._folder / dataset).read_bytes)
-        except FileNotFoundError:  # somebody tidied up: whoever needs it registers it again
-            del self._dates.noted[dataset]
-            return None
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
+        """See `Definitions.find`. What is damaged is none: whoever needs it registers it again."""
+        held = self._held.get(dataset, {})
+        for one in _fitting(held, python):
+            if (data := await asyncio.to_thread(_read, held[one], dataset)) is not None:
+                return data
+            held.pop(one, None)
+        return None
 
-    def holds(self, dataset: DatasetId) -> bool:
-        """See `Definitions.holds`."""
-        return dataset in self._dates.noted
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """See `Definitions.variants`."""
+        return tuple(self._held.get(dataset, ()))
 
     async def forget(self, used: Container[DatasetId]) -> None:
         """See `Definitions.forget`."""
         for dataset in self._dates.unused(used):
-            await asyncio.to_thread((self._folder / dataset).unlink, missing_ok=True)
+            for file in self._held.pop(dataset, {}).values():
+                await asyncio.to_thread(file.unlink, missing_ok=True)
+
+    def _note(self, dataset: DatasetId, python: str) -> None:
+        self._dates.note(dataset)
+        self._held.setdefault(dataset, {})[python] = self._file(dataset, python)
+
+    def _file(self, dataset: DatasetId, python: str) -> Path:
+        return self._folder / f"{dataset}.{python or 'any'}"
 
 
 class _Dates:
     """When each definition was registered last."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.noted: dict[DatasetId, float] = {}
+        self._noted: dict[DatasetId, float] = {}
         self._clock = clock
 
     def note(self, dataset: DatasetId) -> None:
-        self.noted[dataset] = self._clock()
+        self._noted[dataset] = self._clock()
 
     def unused(self, used: Container[DatasetId]) -> list[DatasetId]:
         limit = self._clock() - KEPT
-        out = [name for name, at in self.noted.items() if at < limit and name not in used]
+        out = [name for name, at in self._noted.items() if at < limit and name not in used]
         for name in out:
-            del self.noted[name]
+            del self._noted[name]
         return out
 
 
-def _unwritten(file: Path, exc: OSError) -> PenstockError:
-    if exc.errno in _FULL:
-        return StoreFull(
-            f"the dispatcher has no room to write {file} ({exc.strerror}): free space there, or "
-            "raise the quota or limit, then register the dataset again"
-        )
-    return Refused(f"work_dir: {file} cannot be written: {exc.strerror}")
+def _fitting(held: Iterable[str], python: str) -> list[str]:
+    """Return those of *held* that *python* can load, or all without one."""
+    return [one for one in held if not python or one in ("", python)]
 
 
-def _write(file: Path, data: bytes, power: bool) -> None:
-    """Write all of *file* or nothing."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+def _read(file: Path, dataset: DatasetId) -> bytes | None:
+    """Return the definition in *file*, if it is there and what was written."""
     try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            if power:
-                out.flush()
-                os.fsync(out.fileno())
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    if power:
-        _sync_folder(file.parent)
+        data = file.read_bytes()
+    except FileNotFoundError:  # nobody wrote it, or somebody tidied up
+        return None
+    except OSError as exc:
+        log.warning("%s cannot be read (%s): it must be registered again", file, exc.strerror)
+        return None
+    if _digest(dataset, memoryview(data)[_SUM:]) != data[:_SUM]:
+        log.warning("%s is damaged: it must be registered again, and then is overwritten", file)
+        return None
+    return data[_SUM:]
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _digest(dataset: DatasetId, definition: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(dataset.encode(), digest_size=_SUM)
+    digest.update(definition)
+    return digest.digest()

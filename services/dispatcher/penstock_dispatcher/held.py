@@ -8,6 +8,7 @@ from penstock.messages import ReaderBeat, SplitRequest, WorkerBeat
 from penstock_dispatcher.core.signals import (
     Begin,
     Drain,
+    FilesOrdered,
     LineBroken,
     OpenIteration,
     ReaderLineBroken,
@@ -60,5 +61,7 @@ def _key(signal: Signal) -> Key:
             return (type(signal), signal.iteration, signal.token)
         case Register() | OpenIteration() | Drain():
             return (type(signal), signal.call)
+        case FilesOrdered():
+            return (FilesOrdered, signal.iteration, signal.stream, signal.seed)
         case Tick() | Begin():
             return (type(signal),)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from penstock.background import BackgroundServer, Serve
-from penstock.errors import ConfigError
-from penstock.wire.dispatcher import dispatcher_handlers
+from penstock.errors import ConfigError, PenstockError
+from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
 from penstock.wire.line import listening
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal import Keeper, NoJournal, open_journal
@@ -24,22 +24,35 @@ log = logging.getLogger("penstock.dispatcher")
 DRAIN = 0.3
 """Seconds that calls under way get at the stop; streams are ended before."""
 
+MARGIN = 1 << 16
+"""Bytes of a message around a definition."""
+
 FORGETFUL = (
     "no work_dir is set: a restart would lose all jobs, their positions and registered datasets, "
     "and end every reader with an error"
 )
 
 
-async def serve(config: DispatcherConfig, ready: Callable[[Dispatcher], None]) -> None:
+async def serve(
+    config: DispatcherConfig, ready: Callable[[Dispatcher], None], *, restarts: bool = True
+) -> None:
     """Serve until cancelled; call *ready* once the port is open.
+
+    Readers of a dispatcher that *restarts* wait for its next life when it fails; those of another
+    one get the error.
 
     Raises:
         ConfigError: when the port or the folder cannot be had.
         JournalError: when the journal cannot be read, or not be written any more.
+        InternalError: when a decision failed.
     """
     async with dispatching(config) as dispatcher:
         line = listening(
-            dispatcher_handlers(dispatcher), host=config.host, port=config.port, drain=DRAIN
+            dispatcher_handlers(dispatcher),
+            host=config.host,
+            port=config.port,
+            drain=DRAIN,
+            largest=max(config.max_definition_bytes + MARGIN, LARGEST),
         )
         async with line as port:
             dispatcher.address = _advertised(config.host, port)
@@ -55,6 +68,9 @@ async def serve(config: DispatcherConfig, ready: Callable[[Dispatcher], None]) -
             try:
                 ready(dispatcher)
                 await dispatcher.tick_forever()
+            except PenstockError as exc:
+                dispatcher.close(None if restarts else exc)
+                raise
             finally:
                 dispatcher.close()
 
@@ -132,4 +148,6 @@ class DispatchServer(BackgroundServer):
 
     def _serving(self) -> Serve:
         config = self._config
-        return lambda ready: serve(config, lambda dispatcher: ready(dispatcher.address))
+        return lambda ready: serve(
+            config, lambda dispatcher: ready(dispatcher.address), restarts=False
+        )

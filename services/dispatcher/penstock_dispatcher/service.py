@@ -6,24 +6,22 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, assert_never
+from typing import Any, TypeVar
 
 import msgspec
 
-from penstock import files
 from penstock.definition import Definition
 from penstock.engine import seeds
 from penstock.errors import (
-    DatasetError,
+    InternalError,
     PenstockError,
     StoreFull,
     Unavailable,
     UnknownDataset,
 )
-from penstock.graph import FilePattern
 from penstock.messages import (
     Assignment,
     Opened,
@@ -32,48 +30,46 @@ from penstock.messages import (
     Versions,
     View,
     WorkerOrder,
-    WorkerRefused,
     WorkerSignal,
 )
 from penstock.numbers import DatasetId, IterationId, Standing, WorkerId
 from penstock.usage import usage
-from penstock_dispatcher import told
+from penstock.versions import versions
+from penstock_dispatcher import arrivals, told
 from penstock_dispatcher.calls import Calls
 from penstock_dispatcher.clock import birth, boot_clock
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core import Core
 from penstock_dispatcher.core.signals import (
-    Answer,
     Begin,
     Call,
     Drain,
     Effect,
-    HangUp,
     LineBroken,
     ListFiles,
     OpenIteration,
-    Probe,
     ReaderLineBroken,
     Register,
-    Send,
-    Show,
     Signal,
     Tick,
-    WorkerGone,
     Write,
 )
-from penstock_dispatcher.definitions import Definitions, InFolder, InMemory
+from penstock_dispatcher.definitions import definitions_at
 from penstock_dispatcher.held import Held
 from penstock_dispatcher.journal import Keeper, NoJournal
-from penstock_dispatcher.outbox import Outbox, Outboxes
-from penstock_dispatcher.probe import is_refused
+from penstock_dispatcher.kept_listings import listings_at
+from penstock_dispatcher.listing import listed
+from penstock_dispatcher.outbox import Outbox
+from penstock_dispatcher.world import Outward, World
 
 log = logging.getLogger("penstock.dispatcher")
 
 T = TypeVar("T")
 
-Outward: TypeAlias = Send | Show | HangUp | Answer | Probe | ListFiles
-"""What is done in the world, and not written."""
+LOOK = 1.0
+"""Seconds between looks whether the work directory is there."""
+
+FORGETS = "it has no work_dir, so what it knew is lost"
 
 SWEEP = 600.0
 """Seconds between looks for definitions that nobody uses."""
@@ -97,18 +93,16 @@ class Dispatcher:
         self._clock = clock
         self._journal = journal or NoJournal()
         self._core = Core(self._journal.books, config.settings, clock(), time.time())
-        self._definitions: Definitions = (
-            InMemory()
-            if config.work_dir is None
-            else InFolder(Path(config.work_dir) / "datasets", power=config.outlasts_power)
-        )
-        self._workers: Outboxes[tuple[WorkerId, int], WorkerOrder] = Outboxes()
-        self._readers: Outboxes[str, View] = Outboxes()
-        self._shown: dict[str, View] = {}
+        self._definitions = definitions_at(config.work_dir, power=config.outlasts_power)
+        self._listings = listings_at(config.work_dir, power=config.outlasts_power)
         self._calls = Calls()
-        self._probes: set[asyncio.Task[None]] = set()
+        self._world = World(self._calls, self._handle)
+        self._workers, self._readers = self._world.workers, self._world.readers
         self._held = Held()
         self._pushing = self._closed = False
+        self._failed = asyncio.Event()
+        self._failure: InternalError | None = None
+        self._end: PenstockError | None = None
         self._journal.attach(self)
         if not self._core.books.birth:
             self._handle(Begin(birth()))
@@ -132,51 +126,70 @@ class Dispatcher:
 
         Raises:
             JournalError: when the journal cannot be written any more.
+            InternalError: when a decision failed; see `_fail`.
         """
         pause, swept = self._config.settings.tick_interval, self._clock()
+        looked = swept
         while True:
-            await asyncio.sleep(pause)
-            self._journal.check()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._failed.wait(), pause)
+            self._check_sound()
             self._handle(Tick())
+            if self._clock() - looked >= LOOK:
+                looked = self._clock()
+                self._journal.look()
             if self._clock() - swept >= SWEEP:
                 swept = self._clock()
-                await self._definitions.forget(self._datasets_used())
+                await self._forget()
 
-    def close(self) -> None:
-        """End all streams, open no more, and decide nothing more. Idempotent."""
+    def close(self, end: PenstockError | None = None) -> None:
+        """End all streams, open no more, and decide nothing more. Idempotent.
+
+        With *end*, readers and callers hear that, and do not wait for another life.
+        """
         self._closed = True
-        self._workers.close_all(self._stopping())
+        self._end = self._end or end
+        self._workers.close_all(Unavailable(f"the dispatcher at {self.address} is stopping"))
         self._readers.close_all(self._stopping())
         self._calls.fail(self._stopping())
-        for probe in self._probes:
-            probe.cancel()
+        self._world.close()
 
     # --- calls ---
 
     async def register_dataset(self, definition: bytes, versions: Versions) -> DatasetId:
         """See `DispatcherApi.register_dataset`."""
         self._check_open()
+        arrivals.check_versions("the client", versions)
+        arrivals.check_definition(definition, self._config.max_definition_bytes)
         known = Definition.from_bytes(definition)
         # First the definition: nobody is to hear of a dataset that nobody can fetch.
-        await self._definitions.keep(DatasetId(known.fingerprint), definition)
+        await self._definitions.keep(DatasetId(known.fingerprint), definition, known.needs)
         return await self._register(known, versions)
 
-    async def get_definition(self, dataset: DatasetId) -> bytes:
+    async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
         """See `DispatcherApi.get_definition`."""
-        definition = await self._definitions.find(dataset)
+        definition = await self._definitions.find(dataset, python)
         if definition is None:
-            raise UnknownDataset(f"dataset {dataset} is not registered at {self.address}")
+            made_by = ", ".join(self._definitions.variants(dataset))
+            but = f", but as made by Python {made_by} and not {python}" if made_by else ""
+            raise UnknownDataset(
+                f"dataset {dataset} is not registered at {self.address}{but}: register it again, "
+                "as every new reader does"
+            )
         return definition
 
     async def open_iteration(self, request: OpenRequest) -> Opened:
         """See `DispatcherApi.open_iteration`."""
         self._check_open()
+        arrivals.check_opening(request)
         await self._know(request)
         signal = OpenIteration(self._calls.name(), request, seeds.fresh())
         answer: Opened | ListFiles = await self._ask(signal.call, signal)
         while isinstance(answer, ListFiles):
-            names = {i: await _list(pattern) for i, pattern in answer.patterns.items()}
-            answer = await self._ask(signal.call, replace(signal, names=names))
+            known = await listed(answer)
+            for i, listing in known.listings.items():
+                await self._listings.keep(listing, (known.names or {})[i])
+            answer = await self._ask(signal.call, known)
         return answer
 
     async def drain(self, worker: WorkerId) -> None:
@@ -187,8 +200,8 @@ class Dispatcher:
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
-        stats = replace(self._core.stats(self._clock()), usage=usage())
-        return msgspec.json.encode(stats)
+        now = self._core.stats(self._clock())
+        return msgspec.json.encode(replace(now, usage=usage(), versions=versions()))
 
     async def _know(self, request: OpenRequest) -> None:
         """Have the core know the dataset if its definition is here, and only then.
@@ -197,16 +210,17 @@ class Dispatcher:
             UnknownDataset: the client registers it, and asks again.
         """
         dataset = request.dataset
-        if not self._definitions.holds(dataset):
-            raise UnknownDataset(f"dataset {dataset} is not registered here: register it again")
-        if dataset not in self._core.books.datasets:  # it was registered in an earlier life
-            known = Definition.from_bytes(await self.get_definition(dataset))
+        await self.get_definition(dataset, request.versions.minor)  # it is there, and whole
+        if dataset in self._core.books.datasets:
+            return
+        for python in self._definitions.variants(dataset):  # registered in an earlier life
+            known = Definition.from_bytes(await self.get_definition(dataset, python))
             await self._register(known, request.versions)
 
     async def _register(self, known: Definition, versions: Versions) -> DatasetId:
         call, dataset = self._calls.name(), DatasetId(known.fingerprint)
-        about = (known.streams, known.unsplittable, known.inexact)
-        await self._ask(call, Register(call, versions, dataset, *about))
+        about = (known.streams, known.unsplittable, known.inexact, known.outline.summary)
+        await self._ask(call, Register(call, versions, dataset, *about, known.needs))
         return dataset
 
     async def _ask(self, call: Call, signal: Signal) -> Any:
@@ -221,10 +235,12 @@ class Dispatcher:
             self._handle(signal)
             return await answer
 
-    def _datasets_used(self) -> set[DatasetId]:
+    async def _forget(self) -> None:
+        """Forget what nobody uses, once that is written: a restart would look for it."""
         books = self._core.books
-        used = {job.parameters.dataset for job in books.jobs.values()}
-        return used.union(one.parameters.dataset for one in books.iterations.values())
+        await self._definitions.forget(books.datasets_used)
+        self._journal.after(partial(self._listings.release, books.listings_used))
+        await self._listings.sweep()
 
     # --- streams ---
 
@@ -237,6 +253,7 @@ class Dispatcher:
         peers = set()
 
         def hear(signal: WorkerSignal) -> None:
+            arrivals.check_signal(signal)
             peers.add((signal.worker, signal.incarnation))
             self._workers.lead((signal.worker, signal.incarnation), outbox)
             self._handle(signal)
@@ -257,6 +274,7 @@ class Dispatcher:
         peers: dict[str, IterationId] = {}
 
         def hear(beat: ReaderBeat) -> None:
+            arrivals.check_beat(beat)
             peers[beat.token] = beat.iteration
             self._readers.lead(beat.token, outbox)
             self._handle(beat)
@@ -267,7 +285,7 @@ class Dispatcher:
                 yield view
         finally:
             for token in self._readers.forget(peers, outbox):
-                self._shown.pop(token, None)
+                self._world.shown.pop(token, None)
                 self._handle(ReaderLineBroken(peers[token], token))
             await _end(reading)
 
@@ -276,7 +294,27 @@ class Dispatcher:
             raise self._stopping()
 
     def _stopping(self) -> PenstockError:
-        return Unavailable(f"the dispatcher at {self.address} is stopping")
+        return self._end or Unavailable(f"the dispatcher at {self.address} is stopping")
+
+    def _check_sound(self) -> None:
+        self._journal.check()
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, doing: str, exc: Exception) -> None:
+        """Decide nothing more: the books may be half changed, and differ from the journal.
+
+        Nothing of that is told or written, so a restart goes on from what is whole.
+        """
+        log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
+        self._closed = True
+        self._journal.abandon()
+        safe = "what it told anybody is on disk: start it again" if self.remembers else FORGETS
+        self._failure = self._failure or InternalError(
+            f"the dispatcher at {self.address} stopped, for {doing} failed: {exc!r}. This is a "
+            f"fault in Penstock; {safe}"
+        )
+        self._failed.set()
 
     async def _hear(
         self, received: AsyncIterator[T], hear: Callable[[T], None], outbox: Outbox[Any]
@@ -300,23 +338,31 @@ class Dispatcher:
             if isinstance(signal, ReaderBeat):
                 self._excuse(signal)
             return
-        self._pass_on(self._core.handle(signal, self._clock()))
+        try:
+            self._pass_on(self._core.handle(signal, self._clock()))
+        except Exception as exc:  # noqa: BLE001  whatever it is, nothing may be built on it
+            self._fail(f"deciding on {type(signal).__name__}", exc)
+            return
         if self._core.has_news and not self._pushing:
             self._pushing = True
             asyncio.get_running_loop().call_soon(self._push)
 
     def _push(self) -> None:
         self._pushing = False
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             self._pass_on(self._core.push(self._clock()))
+        except Exception as exc:  # noqa: BLE001  whatever it is, somebody was not told
+            self._fail("telling what was decided", exc)
 
     def _pass_on(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Write):
-                told.tell(effect.fact)
+                told.tell(effect.fact, self._core.books)
                 self._journal.note(effect.fact)
             else:
-                self._journal.after(partial(self._perform, effect))
+                self._journal.after(partial(self._carry_out, effect))
 
     def full(self, error: StoreFull) -> None:
         """See `Listener.full`."""
@@ -334,7 +380,7 @@ class Dispatcher:
         It may go on with what it has. For as long nobody is given up, and if it was given up
         before, it is not told this.
         """
-        full, shown = self._journal.full, self._shown.get(beat.token)
+        full, shown = self._journal.full, self._world.shown.get(beat.token)
         iteration = self._core.books.iterations.get(beat.iteration)
         if full is None or shown is None or iteration is None or beat.leaving:
             return
@@ -344,49 +390,13 @@ class Dispatcher:
 
     # --- effects ---
 
-    def _perform(self, effect: Outward) -> None:
-        match effect:
-            case Send():
-                self._send(effect)
-            case Show(view):
-                self._shown[view.token] = view
-                self._readers.put(view.token, view)
-            case HangUp(token, failure):
-                self._readers.close(token, failure.error())
-            case Answer(call, answer):
-                self._calls.answer(call, answer)
-            case ListFiles(signal):
-                self._calls.answer(signal.call, effect)
-            case Probe():
-                probe = asyncio.create_task(self._probe(effect), name=f"probe {effect.worker}")
-                self._probes.add(probe)
-                probe.add_done_callback(self._probes.discard)
-            case _:
-                assert_never(effect)
-
-    def _send(self, effect: Send) -> None:
-        peer = (effect.worker, effect.incarnation)
-        self._workers.put(peer, effect.order)
-        if isinstance(effect.order, WorkerRefused):
-            log.warning("worker %s is refused: %s", effect.worker, effect.order.failure.error())
-            self._workers.close(peer)
-
-    async def _probe(self, effect: Probe) -> None:
-        if await is_refused(effect.worker):
-            self._handle(WorkerGone(effect.worker, effect.incarnation))
+    def _carry_out(self, effect: Outward) -> None:
+        try:
+            self._world.perform(effect)
+        except Exception as exc:  # noqa: BLE001  whatever it is, somebody waits for this
+            self._fail(f"performing {type(effect).__name__}", exc)
 
 
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait({task})
-
-
-async def _list(pattern: FilePattern) -> tuple[str, ...]:
-    """List the files of *pattern*, in a thread: storage may be slow."""
-    try:
-        return await asyncio.to_thread(files.listing, "list_files", pattern)
-    except PenstockError:
-        raise
-    except Exception as exc:
-        shown = ", ".join(pattern.patterns)
-        raise DatasetError(f"the dispatcher cannot list {shown}: {exc}") from exc

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import logging
 
+from penstock.messages import Verdict
+from penstock.names import printable, printable_lines
 from penstock.numbers import Standing
+from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.facts import (
     Fact,
     Finished,
     IterationForgotten,
     IterationOpened,
+    ReaderJoined,
     ReaderParted,
+    SaveJudged,
     TaskFailed,
     WorkerLost,
     WorkerSeen,
@@ -19,22 +24,34 @@ from penstock_dispatcher.core.facts import (
 log = logging.getLogger("penstock.dispatcher")
 
 
-def tell(fact: Fact) -> None:
-    """Log *fact*, if it is worth a line."""
+def tell(fact: Fact, books: Books) -> None:
+    """Log *fact*, which *books* know already, if it is worth a line."""
     match fact:
         case WorkerSeen(worker):
             log.info("worker %s registered", worker)
-        case WorkerLost(worker):
-            log.warning("worker %s is lost", worker)
+        case WorkerLost(worker, left=left):
+            level, became = (logging.INFO, "gone") if left else (logging.WARNING, "lost")
+            log.log(level, "worker %s is %s", worker, became)
         case IterationOpened(iteration, job, repetition):
-            log.info("job %s: repetition %d is iteration %d", job, repetition, iteration)
+            log.info("job %s: repetition %d is iteration %d", printable(job), repetition, iteration)
         case Finished(iteration):
             log.info("iteration %d is finished", iteration)
         case IterationForgotten(iteration):
             log.info("iteration %d is forgotten", iteration)
         case TaskFailed(task, failure):
-            log.info("task %d failed: %s", task, failure.error())
-        case ReaderParted(iteration, reader, Standing.GONE):
-            log.warning("reader %d of iteration %d is given up", reader, iteration)
+            log.info("task %d failed: %s", task, printable_lines(str(failure.error())))
+        case ReaderParted(iteration, _, Standing.GONE):
+            log.warning("%s of iteration %d is given up", _called(books, fact), iteration)
+        case SaveJudged(iteration, Verdict(missing=(_, *_) as missing)):
+            log.warning(
+                "a save of iteration %d goes without %s", iteration, printable(", ".join(missing))
+            )
+        case ReaderJoined(iteration):
+            log.info("%s reads iteration %d", _called(books, fact), iteration)
         case _:
             pass
+
+
+def _called(books: Books, fact: ReaderJoined | ReaderParted) -> str:
+    iteration = books.iterations.get(fact.iteration)
+    return f"reader {fact.reader}" if iteration is None else iteration.called(fact.reader)

@@ -8,7 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
-from penstock.errors import PenstockError, Unavailable
+from penstock.errors import InternalError, PenstockError, Unavailable
 from penstock.messages import (
     Assignment,
     SplitGrant,
@@ -82,13 +82,14 @@ class Control:
         """Hold the line until cancelled; open it again whenever it breaks.
 
         Raises:
-            PenstockError: when the dispatcher refuses this worker.
+            PenstockError: when the dispatcher refuses this worker, or the worker has failed.
         """
         while True:
             try:
                 await self._hold()
             except PenstockError as exc:
-                if exc is self._refusal or not (self.registered.is_set() or exc.retryable):
+                ours = exc is self._refusal or isinstance(exc, InternalError)
+                if ours or not (self.registered.is_set() or exc.retryable):
                     raise
                 self._lost(exc)
             await asyncio.sleep(self._wait * random.uniform(0.5, 1.0))

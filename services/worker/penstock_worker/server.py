@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import platform
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
-from importlib import metadata
 from typing import Any, ClassVar
 
 from penstock.background import BackgroundServer, Departure, Serve
 from penstock.errors import ConfigError, Unavailable
-from penstock.messages import PROTOCOL, ReadRequest, Versions
+from penstock.messages import ReadRequest
 from penstock.numbers import WorkerId
+from penstock.versions import versions
 from penstock.wire.allocator import tune
-from penstock.wire.dispatcher import DispatcherClient
+from penstock.wire.dispatcher import LARGEST, DispatcherClient
 from penstock.wire.line import connect, listening
 from penstock.wire.worker import worker_handlers
 from penstock_worker.config import PORT, WorkerConfig
@@ -43,24 +42,26 @@ async def serve(
         ConfigError: when there is no dispatcher's address, or the port cannot be had.
         Unavailable: when the dispatcher does not answer within `WorkerConfig.dispatcher_timeout`.
         PenstockError: when the dispatcher refuses this worker.
+        InternalError: when what is decided or done here failed.
     """
     if config.dispatcher_address is None:
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
     door = Door()
-    line = listening(worker_handlers(door), host=config.host, port=config.port, drain=LAST_WORDS)
+    line = listening(
+        worker_handlers(door),
+        host=config.host,
+        port=config.port,
+        drain=LAST_WORDS,
+        largest=LARGEST,
+    )
     pool = RunnerPool(buffer_bytes=config.buffer_bytes, max_element_bytes=config.max_element_bytes)
     async with (
         pool,
         line as port,
         connect(config.dispatcher_address) as channel,
     ):
-        if config.is_open:
-            log.warning(
-                "listening on %s:%d: whoever reaches it can read data, there is no authentication",
-                config.host,
-                port,
-            )
+        _warn_if_open(config, port)
         api, outbox = DispatcherClient(channel), Outbox()
         worker = door.worker = Worker(
             advertised(config, port), config, ActiveRuns(pool, api), outbox, versions=versions()
@@ -70,6 +71,15 @@ async def serve(
         )
         parting = Parting(worker, control, outbox, leave, config.drain)
         await _work(worker, control, parting, partial(_registered, worker, control, config, ready))
+
+
+def _warn_if_open(config: WorkerConfig, port: int) -> None:
+    if config.is_open:
+        log.warning(
+            "listening on %s:%d: whoever reaches it can read data, there is no authentication",
+            config.host,
+            port,
+        )
 
 
 async def _work(
@@ -140,11 +150,6 @@ def advertised(config: WorkerConfig, port: int) -> WorkerId:
         return WorkerId(config.worker_address.replace(PORT, str(port), 1))
     host = socket.gethostname() if config.host in {"0.0.0.0", "::"} else config.host  # noqa: S104
     return WorkerId(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-
-
-def versions() -> Versions:
-    """Return what this process speaks."""
-    return Versions(PROTOCOL, platform.python_version(), metadata.version("penstock"))
 
 
 class WorkerServer(BackgroundServer):

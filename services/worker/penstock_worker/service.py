@@ -6,10 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import assert_never
 
-from penstock.errors import PenstockError, Refused, Unavailable, WaitedTooLong
+from penstock.errors import (
+    InternalError,
+    PenstockError,
+    Refused,
+    Unavailable,
+    WaitedTooLong,
+)
 from penstock.messages import Ack, Open, ReadRequest, Versions, WorkerBeat
 from penstock.numbers import WorkerId
 from penstock.usage import usage
@@ -79,20 +86,35 @@ class Worker:
         self._config, self._versions, self._clock = config, versions, clock
         self._core = Core(address, time.time_ns(), config.heartbeat_interval, config.buffer_bytes)
         self._runs, self._outbox = runs, outbox
+        runs.on_failure = self._fail
+        self._failure: InternalError | None = None
+        self._failed = asyncio.Event()
         self._out: dict[StreamId, Outgoing] = {}
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
 
     def handle(self, event: Event) -> None:
-        """Let the mind hear *event*, and do what it wants."""
-        for effect in self._core.apply(event, self._clock()):
-            self._perform(effect)
+        """Let the mind hear *event*, and do what it wants; nothing more once that has failed."""
+        if self._failure is not None:
+            return
+        try:
+            for effect in self._core.apply(event, self._clock()):
+                self._perform(effect)
+        except Exception as exc:  # noqa: BLE001  whatever it is, the state may be half changed
+            self._fail(exc)
 
     async def tick_forever(self) -> None:
-        """Let the mind notice that time goes by, until cancelled."""
+        """Let the mind notice that time goes by, until cancelled.
+
+        Raises:
+            InternalError: when what is decided or done here failed: the worker must end.
+        """
         while True:
-            await asyncio.sleep(TICK)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK):
+                    await self._failed.wait()
+            self._check_sound()
             self.handle(Tick())
 
     def leave(self) -> None:
@@ -105,11 +127,28 @@ class Worker:
             out.fail(Unavailable(f"worker {self.address} has stopped"))
         await self._runs.close()
 
+    def _fail(self, exc: BaseException) -> None:
+        """Stop: no decision is made on a state that is half changed."""
+        if self._failure is None:
+            log.critical("worker %s failed, and stops", self.address, exc_info=exc)
+            self._failure = InternalError(
+                f"worker {self.address} failed, and stops: {exc!r}; its log says where"
+            )
+            self._failed.set()
+            for out in self._out.values():
+                out.fail(Unavailable(str(self._failure)))
+
+    def _check_sound(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
     # --- readers ---
 
     async def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
         """See `WorkerApi.read`."""
         opening = await _first(requests)
+        if self._failure is not None:
+            raise Unavailable(str(self._failure))
         self._streams += 1
         out = Outgoing(StreamId(self._streams), self._ask)
         self._out[out.name] = out
@@ -138,11 +177,14 @@ class Worker:
         try:
             async for request in requests:
                 if not isinstance(request, Ack):
-                    raise Refused("a reader may send one Open for each stream")
+                    raise Refused("a reader may send one Open for each stream")  # noqa: TRY301
                 self.handle(Acked(out.name, request))
             out.end()
         except PenstockError as exc:
             out.fail(exc)
+        except Exception as exc:
+            log.exception("stream %d of worker %s failed", out.name, self.address)
+            out.fail(InternalError(f"worker {self.address} failed to hear a reader: {exc!r}"))
 
     # --- effects ---
 
@@ -199,6 +241,7 @@ class Worker:
 
     def beat(self, first: bool) -> WorkerBeat:
         """Return what the dispatcher should know now, and at *first* who this is."""
+        self._check_sound()
         beat, now = self._core.beat(), self._clock()
         if first:
             beat = replace(beat, versions=self._versions)

@@ -250,8 +250,8 @@ def test_an_error_comes_behind_the_elements_before_it(thread_runner):
     assert heard.elements == list(range(3456))
     assert failed.number == 3456
     assert failed.failure.kind == "TransformError"
-    operator, number, detail, worker, trace = failed.failure.fields
-    assert (operator, number, worker) == ("map(<lambda>)", 3456, None)
+    operator, number, detail, worker, trace, given = failed.failure.fields
+    assert (operator, number, worker, given) == ("map(<lambda>)", 3456, None, repr(np.int64(3456)))
     assert detail == "ZeroDivisionError: division by zero"
     assert "test_run.py" in trace
 
@@ -357,7 +357,7 @@ def test_threads_of_the_engine_draw_splits_too(thread_runner):
 
 def test_an_engine_that_ends_with_a_split_outstanding_ends(thread_runner):
     runner = thread_runner()
-    few = Dataset.range(1000).prefetch(50).take(5)
+    few = Dataset.range(1000).filter(lambda x: x >= 0).prefetch(50).take(5)
 
     heard = runner.read(few, logs=(SplitLog(),), splits=[[Split(0, 20)]])
 

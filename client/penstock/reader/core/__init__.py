@@ -16,10 +16,11 @@ Rule 4. From its cut to the verdict on a save a reader hands out nothing.
                                                           └──borrow──▶ places ───┘
 
 Read `mind` first. It keeps a `membership` (standing and permission), the `streams` of its shares,
-what is `borrowed`, and what it is `saving`.
+which workers it can `reach`, what is `borrowed`, and what it is `saving`.
 """
 
 from penstock.reader.core.mind import Reader
+from penstock.reader.core.reach import ANSWER_WITHIN
 from penstock.reader.core.streams import ACK_EVERY
 
-__all__ = ["ACK_EVERY", "Reader"]
+__all__ = ["ACK_EVERY", "ANSWER_WITHIN", "Reader"]

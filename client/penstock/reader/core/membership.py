@@ -16,12 +16,15 @@ class Membership:
         self.as_of = -1
         self.permitted_until = LONG_AGO
         self.leaving = self.left = False
+        self.known = False
+        """Whether the dispatcher may know of us: a beat was sent, and it did not part with us."""
         self._beat = 0
         self._sent: dict[int, float] = {}
 
     def beat(self, now: float) -> int:
         """Return the number of the beat that is being sent now."""
         self._beat += 1
+        self.known = True
         self._sent = {n: at for n, at in self._sent.items() if now < at + self.lease}
         self._sent[self._beat] = now
         return self._beat
@@ -40,7 +43,7 @@ class Membership:
 
     def part(self) -> None:
         """Know that this reader was given up: it asks for another id."""
-        self.reader = None
+        self.reader, self.known = None, False
         self.revoke()
         self._sent.clear()
 

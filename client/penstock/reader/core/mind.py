@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 
 from penstock.messages import (
-    Failure,
     Frame,
     ReaderBeat,
+    ReaderProcess,
     Recall,
     StreamEnd,
     TaskView,
@@ -29,19 +29,26 @@ from penstock.reader.share import LONG_AGO, Share
 class Reader:
     """One training loop's end of an iteration."""
 
-    def __init__(self, iteration: IterationId, token: str, lease: float, limit: Limit) -> None:
-        self.iteration, self.limit = iteration, limit
+    def __init__(
+        self,
+        iteration: IterationId,
+        token: str,
+        lease: float,
+        limit: Limit,
+        process: ReaderProcess | None = None,
+    ) -> None:
+        self.iteration, self.limit, self.process = iteration, limit, process
         self.member = Membership(token, lease)
         self.saving = Saving()
         self.shares: dict[TaskId, Share] = {}
         self.given = Given(self.shares)
         self.finished = self.asking = False
-        self.failure: Failure | None = None
-        self.waiting_for = ""
+        self.waiting_for, self.on_readers, self.held_by = "", False, ""
         self._rests: set[TaskId] = set()
         self._arrivals = 0
         self._orders: list[Order] = []
         self._streams = Streams(self.shares, limit, self._orders)
+        self.reach = self._streams.reach
 
     @property
     def reader(self) -> ReaderId | None:
@@ -134,7 +141,9 @@ class Reader:
         self._honour_recalls(now)
         self._say(now)
 
-    def save(self, label: str, timeout: float, now: float) -> Verdict | None:
+    def save(
+        self, label: str, timeout: float, now: float, *, without_missing: bool = False
+    ) -> Verdict | None:
         """Return the verdict on a save; come to its cut if that was not done before.
 
         Raises:
@@ -143,12 +152,10 @@ class Reader:
         verdict = self.saving.verdict(label)
         if verdict is not None:
             return verdict
-        if self.failure is not None:
-            raise self.failure.error()
         if self.saving.cut is None and self.saving.possible:
             self.given.withdraw_hand()
             self.given.settle(now, at_once=True)
-            self.saving.begin(label, timeout)
+            self.saving.begin(label, timeout, without_missing=without_missing)
             self._orders.append(SendBeat())
         return None
 
@@ -161,7 +168,7 @@ class Reader:
         """Hand out no more, and say what was taken."""
         self.stop(now)
         self.asking, self.member.leaving = False, True
-        self.member.left = self.reader is None
+        self.member.left = not self.member.known
         self._streams.say_last(now)
         if not self.member.left:
             self._orders.append(SendBeat())
@@ -188,6 +195,8 @@ class Reader:
             cut=self.saving.cut,
             leaving=member.leaving,
             handed=self.given.handed,
+            process=self.process,
+            unreached=self.reach.level(now),
         )
 
     def viewed(self, view: View, now: float) -> None:
@@ -200,8 +209,8 @@ class Reader:
             return
         self.member.renew(view)
         self.saving.viewed(view)
-        self.waiting_for = view.waiting_for
-        self.failure = self.failure or view.failure
+        self.waiting_for, self.on_readers = view.waiting_for, view.on_readers
+        self.held_by = view.held_by
         self.finished |= view.finished
         for task, share in self.shares.items():
             if task not in view.tasks:
@@ -210,6 +219,11 @@ class Reader:
             self._seen(self.shares.setdefault(task, Share(task)), seen)
         self._open_all(now)
 
+    def answered(self, task: TaskId, opening: int, now: float) -> None:
+        """Know that a worker hears a stream, though it may have nothing to send yet."""
+        self._streams.answered(task, opening, now)
+        self._say(now)
+
     def received(self, frame: Frame, load: object, nbytes: int, now: float) -> None:
         """Keep a frame, as far as it is new and of the attempt and opening that count."""
         share = self.shares.get(frame.task)
@@ -217,11 +231,14 @@ class Reader:
             return
         if frame.attempt != share.attempt or frame.attempt < share.fence:
             return
+        if not share.answered:
+            self.reach.answered(share, now)
         share.balance -= nbytes
         share.heard_at, share.hinted_at, share.breaks = now, LONG_AGO, 0
         self._rests.discard(frame.task)
         if frame.floor > share.taken.floor:
-            self._floor(share, frame.floor)
+            self.given.drop_below(share, frame.floor)
+            share.taken |= Taken(frame.floor)  # somebody took all below it
         self._arrivals += 1
         share.receive(frame, load, nbytes, self._arrivals)
         self._say(now)
@@ -239,20 +256,17 @@ class Reader:
 
     def stream_ended(self, opening: int, end: StreamEnd, now: float) -> None:
         """Know that nothing more comes of this attempt."""
-        share = self.shares.get(end.task)
-        if share is not None and share.opening == opening and share.attempt == end.attempt:
-            share.end(end.failure, now)
+        self._streams.ended(opening, end, now)
 
     def stream_broken(self, task: TaskId, opening: int, why: str, now: float) -> None:
         """Know that a stream is gone: it is opened anew after a while."""
-        share = self.shares.get(task)
-        if share is not None and share.opening == opening and share.streaming:
-            share.broken(why, now)
+        self._streams.broken(task, opening, why, now)
 
     def tick(self, now: float) -> None:
         """Do what time has made due."""
         self.given.settle(now)
         self._open_all(now)
+        self.reach.look(now, starved=self._starved)
         self._say(now)
 
     def due(self, now: float) -> float:
@@ -300,11 +314,9 @@ class Reader:
         self._open_all(now)
         share = self._oldest()
         self._say(now)
-        if share is not None and free and now < self.member.permitted_until:
-            return share
         if share is not None:
-            return Pause.WAIT
-        over = is_over(self.shares.values(), self.failure, now, finished=self.finished)
+            return share if free and now < self.member.permitted_until else Pause.WAIT
+        over = is_over(self.shares.values(), now, finished=self.finished)
         return Pause.OVER if over else Pause.WAIT
 
     def _ask(self) -> None:
@@ -335,12 +347,15 @@ class Reader:
             return False
         self.given.settle(now, at_once=True)
         listed = (share for share in self.shares.values() if share.listed and not share.told)
-        return bool(self.given.borrowed) and all(share.task in self._rests for share in listed)
+        rest = all(share.task in self._rests or self.reach.misses(share) for share in listed)
+        return bool(self.given.borrowed) and rest
 
     # --- what the dispatcher says ---
 
     def _parted(self, view: View) -> None:
         """We left, or were given up: then what was buffered is somebody else's."""
+        if self.member.leaving and view.standing is Standing.LEFT:
+            self.member.left = True
         if view.reader != self.reader:
             return
         if self.member.leaving:
@@ -365,7 +380,7 @@ class Reader:
                 self._orders.append(SendBeat())
         elif seen.attempt > share.attempt or share.worker is None:
             self._streams.close(share)
-            share.assigned(seen.attempt, seen.worker)
+            share.assigned(seen.attempt, seen.worker, seen.incarnation)
 
     def _done(self, share: Share) -> None:
         """All of it is taken: what is still here was taken by a reader that came back."""
@@ -387,12 +402,6 @@ class Reader:
             self.given.settle(now)
             self._rests.discard(share.task)
             self._streams.open(share, self.reader, now)
-
-    def _floor(self, share: Share, floor: int) -> None:
-        """All below *floor* is taken by somebody: what of it is here belongs to nobody."""
-        if share.lowest < floor:
-            self.given.drop_below(share, floor)
-        share.taken |= Taken(floor)
 
     def _say(self, now: float) -> None:
         self._streams.say(now, starved=self._starved)

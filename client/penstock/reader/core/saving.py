@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.errors import SaveFailed
-from penstock.messages import Cut, Failure, Verdict, View
+from penstock.messages import Cut, Failure, Verdict, View, called
 
 
 class Saving:
@@ -15,6 +17,8 @@ class Saving:
 
     def __init__(self) -> None:
         self.cut: Cut | None = None
+        self.listeners = 0
+        """How many threads wait for a verdict."""
         self._next: int | None = None
         self._verdict: Verdict | None = None
 
@@ -23,10 +27,11 @@ class Saving:
         """Whether the dispatcher said which number the next save has."""
         return self._next is not None
 
-    def begin(self, label: str, timeout: float) -> None:
+    def begin(self, label: str, timeout: float, *, without_missing: bool) -> None:
         """Come to a cut."""
         if self._next is not None:
-            self.cut, self._verdict = Cut(self._next, label, timeout), None
+            cut = Cut(self._next, label, timeout, without_missing)
+            self.cut, self._verdict = cut, None
 
     def verdict(self, label: str) -> Verdict | None:
         """Return, once, the verdict on save *label* if nothing was asked for since its cut.
@@ -36,7 +41,7 @@ class Saving:
         """
         if self.cut is not None and self.cut.label != label:
             raise SaveFailed(
-                f"save {label!r} has to wait: the verdict on save {self.cut.label!r} is still "
+                f"{called(label)} has to wait: the verdict on {called(self.cut.label)} is still "
                 "out; call that one again to hear it"
             )
         verdict, self._verdict = self._verdict, None
@@ -44,7 +49,8 @@ class Saving:
 
     def forget(self) -> None:
         """Know that the loop goes on: a verdict that nobody heard is of no use any more."""
-        self._verdict = None
+        if not self.listeners:
+            self._verdict = None
 
     def viewed(self, view: View) -> None:
         """Hear whether there is a verdict."""
@@ -55,7 +61,7 @@ class Saving:
         for verdict in view.verdicts:
             if verdict.number == cut.number:
                 # What the dispatcher says may name another's label: the call here is ours.
-                self._judged(Verdict(cut.number, cut.label, verdict.state, verdict.failure))
+                self._judged(replace(verdict, label=cut.label))
                 return
         if view.saves > cut.number:
             self._fail(cut, f"its verdict is older than those that {view.saves - 1} others left")
@@ -70,7 +76,7 @@ class Saving:
 
     def _fail(self, cut: Cut, why: str) -> None:
         number, label = cut.number, cut.label
-        failed = SaveFailed(f"save {number} {label!r} is of no use here: {why}; save again")
+        failed = SaveFailed(f"{called(label)} is of no use here: {why}; save again")
         self._judged(Verdict(number, label, failure=Failure.of(failed)))
 
     def _judged(self, verdict: Verdict) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.messages import Ack, Open
+from penstock.messages import Ack, Open, StreamEnd
 from penstock.numbers import NO_RUNS, ReaderId, TaskId
+from penstock.reader.core.reach import Reach
 from penstock.reader.credit import Limit
 from penstock.reader.orders import CloseStream, OpenStream, Order, SendAck
 from penstock.reader.share import LONG_AGO, Share
@@ -23,18 +24,19 @@ class Streams:
     """The streams of *shares*; what is to be done about them goes into *orders*."""
 
     def __init__(self, shares: dict[TaskId, Share], limit: Limit, orders: list[Order]) -> None:
-        self.limit = limit
+        self.limit, self.reach = limit, Reach(shares, orders)
         self._shares, self._orders = shares, orders
 
-    def due(self, share: Share) -> bool:
-        """Say whether *share* has a worker to read from that is not being read."""
-        return share.readable and not share.streaming
-
     def open(self, share: Share, reader: ReaderId, now: float) -> None:
-        """Open a new stream: it says all that this reader has of the task."""
+        """Open a new stream: it says all that this reader has of the task.
+
+        A worker that does not answer gets no credit: that is for the others meanwhile.
+        """
         if share.worker is None:
             return
-        share.opened(self.limit.opening(share, self._shares, now), now)
+        credit = self.limit.opening(share, self._shares, now)
+        share.opened(0 if self.reach.misses(share) else credit, now)
+        self.reach.tried(share, now)
         opening = Open(
             reader,
             share.task,
@@ -46,10 +48,29 @@ class Streams:
         )
         self._orders.append(OpenStream(share.task, share.worker, opening))
 
+    def answered(self, task: TaskId, opening: int, now: float) -> None:
+        """Know that the worker is there, though it may have nothing to send yet."""
+        share = self._shares.get(task)
+        if share is not None and share.opening == opening and share.streaming:
+            self.reach.answered(share, now)
+
+    def ended(self, opening: int, end: StreamEnd, now: float) -> None:
+        """Know that nothing more comes of this attempt."""
+        share = self._shares.get(end.task)
+        if share is not None and share.opening == opening and share.attempt == end.attempt:
+            share.end(end.failure, now)
+
+    def broken(self, task: TaskId, opening: int, why: str, now: float) -> None:
+        """Know that a stream is gone: it is opened anew after a while."""
+        share = self._shares.get(task)
+        if share is not None and share.opening == opening and share.streaming:
+            share.broken(now)
+            self.reach.tried(share, now, why)
+
     def close(self, share: Share) -> None:
         """Want nothing more of the stream, or of the worker."""
         if share.streaming:
-            share.streaming = False
+            share.streaming = share.answered = False
             self._orders.append(CloseStream(share.task))
         share.worker = None
 
@@ -57,7 +78,7 @@ class Streams:
         """Acknowledge and give credit, where it is time to; hint where the loop is *starved*."""
         hint = starved and self._lent
         for share in self._shares.values():
-            if not share.streaming:
+            if not share.streaming or self.reach.misses(share):
                 continue
             credit = self.limit.credit(share, self._shares, now)
             if share.unsaid or credit:
@@ -76,12 +97,14 @@ class Streams:
 
     def next(self, now: float, *, starved: bool) -> float:
         """Return when there is something to say or to open."""
-        at = now + 1.0
+        at = min(now + 1.0, self.reach.due())
         hint = starved and self._lent
         for share in self._shares.values():
             if not share.streaming:
                 if share.readable:
                     at = min(at, share.retry_at)
+                continue
+            if self.reach.misses(share):
                 continue
             if share.unsaid or self.limit.credit(share, self._shares, now):
                 at = min(at, _say_at(share, starved))

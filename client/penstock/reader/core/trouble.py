@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.messages import Failure
 from penstock.reader.share import Share
 
 
@@ -16,17 +15,13 @@ def raise_new(shares: Iterable[Share], now: float) -> None:
             raise share.error()
 
 
-def is_over(
-    shares: Iterable[Share], failure: Failure | None, now: float, *, finished: bool
-) -> bool:
+def is_over(shares: Iterable[Share], now: float, *, finished: bool) -> bool:
     """Say whether nothing will come any more; raise again what went wrong, if anything did."""
     shares = list(shares)
     told = [share for share in shares if share.told]
     stuck = told and all(share.told for share in shares if share.listed)
-    if failure is None and not finished and not stuck:
+    if not finished and not stuck:
         return False
-    if failure is not None:
-        raise failure.error()
     for share in told:
         if share.in_trouble(now):
             raise share.error()

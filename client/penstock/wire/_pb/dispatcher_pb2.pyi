@@ -21,10 +21,12 @@ class RegisterDatasetReply(_message.Message):
     def __init__(self, dataset: _Optional[str] = ...) -> None: ...
 
 class GetDefinitionRequest(_message.Message):
-    __slots__ = ("dataset",)
+    __slots__ = ("dataset", "python")
     DATASET_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
     dataset: str
-    def __init__(self, dataset: _Optional[str] = ...) -> None: ...
+    python: str
+    def __init__(self, dataset: _Optional[str] = ..., python: _Optional[str] = ...) -> None: ...
 
 class GetDefinitionReply(_message.Message):
     __slots__ = ("definition",)
@@ -43,7 +45,7 @@ class DrainReply(_message.Message):
     def __init__(self) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore")
+    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +58,7 @@ class OpenRequest(_message.Message):
     ORDERED_FIELD_NUMBER: _ClassVar[int]
     REMAINDER_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
     versions: _common_pb2.Versions
     dataset: str
     mode: _common_pb2.Mode
@@ -68,19 +71,22 @@ class OpenRequest(_message.Message):
     ordered: bool
     remainder: str
     restore: bytes
-    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ...) -> None: ...
+    replaces: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Opened(_message.Message):
-    __slots__ = ("iteration", "job_name", "beat_interval", "reader_lease")
+    __slots__ = ("iteration", "job_name", "beat_interval", "reader_lease", "read_before")
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
     BEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     READER_LEASE_FIELD_NUMBER: _ClassVar[int]
+    READ_BEFORE_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     job_name: str
     beat_interval: float
     reader_lease: float
-    def __init__(self, iteration: _Optional[int] = ..., job_name: _Optional[str] = ..., beat_interval: _Optional[float] = ..., reader_lease: _Optional[float] = ...) -> None: ...
+    read_before: str
+    def __init__(self, iteration: _Optional[int] = ..., job_name: _Optional[str] = ..., beat_interval: _Optional[float] = ..., reader_lease: _Optional[float] = ..., read_before: _Optional[str] = ...) -> None: ...
 
 class Work(_message.Message):
     __slots__ = ("made", "remade", "sent", "given_back", "skipped", "inexact")
@@ -99,7 +105,7 @@ class Work(_message.Message):
     def __init__(self, made: _Optional[int] = ..., remade: _Optional[int] = ..., sent: _Optional[int] = ..., given_back: _Optional[int] = ..., skipped: _Optional[int] = ..., inexact: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("attempt", "made", "taken", "state", "done", "failure", "work", "doubted")
+    __slots__ = ("attempt", "made", "taken", "state", "done", "failure", "work", "doubted", "lacking")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MADE_FIELD_NUMBER: _ClassVar[int]
     TAKEN_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +114,7 @@ class Progress(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     WORK_FIELD_NUMBER: _ClassVar[int]
     DOUBTED_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     made: int
     taken: _common_pb2.Taken
@@ -116,7 +123,8 @@ class Progress(_message.Message):
     failure: _common_pb2.Failure
     work: Work
     doubted: int
-    def __init__(self, attempt: _Optional[int] = ..., made: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., doubted: _Optional[int] = ...) -> None: ...
+    lacking: str
+    def __init__(self, attempt: _Optional[int] = ..., made: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., doubted: _Optional[int] = ..., lacking: _Optional[str] = ...) -> None: ...
 
 class WorkerBeat(_message.Message):
     __slots__ = ("worker", "incarnation", "as_of", "progress", "ended", "draining", "versions", "stats")
@@ -266,29 +274,55 @@ class Holding(_message.Message):
     def __init__(self, fence: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ...) -> None: ...
 
 class Cut(_message.Message):
-    __slots__ = ("number", "label", "timeout")
+    __slots__ = ("number", "label", "timeout", "without_missing")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_MISSING_FIELD_NUMBER: _ClassVar[int]
     number: int
     label: str
     timeout: float
-    def __init__(self, number: _Optional[int] = ..., label: _Optional[str] = ..., timeout: _Optional[float] = ...) -> None: ...
+    without_missing: bool
+    def __init__(self, number: _Optional[int] = ..., label: _Optional[str] = ..., timeout: _Optional[float] = ..., without_missing: bool = ...) -> None: ...
 
 class Verdict(_message.Message):
-    __slots__ = ("number", "label", "state", "failure")
+    __slots__ = ("number", "label", "state", "failure", "missing")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     number: int
     label: str
     state: bytes
     failure: _common_pb2.Failure
-    def __init__(self, number: _Optional[int] = ..., label: _Optional[str] = ..., state: _Optional[bytes] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+    missing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., label: _Optional[str] = ..., state: _Optional[bytes] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ReaderProcess(_message.Message):
+    __slots__ = ("host", "pid", "rank", "penstock", "python")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PENSTOCK_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    pid: int
+    rank: int
+    penstock: str
+    python: str
+    def __init__(self, host: _Optional[str] = ..., pid: _Optional[int] = ..., rank: _Optional[int] = ..., penstock: _Optional[str] = ..., python: _Optional[str] = ...) -> None: ...
+
+class Unreached(_message.Message):
+    __slots__ = ("incarnation", "seconds")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    seconds: float
+    def __init__(self, incarnation: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class ReaderBeat(_message.Message):
-    __slots__ = ("iteration", "token", "reader", "beat", "holdings", "leaving", "cut", "handed")
+    __slots__ = ("iteration", "token", "reader", "beat", "holdings", "leaving", "cut", "handed", "process", "unreached")
     class HoldingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +330,13 @@ class ReaderBeat(_message.Message):
         key: int
         value: Holding
         def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Holding, _Mapping]] = ...) -> None: ...
+    class UnreachedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: Unreached
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Unreached, _Mapping]] = ...) -> None: ...
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     READER_FIELD_NUMBER: _ClassVar[int]
@@ -304,6 +345,8 @@ class ReaderBeat(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     CUT_FIELD_NUMBER: _ClassVar[int]
     HANDED_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    UNREACHED_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     token: str
     reader: int
@@ -312,20 +355,24 @@ class ReaderBeat(_message.Message):
     leaving: bool
     cut: Cut
     handed: int
-    def __init__(self, iteration: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., beat: _Optional[int] = ..., holdings: _Optional[_Mapping[int, Holding]] = ..., leaving: bool = ..., cut: _Optional[_Union[Cut, _Mapping]] = ..., handed: _Optional[int] = ...) -> None: ...
+    process: ReaderProcess
+    unreached: _containers.MessageMap[str, Unreached]
+    def __init__(self, iteration: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., beat: _Optional[int] = ..., holdings: _Optional[_Mapping[int, Holding]] = ..., leaving: bool = ..., cut: _Optional[_Union[Cut, _Mapping]] = ..., handed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreached: _Optional[_Mapping[str, Unreached]] = ...) -> None: ...
 
 class TaskView(_message.Message):
-    __slots__ = ("attempt", "worker", "failure")
+    __slots__ = ("attempt", "worker", "failure", "incarnation")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     worker: str
     failure: _common_pb2.Failure
-    def __init__(self, attempt: _Optional[int] = ..., worker: _Optional[str] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
+    incarnation: int
+    def __init__(self, attempt: _Optional[int] = ..., worker: _Optional[str] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class View(_message.Message):
-    __slots__ = ("as_of", "token", "reader", "standing", "beat", "tasks", "finished", "failure", "waiting_for", "verdicts", "saves")
+    __slots__ = ("as_of", "token", "reader", "standing", "beat", "tasks", "finished", "waiting_for", "verdicts", "saves", "on_readers", "held_by")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -340,10 +387,11 @@ class View(_message.Message):
     BEAT_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
-    FAILURE_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     VERDICTS_FIELD_NUMBER: _ClassVar[int]
     SAVES_FIELD_NUMBER: _ClassVar[int]
+    ON_READERS_FIELD_NUMBER: _ClassVar[int]
+    HELD_BY_FIELD_NUMBER: _ClassVar[int]
     as_of: int
     token: str
     reader: int
@@ -351,8 +399,9 @@ class View(_message.Message):
     beat: int
     tasks: _containers.MessageMap[int, TaskView]
     finished: bool
-    failure: _common_pb2.Failure
     waiting_for: str
     verdicts: _containers.RepeatedCompositeFieldContainer[Verdict]
     saves: int
-    def __init__(self, as_of: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., standing: _Optional[_Union[_common_pb2.Standing, str]] = ..., beat: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., waiting_for: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ..., saves: _Optional[int] = ...) -> None: ...
+    on_readers: bool
+    held_by: str
+    def __init__(self, as_of: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., standing: _Optional[_Union[_common_pb2.Standing, str]] = ..., beat: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ..., saves: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ...) -> None: ...

@@ -12,8 +12,9 @@ import penstock_dispatcher.__main__
 import penstock_worker.__main__
 from penstock.numbers import WorkerId
 from penstock.service.arguments import address_of
+from penstock.versions import versions
 from penstock_cluster.command.line import FAILED, PATIENCE, ask, explained, screen
-from penstock_cluster.command.status import fetch, show_jobs, show_status
+from penstock_cluster.command.status import fetch, jobs_json, show_jobs, show_status
 from penstock_cluster.command.status import watch as watch_status
 from penstock_cluster.command.up import up as run_cluster
 from penstock_cluster.demo.__main__ import main as run_demo
@@ -26,9 +27,29 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        mine = versions()
+        screen.print(f"penstock {mine.penstock}, protocol {mine.protocol}, Python {mine.python}")
+        raise typer.Exit
+
+
 app.command("dispatcher")(penstock_dispatcher.__main__.run)
 app.command("worker")(penstock_worker.__main__.run)
 app.command("demo")(explained(run_demo))
+
+
+@app.callback()
+def penstock(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_version, help="show it, and end"),
+    ] = False,
+) -> None:
+    """Input data for training, prepared on a mesh of workers."""
+
 
 Target = Annotated[str, typer.Argument(help="the dispatcher, as host:port or grpc://host:port")]
 
@@ -65,9 +86,15 @@ def status(
 
 @app.command()
 @explained
-def jobs(target: Target) -> None:
+def jobs(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="as a list, for a program")] = False,
+) -> None:
     """List the passes that the dispatcher knows, a line each."""
-    show_jobs(target)
+    if as_json:
+        print(jobs_json(target))  # noqa: T201  as it is, not as rich would fold it
+    else:
+        show_jobs(target)
 
 
 @app.command()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from penstock.errors import ConfigError, DatasetError, PenstockError, Unavailable
+from penstock.names import printable_lines
 from penstock.service.arguments import address_of
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.line import connect
@@ -24,7 +28,13 @@ FAILED, MISUSED, NOBODY = 1, 2, 3
 PATIENCE = 5.0
 """Seconds that a service gets to answer."""
 
-screen = Console(highlight=False)
+WIDE = 100_000
+"""Columns of a screen that is a file or a pipe: nothing in it is folded."""
+
+screen = Console(
+    highlight=False,
+    width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE,
+)
 errors = Console(stderr=True, highlight=False)
 
 
@@ -43,7 +53,8 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
 
 def fail(exc: PenstockError) -> NoReturn:
     """Print *exc*, and exit with the code of its family."""
-    errors.print(f"[red]{type(exc).__name__}:[/red] {exc}", soft_wrap=True)
+    words = escape(printable_lines(str(exc)))  # names in it are no markup
+    errors.print(f"[red]{type(exc).__name__}:[/red] {words}", soft_wrap=True)
     match exc:
         case ConfigError() | DatasetError():
             raise typer.Exit(MISUSED) from exc

@@ -10,6 +10,9 @@ from penstock_cluster.command.line import screen
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher import DispatcherConfig
 
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the processes."""
+
 
 def up(workers: int, port: int, work_dir: str | None) -> None:
     """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it."""
@@ -23,9 +26,19 @@ def up(workers: int, port: int, work_dir: str | None) -> None:
         for worker in cluster.workers:
             screen.print(f"{worker.name}: {worker.address}, pid {worker.pid}")
         screen.print("Ctrl-C ends all of them.")
-        while not over.wait(0.5):
-            gone = [m for m in (cluster.dispatcher, *cluster.workers) if not m.running]
-            for member in gone:
-                screen.print(f"[yellow]{member.name} has ended; it is started again")
-                member.restart()
+        _look_after(cluster, over)
     screen.print("ended")
+
+
+def _look_after(cluster: LocalCluster, over: threading.Event) -> None:
+    """Start again whoever ends, until it is *over*; but for workers that left in order."""
+    watched = [cluster.dispatcher, *cluster.workers]
+    while not over.wait(LOOK_EVERY):
+        for member in [member for member in watched if not member.running]:
+            if member is not cluster.dispatcher and member.exit_code == 0:
+                watched.remove(member)
+                screen.print(f"{member.name} at {member.address} has left, as it was told to")
+            else:
+                code = member.exit_code
+                member.restart()
+                screen.print(f"[yellow]{member.name} ended ({code}), and was started again")

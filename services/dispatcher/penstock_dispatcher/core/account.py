@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.numbers import ReaderId, Standing
+from penstock.messages import Progress
+from penstock.numbers import ReaderId, Standing, Taken
 from penstock_dispatcher.core.facts import Doubt, Sums
 from penstock_dispatcher.core.heard import Heard
-from penstock_dispatcher.core.records import Iteration, add, totals
+from penstock_dispatcher.core.records import Iteration, Task, add, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def of(iteration: Iteration, heard: Heard) -> Account:
     return Account(
         iteration.finished,
         sums.elements,
-        work.made,
+        max(work.made, sums.elements),
         max(0, work.made - sums.elements),
         work.sent,
         work.given_back,
@@ -95,17 +96,25 @@ def of(iteration: Iteration, heard: Heard) -> Account:
     )
 
 
+def head(task: Task, progress: Progress | None, taken: Taken) -> int:
+    """Return the next number to be made of *task*: readers may tell of more than its worker did."""
+    spans = taken.more.spans
+    end = spans[-1][1] if spans else taken.floor
+    return max(task.head, progress.made if progress is not None else 0, end)
+
+
 def told(iteration: Iteration, heard: Heard) -> Sums:
     """Sum up what the books hold and what beats told since."""
     sums = totals(iteration)
     work, elements, taken = sums.work, sums.elements, sums.taken
     for name, task in iteration.tasks.items():
-        progress = heard.progress.get(name)
+        progress, known = heard.progress.get(name), task.taken
         if progress is not None:
             work = add(work, progress.work)
-            elements += max(0, progress.made - task.head)
         if name in heard.learnt:
-            taken += len((task.taken | heard.learnt[name]).runs) - len(task.taken.runs)
+            known = known | heard.learnt[name]
+            taken += len(known.runs) - len(task.taken.runs)
+        elements += head(task, progress, known) - task.head
     handed, untold = _handed(iteration, heard)
     return replace(
         sums,

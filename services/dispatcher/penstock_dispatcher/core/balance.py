@@ -7,6 +7,7 @@ be made again, so only tasks move that have little of it; the others are looked 
 from __future__ import annotations
 
 from penstock.numbers import IterationId, TaskId, WorkerId
+from penstock_dispatcher.core import shortage
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.facts import AttemptEnded
 from penstock_dispatcher.core.records import Iteration, Task
@@ -30,21 +31,15 @@ def even_out(
         if task.worker in loads and not task.done:
             loads[task.worker].append(task_name)
     heaviest = max(loads.values(), key=len)
-    if len(heaviest) < 2 or all(loads.values()):
+    idle = [w for w, load in loads.items() if not load and not shortage.is_short(desk, w, now)]
+    if len(heaviest) < 2 or not idle:
         return False
-    for task_name in reversed(heaviest) if _all_attend(desk, iteration, now) else ():
+    for task_name in reversed(heaviest) if desk.all_attend(iteration, now) else ():
         if _is_cheap(desk, task_name, iteration.tasks[task_name]):
             desk.task_over(AttemptEnded(task_name, desk.spent(task_name)))
             return True
     desk.uneven.add(name)
     return False
-
-
-def _all_attend(desk: Desk, iteration: Iteration, now: float) -> bool:
-    """Say whether all readers will give their word soon: else a move would stall the task."""
-    words = [desk.heard.readers[reader] for reader in iteration.live]
-    limit = 2 * desk.settings.refresh_interval
-    return all(desk.heard.silence(word.at, now) <= limit for word in words)
 
 
 def _is_cheap(desk: Desk, name: TaskId, task: Task) -> bool:

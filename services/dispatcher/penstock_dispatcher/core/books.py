@@ -48,6 +48,7 @@ from penstock_dispatcher.core.facts import (
     WorkerLost,
     WorkerSeen,
 )
+from penstock_dispatcher.core.listings import Outline
 from penstock_dispatcher.core.records import (
     Dataset,
     Iteration,
@@ -97,6 +98,24 @@ class Books:
         owner = self.owners.get(name)
         return None if owner is None else self.iterations[owner].tasks[name]
 
+    @property
+    def datasets_used(self) -> set[DatasetId]:
+        """The datasets that jobs refer to."""
+        used = {job.parameters.dataset for job in self.jobs.values()}
+        return used.union(one.parameters.dataset for one in self.iterations.values())
+
+    @property
+    def listings_used(self) -> set[str]:
+        """The digests of the listings that passes refer to."""
+        sources = (source for one in self.iterations.values() for source in one.sources)
+        return {source.listing.digest for source in sources if source.listing is not None}
+
+    def source_over(self, listing: Outline) -> Source | None:
+        """Return a source of a pass that goes on over the files of *listing*, if there is one."""
+        found = (source for one in self.iterations.values() for source in one.sources)
+        same = (s for s in found if s.listing is not None and s.listing.digest == listing.digest)
+        return next((s for s in same if s.known.names is not None), None)
+
     def apply(self, fact: Fact) -> None:
         """Let *fact* be true."""
         self.length += 1
@@ -111,8 +130,11 @@ class Books:
         match fact:
             case Begun(birth):
                 self.birth, self.next_id = birth, birth + 1
-            case DatasetRegistered(dataset, streams, unsplittable, inexact):
-                self.datasets[dataset] = Dataset(streams, unsplittable, inexact)
+            case DatasetRegistered(dataset, streams, unsplittable, inexact, outline, python):
+                known = self.datasets.get(dataset)
+                pythons = {*(known.pythons if known is not None else ()), python} - {""}
+                about = (streams, unsplittable, inexact, outline, tuple(sorted(pythons)))
+                self.datasets[dataset] = Dataset(*about)
             case JobMade(job, parameters, seed, private):
                 self.jobs[job] = Job(parameters, seed, private)
             case IterationOpened():
@@ -137,8 +159,8 @@ class Books:
                 self.workers[worker] = Worker(incarnation)
             case WorkerLost():
                 self._lost(fact)
-            case ReaderJoined(iteration, reader, token):
-                self.iterations[iteration].readers[reader] = Reader(token)
+            case ReaderJoined(iteration, reader, token, process):
+                self.iterations[iteration].readers[reader] = Reader(token, process=process)
                 self.iterations[iteration].tokens[token] = reader
                 self._used(reader)
             case ReaderParted():
@@ -183,15 +205,15 @@ class Books:
 
     def _opened(self, fact: IterationOpened) -> None:
         job = self.jobs[fact.job]
-        sources = self._sources(job, fact.seed, fact.names)
+        sources = self._sources(job, fact.seed, fact.listings)
         self._add(
             fact, Iteration(fact.job, fact.repetition, fact.seed, job.parameters, sources), job
         )
 
     def _restored(self, fact: IterationRestored) -> None:
         job = self.jobs[fact.job]
-        names = {i: at.names for i, at in enumerate(fact.sources)}
-        sources = self._sources(job, fact.seed, names) if fact.sources else []
+        listings = {i: at.listing for i, at in enumerate(fact.sources)}
+        sources = self._sources(job, fact.seed, listings) if fact.sources else []
         for source, was in zip(sources, fact.sources, strict=True):
             source.turn, source.offset = was.turn, was.offset
         iteration = Iteration(
@@ -200,6 +222,8 @@ class Books:
         iteration.before = fact.before
         job.seed = fact.job_seed
         job.finished = job.finished & Runs.of((0, fact.repetition))
+        kept = {n: one for n, one in job.unfinished.items() if n < fact.repetition}
+        job.unfinished = kept
         self._add(fact, iteration, job)
         for at in fact.tasks:
             iteration.tasks[at.task] = Task(
@@ -208,10 +232,10 @@ class Books:
             self.owners[at.task] = fact.iteration
             self._used(at.task)
 
-    def _sources(self, job: Job, seed: int, names: Mapping[int, tuple[str, ...]]) -> list[Source]:
+    def _sources(self, job: Job, seed: int, listings: Mapping[int, Outline | None]) -> list[Source]:
         streams = self.datasets[job.parameters.dataset].streams
         return [
-            Source.of(stream, names.get(i, ()), seeds.derive(seed, "files", i))
+            Source.of(stream, listings.get(i), seeds.derive(seed, "files", i))
             for i, stream in enumerate(streams if job.parameters.mode is Mode.DYNAMIC else ())
         ]
 
@@ -235,6 +259,8 @@ class Books:
         self._drop_tasks(iteration)
         job = self.jobs.pop(iteration.job)
         del job.open[iteration.repetition]
+        if fact.unfinished is not None:
+            job.unfinished[iteration.repetition] = fact.unfinished
         if fact.superseded:
             self.superseded[fact.iteration] = iteration.job
             if len(self.superseded) > SUPERSEDED_KEPT:
@@ -302,6 +328,7 @@ def _settled(iteration: Iteration, task: Task, fact: Settled) -> None:
     for reader in fact.readers:
         task.suspects.pop(reader, None)
     task.doubted += fact.doubted
+    task.taken = task.taken | fact.taken
     iteration.doubt(fact.readers, fact.doubted)
 
 

@@ -24,6 +24,7 @@ from penstock_dispatcher.core.facts import (
     Spent,
     TaskDone,
     TaskFailed,
+    Unfinished,
     WorkerLost,
 )
 from penstock_dispatcher.core.heard import Heard, ReaderWord, WorkerWord
@@ -69,14 +70,24 @@ class Desk:
         """Return all that is known to be taken of a task."""
         return task.taken | self.heard.learnt.get(name, NOTHING)
 
-    def able(self) -> list[WorkerId]:
-        """Return the workers that may be given something to run."""
+    def able(self, iteration: Iteration) -> list[WorkerId]:
+        """Return the workers that may be given tasks of *iteration*, and can run them."""
         words = self.heard.workers
-        return [worker for worker in self.books.workers if words[worker].able]
+        pythons = self.books.datasets[iteration.parameters.dataset].pythons
+        able = [worker for worker in self.books.workers if words[worker].able]
+        return [worker for worker in able if words[worker].loads(pythons)]
+
+    def all_attend(self, iteration: Iteration, now: float) -> bool:
+        """Say whether all readers will give their word soon: else a move would stall a task."""
+        words = [self.heard.readers[reader] for reader in iteration.live]
+        limit = 2 * self.settings.refresh_interval
+        return all(self.heard.silence(word.at, now) <= limit for word in words)
 
     def sharing(self, iteration: Iteration) -> int:
         """Return how many tasks what is left of *iteration* should be enough for."""
-        return max(1, len(self.able()), sum(not task.done for task in iteration.tasks.values()))
+        return max(
+            1, len(self.able(iteration)), sum(not task.done for task in iteration.tasks.values())
+        )
 
     def spent(self, name: TaskId) -> Spent:
         """Return what the running attempt of a task has cost, for it is over."""
@@ -94,7 +105,9 @@ class Desk:
         for name in mine:
             self.unsettled[self.books.owners[name]] = None
         spent = {name: self.spent(name) for name in mine if name in self.heard.progress}
-        self.write(WorkerLost(worker, spent))
+        word = self.heard.workers[worker]
+        left = word.draining or not (mine or word.connected)
+        self.write(WorkerLost(worker, spent, left))
         del self.heard.workers[worker]
 
     def part(self, name: IterationId, reader: ReaderId, standing: Standing, now: float) -> None:
@@ -114,6 +127,13 @@ class Desk:
         self.heard.idle_since[name] = now
         self.unsettled[name] = None
 
+    def heard_at(self, reader: ReaderId, iteration: Iteration) -> float:
+        """Return when a reader was last heard, in seconds since 1970; 0 if that is not known."""
+        word = self.heard.readers.get(reader)
+        if word is None:
+            return iteration.readers[reader].heard
+        return word.at + self._epoch if word.beat.beat >= 0 else 0.0
+
     def finish(self, name: IterationId, now: float) -> None:
         """Write that a pass is over."""
         iteration, words = self.books.iterations[name], self.heard.readers
@@ -122,9 +142,9 @@ class Desk:
         self.heard.idle_since[name] = now
         self.write(Finished(name, handed))
 
-    def forget(self, name: IterationId) -> None:
-        """Forget an iteration that nobody reads."""
-        self._drop(IterationForgotten(name))
+    def forget(self, name: IterationId, unfinished: Unfinished | None = None) -> None:
+        """Forget an iteration that nobody reads; of one that is *unfinished* that is kept."""
+        self._drop(IterationForgotten(name, unfinished=unfinished))
 
     def supersede(self, name: IterationId) -> None:
         """Forget an iteration in whose place a saved state is restored, and tell its readers."""

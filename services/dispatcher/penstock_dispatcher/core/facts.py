@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from penstock.messages import Codec, Failure, Mode, Verdict, Work
+from penstock.messages import Codec, Failure, Mode, ReaderProcess, Verdict, Work
 from penstock.numbers import (
+    NOTHING,
     DatasetId,
     EngineState,
     IterationId,
@@ -25,6 +26,7 @@ from penstock.numbers import (
     WorkerId,
 )
 from penstock.sharding import Stream
+from penstock_dispatcher.core.listings import Outline
 
 # --- what facts are made of ---
 
@@ -78,12 +80,20 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What was *taken* of a pass that was forgotten before its end; why it could not go on."""
+
+    taken: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceAt:
-    """How far a stream had been handed out: *offset* in pass *turn*; *names* are its files."""
+    """How far a stream had been handed out: *offset* in pass *turn*, over files of *listing*."""
 
     turn: int
     offset: int
-    names: tuple[str, ...] = ()
+    listing: Outline | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +122,17 @@ class Begun:
 class DatasetRegistered:
     """A pipeline is known. *unsplittable* says why it has no streams, if it cannot be split.
 
-    *inexact* says why an element of it that is made again may be another one, if it may.
+    *inexact* says why an element of it that is made again may be another one, if it may;
+    *outline* names its operators, for people. *python* is a minor version that can load it, beside
+    those known before; nothing if all can.
     """
 
     dataset: DatasetId
     streams: tuple[Stream, ...]
     unsplittable: str
     inexact: str = ""
+    outline: str = ""
+    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +147,16 @@ class JobMade:
 
 @dataclass(frozen=True, slots=True)
 class IterationOpened:
-    """A pass of a job exists. *names* are the files of each stream of files, by the stream."""
+    """A pass of a job exists. *listings* tell the files of each stream of files, by the stream.
+
+    Their names are kept elsewhere, once for all passes over the same files.
+    """
 
     iteration: IterationId
     job: str
     repetition: int
     seed: int
-    names: Mapping[int, tuple[str, ...]]
+    listings: Mapping[int, Outline]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +198,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class IterationForgotten:
-    """An iteration takes no more room: nobody reads it, or it is *superseded* by a restored one."""
+    """An iteration takes no more room: nobody reads it, or it is *superseded* by a restored one.
+
+    Its job remembers that it was *unfinished*, if elements of it would be handed out again.
+    """
 
     iteration: IterationId
     superseded: bool = False
+    unfinished: Unfinished | None = None
 
 
 # --- workers and readers ---
@@ -200,10 +221,14 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLost:
-    """A worker is gone, or another life of it began: what it ran is over."""
+    """A worker is gone, or another life of it began: what it ran is over.
+
+    With *left* that was no accident: it had said that it leaves, or ran nothing and hung up.
+    """
 
     worker: WorkerId
     spent: Mapping[TaskId, Spent] = field(default_factory=dict)
+    left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +238,7 @@ class ReaderJoined:
     iteration: IterationId
     reader: ReaderId
     token: str
+    process: ReaderProcess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,12 +308,14 @@ class AttemptEnded:
 class Settled:
     """A task's worker told what it knew of *readers* that were given up.
 
-    *doubted* is how many they held that went to others.
+    *doubted* is how many they held that went to others. What they had *taken* is known to nobody
+    else: it outlasts the worker.
     """
 
     task: TaskId
     readers: tuple[ReaderId, ...]
     doubted: int = 0
+    taken: Taken = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from penstock.messages import Progress, ReaderBeat, Versions, WorkerBeat
 from penstock.numbers import NOTHING, IterationId, ReaderId, Taken, TaskId, WorkerId
+from penstock_dispatcher.core.signals import Call
 from penstock_dispatcher.core.sources import Pace
 
 
@@ -21,16 +22,43 @@ class WorkerWord:
     connected: bool = True
     versions: Versions | None = None
     stats: bytes = b""
+    short_at: float | None = None
+    """When it last turned down a task, for want of room."""
 
     @property
     def able(self) -> bool:
         """Whether it may be given something to run."""
         return self.connected and not self.leaving
 
+    def loads(self, pythons: Collection[str]) -> bool:
+        """Say whether it can load what was made by one of *pythons*, or by any if there are none.
+
+        Who has not said what it runs is believed to: it tells with its first beat.
+        """
+        return not pythons or self.versions is None or self.versions.minor in pythons
+
     @property
     def leaving(self) -> bool:
         """Whether it is about to leave in order."""
         return self.draining or self.ordered
+
+
+@dataclass(slots=True)
+class Departure:
+    """A life of a worker that is to leave, also when it is lost and comes back meanwhile."""
+
+    incarnation: int
+    calls: list[Call] = field(default_factory=list)
+    """Those who wait to hear that it does."""
+
+
+@dataclass(slots=True)
+class Shortage:
+    """Who had no room for a task since element *made* was the next: how often, and why."""
+
+    made: int
+    by: dict[WorkerId, int] = field(default_factory=dict)
+    why: dict[WorkerId, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -52,12 +80,18 @@ class Heard:
     """The tokens of readers whose streams are up."""
     progress: dict[TaskId, Progress] = field(default_factory=dict)
     learnt: dict[TaskId, Taken] = field(default_factory=dict)
+    departures: dict[WorkerId, Departure] = field(default_factory=dict)
+    shortages: dict[TaskId, Shortage] = field(default_factory=dict)
     paces: dict[tuple[TaskId, int], Pace] = field(default_factory=dict)
     saves: dict[IterationId, float] = field(default_factory=dict)
     """Since when readers of an iteration have been at the cut of its next save."""
     idle_since: dict[IterationId, float] = field(default_factory=dict)
     quiet: frozenset[WorkerId] = frozenset()
     """The workers that missed two beats."""
+    silent: frozenset[ReaderId] = frozenset()
+    """The readers that missed two beats."""
+    held_by: dict[IterationId, str] = field(default_factory=dict)
+    """What those keep from the others, in words."""
 
     def worker_beat(self, beat: WorkerBeat, now: float) -> bool:
         """Note a beat; say whether it changes what the worker may be given."""
@@ -76,8 +110,15 @@ class Heard:
             self.readers[reader] = ReaderWord(now, beat)
             return
         word.at = now
+        if reader in self.silent:
+            self.held_by.pop(beat.iteration, None)  # said of the others anew, soon
         if beat.beat > word.beat.beat:
             word.beat = beat
+
+    def missed(self, reader: ReaderId) -> bool:
+        """Say whether a reader told that it does not reach some workers."""
+        word = self.readers.get(reader)
+        return word is not None and bool(word.beat.unreached)
 
     def learn(self, task: TaskId, taken: Taken) -> None:
         """Know that these numbers are taken."""
@@ -99,6 +140,7 @@ class Heard:
         for task in gone:
             self.progress.pop(task, None)
             self.learnt.pop(task, None)
+            self.shortages.pop(task, None)
         for key in [key for key in self.paces if key[0] in gone]:
             del self.paces[key]
         for reader in readers:

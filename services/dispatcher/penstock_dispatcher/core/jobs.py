@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
 from penstock.engine import seeds
 from penstock.errors import (
     DatasetError,
+    JobForgotten,
     JobMismatch,
     NotAvailableYet,
     Refused,
@@ -18,10 +19,13 @@ from penstock.errors import (
 )
 from penstock.graph import FilePattern
 from penstock.messages import PROTOCOL, Mode, OpenRequest, Versions
-from penstock.numbers import IterationId, WorkerId
+from penstock.numbers import IterationId
+from penstock.sharding import Stream
 from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.facts import Fact, IterationOpened, JobMade, JobParameters
 from penstock_dispatcher.core.records import Job
+from penstock_dispatcher.core.signals import OpenIteration
+from penstock_dispatcher.core.sources import Source, order_seed
 
 OVER = IterationId(0)
 """Stands for every iteration that was finished and forgotten."""
@@ -37,16 +41,21 @@ class Plan:
     superseded: tuple[IterationId, ...] = ()
     """What is abandoned first."""
     patterns: Mapping[int, FilePattern] | None = None
+    order_seeds: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """What makes the orders of the files that are wanted at once."""
+    names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """The files of streams that need not be listed again, and whose order is wanted."""
+    sources: tuple[Source, ...] = ()
+    """The sources of a restored pass, with what is known of their files."""
 
 
-def plan_opening(
-    books: Books, request: OpenRequest, seed: int, names: Mapping[int, tuple[str, ...]] | None
-) -> Plan:
-    """Decide what to do about *request*.
+def plan_opening(books: Books, signal: OpenIteration) -> Plan:
+    """Decide what to do about a request.
 
     Raises:
         PenstockError: when it cannot be had.
     """
+    request, seed = signal.request, signal.seed
     parameters = parameters_of(books, request)
     name = anonymous(books) if request.job_name is None else request.job_name
     job = books.jobs.get(name)
@@ -56,10 +65,39 @@ def plan_opening(
             return Plan(name, job.open[request.repetition])
         if request.repetition in job.finished:
             return Plan(name, OVER)
+        if request.repetition in job.unfinished:
+            raise _forgotten(name, request.repetition, job)
     patterns = _patterns(books, parameters)
-    if patterns and names is None:
-        return Plan(name, OVER, patterns=patterns)
-    return _new(books, request, name, job or Job(parameters, seed, request.job_name is None), names)
+    if patterns and signal.names is None:
+        streams = books.datasets[parameters.dataset].streams
+        this = seeds.derive(seed if job is None else job.seed, "repetition", request.repetition)
+        wanted = _order_seeds(streams, this, patterns)
+        return Plan(name, OVER, patterns=patterns, order_seeds=wanted)
+    return _new(books, signal, name, job or Job(parameters, seed, request.job_name is None))
+
+
+def _order_seeds(
+    streams: Sequence[Stream], seed: int, patterns: Mapping[int, FilePattern]
+) -> dict[int, tuple[int, ...]]:
+    """Return what makes the order of the files of each stream in its first pass."""
+    return {
+        i: (order_seed(pattern, seeds.derive(seed, "files", i), streams[i].repeats, 0),)
+        for i, pattern in patterns.items()
+        if pattern.shuffle
+    }
+
+
+def _forgotten(name: str, repetition: int, job: Job) -> JobForgotten:
+    was = job.unfinished[repetition]
+    why = "nobody read it for job_gc_timeout, and gc_dynamic_sharding_jobs is on"
+    if was.failure is not None:
+        why = f"it failed: {str(was.failure.error()).partition(chr(10))[0]}"
+    return JobForgotten(
+        f"repetition {repetition} of job {name!r} (dataset {job.parameters.dataset}) was forgotten "
+        f"after {was.taken} of its elements had been taken: {why}. Read from the beginning, it "
+        "would deliver these again. To do that, use another job_name; to go on, restore a saved "
+        "state of the job"
+    )
 
 
 def check_protocol(who: str, versions: Versions) -> None:
@@ -70,21 +108,6 @@ def check_protocol(who: str, versions: Versions) -> None:
             f"{who} (penstock {versions.penstock}) speaks protocol {versions.protocol}, this "
             f"dispatcher speaks {PROTOCOL}: upgrade {older}"
         )
-
-
-def check_python(client: Versions, workers: Mapping[WorkerId, Versions | None]) -> None:
-    """Refuse a client whose functions a worker could not load."""
-    wanted = _minor(client)
-    for worker, versions in workers.items():
-        if versions is not None and _minor(versions) != wanted:
-            raise VersionMismatch(
-                f"the client runs Python {wanted} and worker {worker} Python {_minor(versions)}: "
-                "functions do not travel between them; run both on the same minor version"
-            )
-
-
-def _minor(versions: Versions) -> str:
-    return ".".join(versions.python.split(".")[:2])
 
 
 def parameters_of(books: Books, request: OpenRequest) -> JobParameters:
@@ -140,9 +163,14 @@ def check_same(name: str, asked: JobParameters, made: JobParameters) -> None:
         if getattr(made, f.name) != getattr(asked, f.name)
     ]
     if differences:
+        remedy = "Use another job_name, or the same parameters"
+        if asked.dataset != made.dataset:
+            remedy += (
+                ": all readers of a job build the same pipeline, without anything of their own in "
+                "it (no rank in shard), and share its elements, each once"
+            )
         raise JobMismatch(
-            f"job {name!r} exists with other parameters: its {'; its '.join(differences)}. "
-            "Use another job_name, or the same parameters"
+            f"job {name!r} exists with other parameters: its {'; its '.join(differences)}. {remedy}"
         )
 
 
@@ -157,20 +185,14 @@ def _patterns(books: Books, parameters: JobParameters) -> dict[int, FilePattern]
     return {i: s.files for i, s in enumerate(streams) if s.files is not None}
 
 
-def _new(
-    books: Books,
-    request: OpenRequest,
-    name: str,
-    job: Job,
-    names: Mapping[int, tuple[str, ...]] | None,
-) -> Plan:
-    iteration = IterationId(books.next_id)
+def _new(books: Books, signal: OpenIteration, name: str, job: Job) -> Plan:
+    iteration, request = IterationId(books.next_id), signal.request
     made = JobMade(name, job.parameters, job.seed, job.private)
     opened = IterationOpened(
         iteration,
         name,
         request.repetition,
         seeds.derive(job.seed, "repetition", request.repetition),
-        names or {},
+        signal.listings,
     )
     return Plan(name, iteration, (opened,) if name in books.jobs else (made, opened))

@@ -1,6 +1,6 @@
 """A job's saved state as JSON: complete, plain, and small; and what it must look like.
 
-    {"v": 1, "kind": "job", "fingerprint": …, "mode": "dynamic", "job": …, "repetition": 3,
+    {"v": 2, "kind": "job", "fingerprint": …, "mode": "dynamic", "job": …, "repetition": 3,
      "seed": …, "iteration_seed": …, "next": 2, "over": false,
      "sources": [{"turn": 0, "offset": 700}],
      "tasks": [{"index": 0, "state": {"number": 256, "positions": [3], "state": …},
@@ -8,6 +8,7 @@
                 "taken": {"floor": 300, "more": [[310, 320]]}}],
      "account": {"made": 400, …}}
 
+Of files it holds numbers: *files* of a source says which listing they are of (see `listings`).
 What is empty or zero is left out, but for *next* and all above it.
 """
 
@@ -15,18 +16,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from penstock.errors import StateError
+from penstock.malformed import MALFORMED, glimpse
 from penstock.messages import Mode, Work
 from penstock.numbers import EngineState, ReaderId, Runs, Split, SplitLog, Taken, TaskId
 from penstock_dispatcher.core.facts import Doubt, Sums
+from penstock_dispatcher.core.listings import Outline
 from penstock_dispatcher.core.records import Iteration, Job, Task
+from penstock_dispatcher.core.sources import END, Source
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 Count = Annotated[int, Meta(ge=0)]
 Span = tuple[Count, Count]
@@ -35,11 +39,11 @@ NULL = Raw(b"null")
 
 
 class SourceState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How far a stream was handed out: *offset* in pass *turn*; *names* are its files."""
+    """How far a stream was handed out: *offset* in pass *turn*, of which *files*."""
 
     turn: Count = 0
     offset: Count = 0
-    names: tuple[str, ...] = ()
+    files: Outline | None = None
 
 
 class RunnerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -52,10 +56,10 @@ class RunnerState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
 
 class LogState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """See `SplitLog`; a split is its start, its stop, and its files if it has any."""
+    """See `SplitLog`; a split is its start and its stop."""
 
     start: Count = 0
-    splits: tuple[tuple[Any, ...], ...] = ()
+    splits: tuple[Span, ...] = ()
 
 
 class TakenState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -126,7 +130,7 @@ def of(job: Job, iteration: Iteration, taken: Mapping[TaskId, Taken], sums: Sums
         job.seed,
         iteration.seed,
         iteration.made,
-        sources=tuple(SourceState(s.turn, s.offset, s.names) for s in iteration.sources),
+        sources=tuple(SourceState(s.turn, s.offset, s.listing) for s in iteration.sources),
         tasks=tuple(
             _task(task, taken[name]) for name, task in iteration.tasks.items() if not task.done
         ),
@@ -163,19 +167,19 @@ def decode(data: bytes) -> JobState:
     """
     try:
         head = msgspec.json.decode(data)
-    except msgspec.DecodeError as exc:
-        raise StateError(f"the saved job state is no JSON: {exc}") from exc
+    except MALFORMED as exc:
+        raise StateError(f"the saved job state is no JSON: {str(exc)[:500]}") from exc
     if not isinstance(head, dict) or head.get("kind") != "job":
         raise StateError("this is not the saved state of a job: its kind is not 'job'")
     if head.get("v") != VERSION:
         raise StateError(
-            f"the saved job state has version {head.get('v')!r}; this Penstock reads version "
-            f"{VERSION}"
+            f"the saved job state has version {glimpse(head.get('v'))}; this Penstock reads "
+            f"version {VERSION}"
         )
     try:
         return _DECODER.decode(data)
-    except msgspec.ValidationError as exc:
-        raise StateError(f"the saved job state is malformed: {exc}") from exc
+    except MALFORMED as exc:
+        raise StateError(f"the saved job state is malformed: {str(exc)[:500]}") from exc
 
 
 def digest(data: bytes) -> str:
@@ -189,13 +193,14 @@ def engine(saved: RunnerState) -> EngineState:
     return EngineState(saved.number, saved.positions, saved.text or bytes(saved.state).decode())
 
 
-def log(saved: LogState) -> SplitLog:
-    """Return the split log that was saved.
-
-    Raises:
-        ValueError: when one of its splits is none.
-    """
-    return SplitLog(saved.start, tuple(map(_split, saved.splits)))
+def log(saved: LogState, ended: int, source: Source) -> SplitLog:
+    """Return the split log that was saved, in which *ended* passes of *source* end."""
+    turn = ended - sum(low == high for low, high in saved.splits)
+    splits = []
+    for low, high in saved.splits:
+        splits.append(Split(low, high, source.named(turn, low, high)) if low < high else END)
+        turn += low == high
+    return SplitLog(saved.start, tuple(splits))
 
 
 def taken(saved: TakenState) -> Taken:
@@ -213,7 +218,7 @@ def sums(saved: AccountState) -> Sums:
 
 def _task(task: Task, taken: Taken) -> TaskState:
     ended = task.ended if any(task.ended) else ()
-    logs = tuple(LogState(log.start, tuple(map(_plain, log.splits))) for log in task.logs)
+    logs = tuple(LogState(log.start, tuple(map(_span, log.splits))) for log in task.logs)
     known = TakenState(taken.floor, taken.more.spans)
     return TaskState(task.index, _runner(task.state), logs, ended, known)
 
@@ -246,17 +251,8 @@ def _account(sums: Sums) -> AccountState:
     )
 
 
-def _plain(split: Split) -> tuple[Any, ...]:
-    return (split.start, split.stop, split.names) if split.names else (split.start, split.stop)
-
-
-def _split(saved: tuple[Any, ...]) -> Split:
-    match saved:
-        case (int(start), int(stop)):
-            return Split(start, stop)
-        case (int(start), int(stop), [*names]) if all(isinstance(n, str) for n in names):
-            return Split(start, stop, tuple(names))
-    raise ValueError(f"a split is its start, its stop and its files, not {list(saved)}")
+def _span(split: Split) -> Span:
+    return split.start, split.stop
 
 
 _DECODER = msgspec.json.Decoder(JobState)

@@ -8,22 +8,36 @@ next one starts. When all its tasks are done an iteration is *finished*.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
 from typing import assert_never
 
 from penstock.errors import PenstockError
 from penstock.messages import Failure, Opened, ReaderBeat, SplitRequest, WorkerBeat
-from penstock.numbers import IterationId, Standing
-from penstock_dispatcher.core import jobs, readers, restoring, shown, stats, tasks, workers
+from penstock.numbers import IterationId, ReaderId, Standing
+from penstock_dispatcher.core import (
+    idle,
+    jobs,
+    pythons,
+    readers,
+    restoring,
+    shown,
+    stats,
+    tasks,
+    used,
+    waits,
+    workers,
+)
 from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.facts import Begun, DatasetRegistered
-from penstock_dispatcher.core.records import Iteration
 from penstock_dispatcher.core.settings import DRIFT, Settings
 from penstock_dispatcher.core.signals import (
     Answer,
     Begin,
     Drain,
     Effect,
+    FilesOrdered,
     LineBroken,
     ListFiles,
     OpenIteration,
@@ -33,9 +47,6 @@ from penstock_dispatcher.core.signals import (
     Tick,
     WorkerGone,
 )
-
-FINISHED_KEPT = 10
-"""For how many reader leases a finished iteration still answers its readers."""
 
 
 class Core:
@@ -73,6 +84,8 @@ class Core:
                 workers.split_request(desk, signal, now)
             case Tick():
                 self._tick(now)
+            case FilesOrdered():
+                self._ordered(signal)
             case LineBroken() | WorkerGone() | ReaderLineBroken():
                 self._lost_sight(signal)
             case _:
@@ -88,7 +101,8 @@ class Core:
     def stats(self, now: float) -> stats.Stats:
         """Return all counters."""
         desk = self.desk
-        return stats.take(desk.books, desk.heard, desk.counts, desk.address, now)
+        waited = shown.waits(desk, now)
+        return stats.take(desk.books, desk.heard, desk.counts, desk.address, waited, now)
 
     def _lost_sight(self, signal: LineBroken | WorkerGone | ReaderLineBroken) -> None:
         match signal:
@@ -121,36 +135,57 @@ class Core:
         except PenstockError as exc:
             desk.out.append(Answer(signal.call, Failure.of(exc)))
             return
-        if signal.dataset not in desk.books.datasets:
-            known = (signal.dataset, signal.streams, signal.unsplittable, signal.inexact)
-            desk.write(DatasetRegistered(*known))
+        known, python = desk.books.datasets.get(signal.dataset), signal.python
+        if known is None or (python and python not in known.pythons):
+            about = (signal.streams, signal.unsplittable, signal.inexact, signal.outline, python)
+            desk.write(DatasetRegistered(signal.dataset, *about))
+            desk.unsettle_all()
         desk.out.append(Answer(signal.call, signal.dataset))
 
     def _open(self, signal: OpenIteration, now: float) -> None:
         desk, request = self.desk, signal.request
-        versions = {worker: word.versions for worker, word in desk.heard.workers.items()}
         try:
             jobs.check_protocol("the client", request.versions)
-            jobs.check_python(request.versions, versions)
             if request.restore:
-                plan = restoring.plan(desk, request, now)
+                plan = restoring.plan(desk, signal, now)
             else:
-                plan = jobs.plan_opening(desk.books, request, signal.seed, signal.names)
+                plan = jobs.plan_opening(desk.books, signal)
+            if plan.iteration != jobs.OVER:
+                pythons.check(desk, request.dataset)
         except PenstockError as exc:
             desk.out.append(Answer(signal.call, Failure.of(exc)))
             return
         if plan.patterns is not None:
-            desk.out.append(ListFiles(signal, plan.patterns))
+            desk.out.append(ListFiles(signal, plan.patterns, plan.order_seeds, plan.names))
             return
+        before = used.read_before(desk, request, plan, now)
         for abandoned in plan.superseded:
             desk.supersede(abandoned)
         for fact in plan.facts:
             desk.write(fact)
+        if plan.facts:
+            self._know_files(signal, plan)
         if plan.iteration != jobs.OVER:
             desk.heard.idle_since.setdefault(plan.iteration, now)
         desk.counts.opened += 1
         beat, lease = desk.settings.refresh_interval, desk.settings.reader_lease
-        desk.out.append(Answer(signal.call, Opened(plan.iteration, plan.job, beat, lease)))
+        desk.out.append(Answer(signal.call, Opened(plan.iteration, plan.job, beat, lease, before)))
+
+    def _know_files(self, signal: OpenIteration, plan: jobs.Plan) -> None:
+        """Have the sources of a new pass know what was found out of their files."""
+        books = self.desk.books
+        sources = books.iterations[plan.iteration].sources
+        for source, known in zip(sources, plan.sources, strict=False):
+            source.learn_from(known)
+        for i, names in (signal.names or {}).items() if not plan.sources else ():
+            same = books.source_over(signal.listings[i])  # its names are equal, and held already
+            held = None if same is None else same.known.names
+            sources[i].know(names if held is None else held, signal.orders.get(i, {}))
+
+    def _ordered(self, signal: FilesOrdered) -> None:
+        iteration = self.desk.books.iterations.get(signal.iteration)
+        if iteration is not None and iteration.sources:
+            iteration.sources[signal.stream].known.add({signal.seed: signal.order})
 
     # --- time ---
 
@@ -167,9 +202,7 @@ class Core:
             self._swept = now
             desk.unsettled.update(dict.fromkeys(desk.uneven))
             desk.uneven.clear()
-            unread = [n for n, i in desk.books.iterations.items() if self._unread(n, i, now)]
-            for name in unread:
-                desk.forget(name)
+            idle.sweep(desk, now)
 
     def _expire_workers(self, now: float) -> None:
         desk, quiet = self.desk, set()
@@ -182,22 +215,16 @@ class Core:
         desk.heard.quiet = frozenset(quiet)
 
     def _expire_readers(self, now: float) -> None:
-        desk = self.desk
-        limit = desk.settings.reader_lease * DRIFT
-        silent = [
-            (word.beat.iteration, reader)
-            for reader, word in desk.heard.readers.items()
-            if desk.heard.silence(word.at, now) > limit
-        ]
-        for iteration, reader in silent:
-            desk.part(iteration, reader, Standing.GONE, now)
-
-    def _unread(self, name: IterationId, iteration: Iteration, now: float) -> bool:
-        limit, lease = self.desk.settings.idle, self.desk.settings.reader_lease
-        if iteration.finished:
-            limit = min(limit, FINISHED_KEPT * lease)
-        elif iteration.live:
-            return False
-        elif iteration.broken:
-            limit = min(limit, lease)
-        return self.desk.heard.silence(self.desk.heard.idle_since[name], now) > limit
+        desk, quiet = self.desk, defaultdict[IterationId, list[ReaderId]](list)
+        limit, beats = desk.settings.reader_lease * DRIFT, 2 * desk.settings.refresh_interval
+        for reader, word in list(desk.heard.readers.items()):
+            silence = desk.heard.silence(word.at, now)
+            if silence > limit:
+                desk.part(word.beat.iteration, reader, Standing.GONE, now)
+            elif silence > beats:
+                quiet[word.beat.iteration].append(reader)
+        desk.heard.silent = frozenset(chain.from_iterable(quiet.values()))
+        desk.heard.held_by = {
+            name: waits.held_by(desk, desk.books.iterations[name], readers, now)
+            for name, readers in quiet.items()
+        }

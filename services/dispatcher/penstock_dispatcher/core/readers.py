@@ -37,10 +37,11 @@ def beat(desk: Desk, beat: ReaderBeat, now: float) -> None:
             heard.learn(task, holding.taken)
     known = iteration.readers.get(reader)
     if known is not None and known.standing is Standing.LIVE:
+        missed = beat.unreached or heard.missed(reader)
         heard.reader_beat(reader, beat, now)
         if beat.leaving:
             desk.part(beat.iteration, reader, Standing.LEFT, now)
-        elif beat.cut is not None or beat.iteration in desk.waiting:
+        elif beat.cut is not None or missed or beat.iteration in desk.waiting:
             desk.unsettled[beat.iteration] = None
     standing = known.standing if known is not None else Standing.GONE
     if reader == NOBODY:
@@ -63,7 +64,7 @@ def _name(desk: Desk, beat: ReaderBeat, iteration: Iteration) -> ReaderId:
     if beat.leaving:
         return NOBODY  # who holds nothing simply goes
     reader = ReaderId(desk.books.next_id)
-    desk.write(ReaderJoined(beat.iteration, reader, beat.token))
+    desk.write(ReaderJoined(beat.iteration, reader, beat.token, beat.process))
     desk.unsettled[beat.iteration] = None
     return reader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.messages import Failure, Mode, Verdict, Work
+from penstock.messages import Failure, Mode, ReaderProcess, Verdict, Work
 from penstock.numbers import (
     AT_START,
     NO_RUNS,
@@ -20,7 +20,7 @@ from penstock.numbers import (
     WorkerId,
 )
 from penstock.sharding import Stream
-from penstock_dispatcher.core.facts import Doubt, JobParameters, Spent, Sums
+from penstock_dispatcher.core.facts import Doubt, JobParameters, Spent, Sums, Unfinished
 from penstock_dispatcher.core.sources import Source
 
 
@@ -31,6 +31,9 @@ class Dataset:
     streams: tuple[Stream, ...]
     unsplittable: str
     inexact: str = ""
+    outline: str = ""
+    pythons: tuple[str, ...] = ()
+    """The minor versions of Python that made it, and alone can load it; none if all can."""
 
 
 @dataclass(slots=True)
@@ -42,6 +45,8 @@ class Job:
     private: bool
     open: dict[int, IterationId] = field(default_factory=dict)
     finished: Runs = NO_RUNS
+    unfinished: dict[int, Unfinished] = field(default_factory=dict)
+    """The repetitions that were forgotten before their end, and after some of it was taken."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,7 @@ class Reader:
     """Whether that is all: it said so when it left, or when the pass was over."""
     heard: float = 0.0
     """When one that was given up was last heard, in seconds since 1970."""
+    process: ReaderProcess | None = None
 
 
 @dataclass(slots=True)
@@ -135,6 +141,13 @@ class Iteration:
     def dynamic(self) -> bool:
         """Whether tasks draw splits."""
         return self.parameters.mode is Mode.DYNAMIC
+
+    def called(self, reader: ReaderId, more: str = "") -> str:
+        """Return how *reader* is named to people: with the process that it is, and with *more*."""
+        known = self.readers.get(reader)
+        process = None if known is None else known.process
+        about = "; ".join(filter(None, ["" if process is None else str(process), more]))
+        return f"reader {reader} ({about})" if about else f"reader {reader}"
 
     def doubt(self, readers: tuple[ReaderId, ...], elements: int | None) -> None:
         """Note that *elements* were served again that *readers* may have taken."""

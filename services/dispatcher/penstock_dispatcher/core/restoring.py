@@ -8,12 +8,16 @@ them is there; who comes when all have gone begins at the state again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from penstock.engine import seeds
 from penstock.errors import StateError, Unavailable
+from penstock.graph import FilePattern
 from penstock.messages import Mode, OpenRequest
 from penstock.numbers import IterationId, Standing, TaskId
 from penstock.sharding import Stream
-from penstock_dispatcher.core import jobs, jobstate
+from penstock_dispatcher.core import jobs, jobstate, listings
+from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.facts import (
     Fact,
@@ -24,40 +28,126 @@ from penstock_dispatcher.core.facts import (
     TaskAt,
 )
 from penstock_dispatcher.core.jobstate import JobState, TaskState
+from penstock_dispatcher.core.listings import Outline
 from penstock_dispatcher.core.records import Iteration, Job
-from penstock_dispatcher.core.sources import Source
+from penstock_dispatcher.core.settings import REUNION
+from penstock_dispatcher.core.signals import OpenIteration
+from penstock_dispatcher.core.sources import ORDERS_KEPT, Source
 
-REUNION = 3.0
-"""So many seconds after a restart readers have come back, if they are still there."""
 
-
-def plan(desk: Desk, request: OpenRequest, now: float) -> jobs.Plan:
+def plan(desk: Desk, signal: OpenIteration, now: float) -> jobs.Plan:
     """Decide what to do about a request that brings a saved state.
 
     Raises:
         PenstockError: when it cannot be had.
     """
-    books = desk.books
+    books, request = desk.books, signal.request
     parameters = jobs.parameters_of(books, request)
+    streams = books.datasets[request.dataset].streams
     state = jobstate.decode(request.restore)
     _check_same(state, request)
-    _check(state, books.datasets[request.dataset].streams)
+    _check_streams(state, streams)
     name = jobs.anonymous(books) if request.job_name is None else request.job_name
     origin = jobstate.digest(request.restore)
     job = books.jobs.get(name)
     if job is not None:
         jobs.check_same(name, parameters, job.parameters)
         known = job.open.get(state.repetition)
-        if known is not None and _goes_on(desk, books.iterations[known], origin, now):
+        if known is not None and _goes_on(
+            desk, books.iterations[known], origin, request.replaces, now
+        ):
             return jobs.Plan(name, known)
+    sources = _sources(state, streams)
+    wanted = _find_files(state, sources, streams, signal, books)
+    if wanted is not None:
+        return replace(wanted, job=name)
+    _check(state, sources)
     iteration = IterationId(books.next_id)
     facts: list[Fact] = []
     if job is None:
         facts.append(JobMade(name, parameters, state.seed, request.job_name is None))
-    facts.append(_restored(state, iteration, name, origin))
+    facts.append(_restored(state, iteration, name, origin, sources))
     if state.over:
         facts.append(Finished(iteration))
-    return jobs.Plan(name, iteration, tuple(facts), superseded=_later(job, state.repetition))
+    later = _later(job, state.repetition)
+    return jobs.Plan(name, iteration, tuple(facts), superseded=later, sources=tuple(sources))
+
+
+def _sources(state: JobState, streams: Sequence[Stream]) -> list[Source]:
+    """Return where each stream stands; those of files stand over the listing of the state."""
+    states = zip(state.sources, streams, strict=False)
+    return [_source(state, i, stream, at.files) for i, (at, stream) in enumerate(states)]
+
+
+def _source(state: JobState, number: int, stream: Stream, listing: Outline | None) -> Source:
+    source = Source.of(stream, listing, seeds.derive(state.iteration_seed, "files", number))
+    source.turn, source.offset = state.sources[number].turn, state.sources[number].offset
+    return source
+
+
+def _find_files(
+    state: JobState,
+    sources: list[Source],
+    streams: Sequence[Stream],
+    signal: OpenIteration,
+    books: Books,
+) -> jobs.Plan | None:
+    """Give *sources* the files that the state's numbers are of, or plan to list and order them.
+
+    Raises:
+        StateError: saying which files differ.
+    """
+    patterns: dict[int, FilePattern] = {}
+    order_seeds, kept = {}, {}
+    for i, (at, stream) in enumerate(zip(state.sources, streams, strict=False)):
+        if at.files is None or stream.files is None:
+            continue
+        same, names = books.source_over(at.files), (signal.names or {}).get(i)
+        if same is not None:  # whatever files are there now
+            sources[i] = source = _source(state, i, stream, same.listing)
+            source.learn_from(same)
+        elif names is not None:
+            listing = signal.listings[i]
+            if listing.digest != at.files.digest:
+                raise _changed(stream.files, at.files, names)
+            sources[i] = source = _source(state, i, stream, listing)
+            source.know(names, {})
+        else:
+            source = sources[i]
+        source.known.add(signal.orders.get(i, {}))
+        order_seeds[i] = source.unmade(_turns(state, i, source))
+        if source.known.names is None or (order_seeds[i] and names is None):
+            patterns[i] = stream.files
+        if source.known.names is not None:
+            kept[i] = source.known.names
+    if not patterns:
+        return None
+    kept = {i: names for i, names in kept.items() if i in patterns}
+    return jobs.Plan("", jobs.OVER, patterns=patterns, order_seeds=order_seeds, names=kept)
+
+
+def _turns(state: JobState, stream: int, source: Source) -> Sequence[int]:
+    """Return the newest passes of whose files names are needed; the state may contradict itself."""
+    found = {source.reading, *source.soon}
+    for task in state.tasks:
+        if stream >= len(task.logs):
+            continue
+        splits = task.logs[stream].splits
+        turn = task.ended[stream] if stream < len(task.ended) else 0
+        turn -= sum(low == high for low, high in splits)
+        for low, high in splits:
+            if low < high:
+                found.add(turn)
+            turn += low == high
+    return sorted(turn for turn in found if 0 <= turn <= source.reading + 1)[-ORDERS_KEPT:]
+
+
+def _changed(pattern: FilePattern, was: Outline, names: Sequence[str]) -> StateError:
+    return StateError(
+        f"the files of {', '.join(pattern.patterns[:3])} are not those that the state was saved "
+        f"over, and by whose numbers it goes on: {listings.difference(was, names)}. Put back the "
+        "files that there were, or begin anew"
+    )
 
 
 def _later(job: Job | None, repetition: int) -> tuple[IterationId, ...]:
@@ -66,15 +156,18 @@ def _later(job: Job | None, repetition: int) -> tuple[IterationId, ...]:
     return tuple(name for number, name in opened if number >= repetition)
 
 
-def _goes_on(desk: Desk, iteration: Iteration, origin: str, now: float) -> bool:
-    """Say whether somebody else restored the same state, and reads on.
+def _goes_on(
+    desk: Desk, iteration: Iteration, origin: str, replaced: Sequence[str], now: float
+) -> bool:
+    """Say whether somebody else than *replaced* restored the same state, and reads on.
 
     Raises:
         Unavailable: when that cannot be known yet.
     """
     if iteration.origin != origin:
         return False
-    live = [r.token for r in iteration.readers.values() if r.standing is Standing.LIVE]
+    readers = iteration.readers.values()
+    live = {r.token for r in readers if r.standing is Standing.LIVE}.difference(replaced)
     if not iteration.readers or any(token in desk.heard.lines for token in live):
         return True
     words = map(desk.heard.readers.get, iteration.live)
@@ -87,7 +180,9 @@ def _goes_on(desk: Desk, iteration: Iteration, origin: str, now: float) -> bool:
     return False
 
 
-def _restored(state: JobState, iteration: IterationId, name: str, origin: str) -> IterationRestored:
+def _restored(
+    state: JobState, iteration: IterationId, name: str, origin: str, sources: Sequence[Source]
+) -> IterationRestored:
     first = iteration + 1
     return IterationRestored(
         iteration,
@@ -96,22 +191,18 @@ def _restored(state: JobState, iteration: IterationId, name: str, origin: str) -
         state.iteration_seed,
         state.seed,
         origin,
-        tuple(SourceAt(source.turn, source.offset, source.names) for source in state.sources),
-        tuple(_task(TaskId(first + i), state, task) for i, task in enumerate(state.tasks)),
+        tuple(SourceAt(source.turn, source.offset, source.listing) for source in sources),
+        tuple(_task(TaskId(first + i), task, sources) for i, task in enumerate(state.tasks)),
         state.next,
         jobstate.sums(state.account),
     )
 
 
-def _task(name: TaskId, state: JobState, task: TaskState) -> TaskAt:
-    return TaskAt(
-        name,
-        task.index,
-        jobstate.engine(task.state),
-        tuple(map(jobstate.log, task.logs)),
-        task.ended or (0,) * len(state.sources),
-        jobstate.taken(task.taken),
-    )
+def _task(name: TaskId, task: TaskState, sources: Sequence[Source]) -> TaskAt:
+    ended = task.ended or (0,) * len(sources)
+    logs = tuple(map(jobstate.log, task.logs, ended, sources))
+    engine = jobstate.engine(task.state)
+    return TaskAt(name, task.index, engine, logs, ended, jobstate.taken(task.taken))
 
 
 # --- what a state must be ---
@@ -133,31 +224,38 @@ def _check_same(state: JobState, request: OpenRequest) -> None:
         )
 
 
-def _check(state: JobState, streams: Sequence[Stream]) -> None:
-    """Refuse a state that contradicts itself or its dataset.
-
-    Raises:
-        StateError: saying where.
-    """
+def _check_streams(state: JobState, streams: Sequence[Stream]) -> None:
     dynamic = state.mode is Mode.DYNAMIC
     wanted = len(streams) if dynamic and not state.over else 0
     if len(state.sources) != wanted:
         raise _bad("$.sources", f"it has {len(state.sources)}, and the dataset {wanted} streams")
     for i, (at, stream) in enumerate(zip(state.sources, streams, strict=False)):
-        _check_source(f"$.sources[{i}]", at, stream)
+        if (at.files is not None) != (stream.files is not None):
+            raise _bad(f"$.sources[{i}].files", f"this stream has {_no(stream.files)} files")
+
+
+def _no(files: FilePattern | None) -> str:
+    return "no" if files is None else "other"
+
+
+def _check(state: JobState, sources: Sequence[Source]) -> None:
+    """Refuse a state that contradicts itself or its dataset.
+
+    Raises:
+        StateError: saying where.
+    """
+    for i, (at, source) in enumerate(zip(state.sources, sources, strict=True)):
+        _check_source(f"$.sources[{i}]", at, source)
     indexes = [task.index for task in state.tasks]
     if len(set(indexes)) < len(indexes) or any(index >= state.next for index in indexes):
         raise _bad("$.tasks", f"their indexes must differ and be below {state.next}: {indexes}")
     if state.over and state.tasks:
         raise _bad("$.over", "a pass that is over has no tasks")
     for i, task in enumerate(state.tasks):
-        _check_task(f"$.tasks[{i}]", state, task, streams)
+        _check_task(f"$.tasks[{i}]", state, task, sources)
 
 
-def _check_source(place: str, at: jobstate.SourceState, stream: Stream) -> None:
-    if bool(at.names) and stream.files is None:
-        raise _bad(f"{place}.names", "this stream has no files")
-    source = Source.of(stream, at.names, 0)
+def _check_source(place: str, at: jobstate.SourceState, source: Source) -> None:
     within = at.offset == 0 or at.offset < source.units
     if source.passes >= 0:
         within &= at.turn < source.passes or (at.turn == source.passes and at.offset == 0)
@@ -169,7 +267,7 @@ def _check_source(place: str, at: jobstate.SourceState, stream: Stream) -> None:
         )
 
 
-def _check_task(place: str, state: JobState, task: TaskState, streams: Sequence[Stream]) -> None:
+def _check_task(place: str, state: JobState, task: TaskState, sources: Sequence[Source]) -> None:
     count = len(state.sources)
     if len(task.logs) != count or len(task.ended) not in (0, count):
         raise _bad(f"{place}.logs", f"there must be one for each of {count} streams")
@@ -183,22 +281,20 @@ def _check_task(place: str, state: JobState, task: TaskState, streams: Sequence[
         if low >= high:
             raise _bad(f"{place}.taken.more", f"[{low}, {high}] holds nothing")
     for i, saved in enumerate(task.logs):
-        names = state.sources[i].names
-        _check_log(f"{place}.logs[{i}]", saved, len(names) if names else streams[i].units)
+        _check_log(f"{place}.logs[{i}]", saved, sources[i])
     for i, at in enumerate(task.state.positions):
         known = task.logs[i] if i < count else jobstate.LogState()
         if not known.start <= at <= known.start + len(known.splits):
             raise _bad(f"{place}.state.positions[{i}]", f"the log does not hold position {at}")
 
 
-def _check_log(place: str, saved: jobstate.LogState, units: int) -> None:
-    try:
-        splits = jobstate.log(saved).splits
-    except ValueError as exc:
-        raise _bad(place, str(exc)) from exc
-    beyond = max((split.stop for split in splits), default=0)
-    if beyond > max(units, 0):
-        raise _bad(place, f"unit {beyond - 1} is not within {max(units, 0)}")
+def _check_log(place: str, saved: jobstate.LogState, source: Source) -> None:
+    for low, high in saved.splits:
+        if low > high:
+            raise _bad(place, f"[{low}, {high}] is no split")
+    beyond = max((high for _, high in saved.splits), default=0)
+    if beyond > max(source.units, 0):
+        raise _bad(place, f"unit {beyond - 1} is not within {max(source.units, 0)}")
 
 
 def _bad(place: str, why: str) -> StateError:

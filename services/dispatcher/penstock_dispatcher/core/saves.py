@@ -6,35 +6,55 @@ and the engine states lie behind it. A verdict is for ever, and the same for all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.errors import PenstockError, SaveFailed
-from penstock.messages import Cut, Failure, Verdict
-from penstock.numbers import IterationId, ReaderId
+from penstock.messages import Cut, Failure, Verdict, called
+from penstock.numbers import IterationId, ReaderId, Standing
 from penstock_dispatcher.core import jobstate
 from penstock_dispatcher.core.account import told
 from penstock_dispatcher.core.desk import Desk
-from penstock_dispatcher.core.facts import SaveJudged
+from penstock_dispatcher.core.facts import Doubt, SaveJudged
 from penstock_dispatcher.core.records import Iteration, totals
+from penstock_dispatcher.core.settings import DRIFT
+
+SOONER = 0.1
+"""Of a save's timeout: who was silent for so long, and for two beats, is missing."""
+
+HOPELESS = 0.5
+"""Of a save's timeout: when somebody was silent for so long, and will not be given up before the
+deadline, the save fails at once."""
 
 
 def judge(desk: Desk, name: IterationId, iteration: Iteration, now: float) -> None:
-    """Write the verdict on the next save, if there can be one: a state when all are at its cut."""
+    """Write the verdict on the next save, if there can be one: a state when all are at its cut.
+
+    Where its readers want that, the save goes without those that are missing: at its deadline, and
+    before it as soon as all of these were silent for long enough.
+    """
     live = iteration.live
     cuts = at_cut(desk, iteration, live)
     if not cuts:
         desk.heard.saves.pop(name, None)
         return
     began = desk.heard.saves.setdefault(name, now)
-    deadline = began + min(cut.timeout for cut in cuts.values())
+    timeout = min(cut.timeout for cut in cuts.values())
     labels = {cut.label for cut in cuts.values()}
     if len(labels) > 1:
-        _fail(desk, name, iteration, cuts, f"its readers save different things: {_who(cuts)}")
-    elif len(cuts) == len(live) and not any(t.suspects for t in iteration.tasks.values()):
-        state = jobstate.encode(_state(desk, iteration))
-        _write(desk, name, Verdict(iteration.saves, labels.pop(), state))
-    elif now >= deadline:
+        why = f"its readers save different things: {_who(iteration, cuts)}"
+        _fail(desk, name, iteration, cuts, why)
+        return
+    absent = [reader for reader in live if reader not in cuts]
+    unsettled = {reader for task in iteration.tasks.values() for reader in task.suspects}
+    if not absent and not unsettled:
+        _succeed(desk, name, iteration, labels.pop())
+    elif all(cut.without_missing for cut in cuts.values()):
+        least = max(_beats(desk), timeout * SOONER)
+        waited = now - began >= least or not unsettled
+        if now >= began + timeout or (waited and _silent(desk, absent, least, now)):
+            _succeed(desk, name, iteration, labels.pop(), (*absent, *sorted(unsettled)))
+    elif now >= began + timeout or _hopeless(desk, absent, began, timeout, now):
         why = _missing(desk, iteration, cuts, live, now)
         _fail(desk, name, iteration, cuts, f"within {now - began:.1f} s {why}")
 
@@ -48,6 +68,15 @@ def at_cut(desk: Desk, iteration: Iteration, live: Iterable[ReaderId]) -> dict[R
         if cut is not None and cut.number == iteration.saves:
             cuts[reader] = cut
     return cuts
+
+
+def shown(desk: Desk, iteration: Iteration, reader: ReaderId, now: float) -> str:
+    """Return how a reader is named that others wait for: also when it is given up, if silent."""
+    silence = desk.heard.silence(desk.heard.readers[reader].at, now)
+    if silence < _beats(desk):
+        return iteration.called(reader, f"last heard {silence:.1f} s ago")
+    lease = desk.settings.reader_lease * DRIFT
+    return iteration.called(reader, f"silent {silence:.1f} s, given up at {lease:.0f} s")
 
 
 def answer(desk: Desk, iteration: Iteration | None, cut: Cut) -> Verdict | None:
@@ -68,11 +97,57 @@ def answer(desk: Desk, iteration: Iteration | None, cut: Cut) -> Verdict | None:
     return None
 
 
-def _state(desk: Desk, iteration: Iteration) -> jobstate.JobState:
+def _silent(desk: Desk, readers: Iterable[ReaderId], least: float, now: float) -> bool:
+    words = desk.heard.readers
+    return all(desk.heard.silence(words[reader].at, now) >= least for reader in readers)
+
+
+def _hopeless(
+    desk: Desk, absent: Iterable[ReaderId], began: float, timeout: float, now: float
+) -> bool:
+    """Say whether somebody is silent who will not be given up before the deadline.
+
+    The one who saves has better use for the time that is left.
+    """
+    least = max(_beats(desk), timeout * HOPELESS)
+    lease = desk.settings.reader_lease * DRIFT
+    for reader in absent:
+        silence = desk.heard.silence(desk.heard.readers[reader].at, now)
+        if silence >= least and now - silence + lease > began + timeout:
+            return now - began >= least
+    return False
+
+
+def _beats(desk: Desk) -> float:
+    return 2 * desk.settings.refresh_interval
+
+
+def _state(desk: Desk, iteration: Iteration, missing: Collection[ReaderId]) -> jobstate.JobState:
     taken = {n: desk.taken(n, task) for n, task in iteration.tasks.items()}
     sums, done = told(iteration, desk.heard), totals(iteration, done_only=True)
-    sums = replace(sums, elements=done.elements, taken=done.taken)  # the others are counted anew
+    # What readers took that are missing is not known: since they were heard last it is doubted.
+    doubts = tuple(Doubt((reader,), None, desk.heard_at(reader, iteration)) for reader in missing)
+    untold = sum(iteration.readers[r].standing is Standing.LIVE for r in missing)
+    sums = replace(
+        sums,
+        elements=done.elements,  # the others are counted anew
+        taken=done.taken,
+        untold=sums.untold + untold,
+        doubts=(*sums.doubts, *doubts),
+    )
     return jobstate.of(desk.books.jobs[iteration.job], iteration, taken, sums)
+
+
+def _succeed(
+    desk: Desk,
+    name: IterationId,
+    iteration: Iteration,
+    label: str,
+    missing: Collection[ReaderId] = (),
+) -> None:
+    state = jobstate.encode(_state(desk, iteration, missing))
+    names = tuple(map(iteration.called, missing))
+    _write(desk, name, Verdict(iteration.saves, label, state, missing=names))
 
 
 def _fail(
@@ -80,7 +155,7 @@ def _fail(
 ) -> None:
     label = min(cuts.items())[1].label
     error = SaveFailed(
-        f"{_called(label)} of job {iteration.job!r} failed, for all its readers: {why}. All of "
+        f"{called(label)} of job {iteration.job!r} failed, for all its readers: {why}. All of "
         "them must save at the same step, and under the same name"
     )
     _write(desk, name, Verdict(iteration.saves, label, failure=Failure.of(error)))
@@ -99,30 +174,27 @@ def _missing(
     now: float,
 ) -> str:
     """Say for whom a save waited."""
-    words = desk.heard.readers
-    absent = [
-        f"reader {reader} (last heard {desk.heard.silence(words[reader].at, now):.1f} s ago)"
-        for reader in live
-        if reader not in cuts
-    ]
+    absent = [reader for reader in live if reader not in cuts]
     if absent:
-        return f"{', '.join(absent)} did not come to it"
+        names = ", ".join(shown(desk, iteration, reader, now) for reader in absent)
+        away = any(_silent(desk, [reader], _beats(desk), now) for reader in absent)
+        way = "; state(without_missing=True) saves without those that are silent" * away
+        return f"{names} did not come to it{way}"
     unsettled = [
-        f"task {name} at {task.worker or 'no worker'} (reader {', '.join(map(str, task.suspects))})"
+        f"task {name} at {task.worker or 'no worker'}, of "
+        f"{', '.join(map(iteration.called, task.suspects))}"
         for name, task in iteration.tasks.items()
         if task.suspects
     ]
     return f"what readers took that were given up was not told: {', '.join(unsettled)}"
 
 
-def _who(cuts: Mapping[ReaderId, Cut]) -> str:
-    return ", ".join(f"reader {reader} {_called(cut.label)}" for reader, cut in cuts.items())
-
-
-def _called(label: str) -> str:
-    return f"save_job({label!r})" if label else "state()"
+def _who(iteration: Iteration, cuts: Mapping[ReaderId, Cut]) -> str:
+    return ", ".join(
+        f"{iteration.called(reader)} {called(cut.label)}" for reader, cut in cuts.items()
+    )
 
 
 def _refusal(cut: Cut, why: str) -> Verdict:
-    error: PenstockError = SaveFailed(f"{_called(cut.label)}, save {cut.number}, failed: {why}")
+    error: PenstockError = SaveFailed(f"{called(cut.label)}, save {cut.number}, failed: {why}")
     return Verdict(cut.number, cut.label, failure=Failure.of(error))

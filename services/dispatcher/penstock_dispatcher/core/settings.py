@@ -7,6 +7,9 @@ from dataclasses import dataclass
 DRIFT = 1.1
 """How much longer than its lease a reader is waited for: clocks run at different rates."""
 
+REUNION = 3.0
+"""So many seconds after a restart readers have come back, if they are still there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -18,6 +21,8 @@ class Settings:
     refresh_interval: float = 1.0
     idle: float = 300.0
     """How long an iteration without readers is kept."""
+    gc_dynamic: bool = False
+    """Whether that is also the end of a shared pass of which some was taken, and some was not."""
     sweep_interval: float = 10.0
     """How often such iterations are looked for."""
     tick_interval: float = 0.25

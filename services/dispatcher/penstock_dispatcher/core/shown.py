@@ -5,12 +5,13 @@ from __future__ import annotations
 from penstock.messages import Assignment, Run, TaskView, View
 from penstock.numbers import IterationId, ReaderId, Standing, WorkerId
 from penstock_dispatcher.core import saves
+from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.jobs import OVER
 from penstock_dispatcher.core.news import Asked, Picture
 from penstock_dispatcher.core.records import Iteration
 from penstock_dispatcher.core.signals import Effect, Send, Show
-from penstock_dispatcher.core.waits import waiting_for
+from penstock_dispatcher.core.waits import Wait, waiting_for
 
 
 def tell(desk: Desk, now: float) -> list[Effect]:
@@ -63,12 +64,21 @@ def _assignment(desk: Desk, worker: WorkerId) -> Assignment:
     return Assignment(books.as_of, known.incarnation, tuple(runs), readers, interval, drain)
 
 
+def waits(desk: Desk, now: float) -> dict[IterationId, str]:
+    """Say what keeps each pass from going on whose readers wait; see `waiting_for`."""
+    return {
+        name: waiting_for(desk, name, iteration, _picture(desk.books, iteration), now).words
+        for name, iteration in desk.books.iterations.items()
+        if not iteration.finished and iteration.live
+    }
+
+
 class _Views:
     """Makes views; what the readers of one iteration have in common is made once."""
 
     def __init__(self, desk: Desk, now: float) -> None:
         self._desk, self._now = desk, now
-        self._waits: dict[IterationId, str] = {}
+        self._waits: dict[IterationId, Wait] = {}
 
     def show(self, token: str, asked: Asked) -> Show:
         desk, name = self._desk, asked.iteration
@@ -83,7 +93,7 @@ class _Views:
             view = View(*to, {}, finished, verdicts=verdicts, saves=next_save)
             return Show(view)
         if name not in pictures:
-            pictures[name] = _picture(iteration)
+            pictures[name] = _picture(books, iteration)
         if name not in self._waits:
             self._waits[name] = waiting_for(desk, name, iteration, pictures[name], self._now)
         return Show(
@@ -92,16 +102,22 @@ class _Views:
                 pictures[name].tasks,
                 verdicts=verdicts,
                 saves=next_save,
-                waiting_for=self._waits[name],
+                waiting_for=self._waits[name].words,
+                on_readers=self._waits[name].on_readers,
+                held_by=desk.heard.held_by.get(name, ""),
             )
         )
 
 
-def _picture(iteration: Iteration) -> Picture:
+def _picture(books: Books, iteration: Iteration) -> Picture:
     tasks = {
-        name: TaskView(task.attempt, task.worker, task.failure)
+        name: TaskView(task.attempt, task.worker, task.failure, _life(books, task.worker))
         for name, task in iteration.tasks.items()
         if task.attempt and not task.done
     }
     stalled = tuple(name for name, task in tasks.items() if task.worker is None)
     return Picture(tasks, stalled, iteration.broken)
+
+
+def _life(books: Books, worker: WorkerId | None) -> int:
+    return 0 if worker is None else books.workers[worker].incarnation

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NewType, TypeAlias
 
+from penstock.files import Order
 from penstock.graph import FilePattern
 from penstock.messages import (
     Failure,
@@ -21,6 +22,7 @@ from penstock.messages import (
 from penstock.numbers import DatasetId, IterationId, WorkerId
 from penstock.sharding import Stream
 from penstock_dispatcher.core.facts import Fact
+from penstock_dispatcher.core.listings import Outline
 
 Call = NewType("Call", int)
 """A unary call that waits for its answer, named by the body."""
@@ -46,6 +48,10 @@ class Register:
     unsplittable: str
     inexact: str = ""
     """Why an element made again may be another one; nothing if it is the same."""
+    outline: str = ""
+    """Its operators, in words, for people."""
+    python: str = ""
+    """The minor version of Python that can load it; nothing if all can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,10 @@ class OpenIteration:
     request: OpenRequest
     seed: int
     names: Mapping[int, tuple[str, ...]] | None = None
+    listings: Mapping[int, Outline] = field(default_factory=dict)
+    """What tells these listings from others. Their names are kept already."""
+    orders: Mapping[int, Mapping[int, Order]] = field(default_factory=dict)
+    """Orders of the files, by seed; see `ListFiles`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,16 @@ class ReaderLineBroken:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesOrdered:
+    """The order was made that `OrderFiles` asked for."""
+
+    iteration: IterationId
+    stream: int
+    seed: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time went by."""
 
@@ -109,6 +129,7 @@ Signal: TypeAlias = (
     | WorkerGone
     | ReaderBeat
     | ReaderLineBroken
+    | FilesOrdered
     | Tick
 )
 
@@ -167,10 +188,33 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ListFiles:
-    """Find out which files the streams have, and send *signal* again with their names."""
+    """Find out which files the streams have, keep their names, and send *signal* again with them.
+
+    They will be wanted in the orders that *seeds* make: with a million names that takes seconds.
+    """
 
     signal: OpenIteration
     patterns: Mapping[int, FilePattern]
+    seeds: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """The files of streams that are not to be listed again."""
 
 
-Effect: TypeAlias = Write | Send | Show | HangUp | Answer | Probe | ListFiles
+@dataclass(frozen=True, slots=True)
+class OrderFiles:
+    """Make the order of *names* that the next pass will want, while this one is read."""
+
+    iteration: IterationId
+    stream: int
+    names: tuple[str, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Log a line: somebody should look at it."""
+
+    line: str
+
+
+Effect: TypeAlias = Write | Send | Show | HangUp | Answer | Probe | ListFiles | OrderFiles | Report

@@ -7,14 +7,15 @@ the empty splits that end the passes it missed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from penstock import files
 from penstock.engine import seeds
+from penstock.files import Order, order
 from penstock.graph import FilePattern
 from penstock.numbers import Split
 from penstock.sharding import Repeats, Stream, turn_of
+from penstock_dispatcher.core.listings import Outline
 
 END = Split(0, 0)
 """What ends a pass in a log."""
@@ -31,32 +32,70 @@ FIRST_FILES = 4
 GROWTH = 4
 
 
+MANY = 10_000
+"""The order of so many files takes long enough to be made where nobody waits for it."""
+
+ORDERS_KEPT = 3
+"""Of this pass, of the next, and of the one before."""
+
+
+class KnownFiles:
+    """The names of a stream's files, and the orders made of them, by seed.
+
+    It is no part of the books: names are kept once for each listing, and given to its passes.
+    """
+
+    __slots__ = ("asked", "names", "orders")
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] | None = None
+        self.orders: dict[int, Order] = {}
+        self.asked: int | None = None
+        """The seed of an order that is being made."""
+
+    def add(self, orders: Mapping[int, Order]) -> None:
+        """Know *orders*, and forget old ones."""
+        for seed, made in orders.items():
+            self.orders.pop(seed, None)
+            self.orders[seed] = made
+        while len(self.orders) > ORDERS_KEPT:
+            del self.orders[next(iter(self.orders))]
+
+
+class _Knowing:
+    """What has an attribute that is no field: it is not written, read or compared."""
+
+    __slots__ = ("known",)
+
+    def __post_init__(self) -> None:
+        self.known = KnownFiles()
+
+
 @dataclass(slots=True)
-class Source:
+class Source(_Knowing):
     """One stream of an iteration, and how far it has been handed out: *offset* in pass *turn*."""
 
     units: int
     align: int
     passes: int
     files: FilePattern | None = None
-    names: tuple[str, ...] = ()
-    """The files of the stream, as they were listed."""
+    listing: Outline | None = None
+    """What tells the files of the stream from others, if it has files. `know` says their names."""
     seed: int = 0
     turn: int = 0
     offset: int = 0
     repeats: Repeats = ()
     """See `Stream.repeats`."""
-    _ordered: tuple[int, tuple[str, ...]] = field(default=(-1, ()), compare=False)
-    """The order of the files in the pass that was asked for last."""
 
     @classmethod
-    def of(cls, stream: Stream, names: tuple[str, ...], seed: int) -> Source:
-        """Stand at the start of *stream*, whose files, if it has any, are *names*."""
-        units = stream.units if stream.files is None else len(names)
+    def of(cls, stream: Stream, listing: Outline | None, seed: int) -> Source:
+        """Stand at the start of *stream*, whose files, if it has any, are those of *listing*."""
+        listed = None if stream.files is None else listing or Outline()
+        units = stream.units if stream.files is None else _left(stream.files, listed)
         # Nothing, however often, is nothing: one pass, already handed out.
         passes, turn = (stream.passes, 0) if units else (1, 1)
         repeats = stream.repeats
-        return cls(units, stream.align, passes, stream.files, names, seed, turn, 0, repeats)
+        return cls(units, stream.align, passes, stream.files, listed, seed, turn, 0, repeats)
 
     @property
     def left(self) -> bool:
@@ -77,7 +116,7 @@ class Source:
             return missed
         size = max(self.align, size // self.align * self.align)
         stop = min(self.offset + size, self.units)
-        split = Split(self.offset, stop, self._named(self.offset, stop))
+        split = Split(self.offset, stop, self.named(self.turn, self.offset, stop))
         return (*missed, split, END) if stop == self.units else (*missed, split)
 
     def grant(self, splits: Iterable[Split]) -> None:
@@ -88,26 +127,82 @@ class Source:
         if self.offset == self.units and self.units:
             self.turn, self.offset = self.turn + 1, 0
 
-    def _named(self, start: int, stop: int) -> tuple[str, ...]:
-        """Return the files that are units *start* to *stop* of this pass."""
-        if self.files is None:
-            return ()
-        if self._ordered[0] != self.turn:
-            self._ordered = (self.turn, self._order(self.files))
-        return self._ordered[1][start:stop]
+    @property
+    def reading(self) -> int:
+        """The pass that was begun last."""
+        return self.turn if self.left else max(0, self.turn - 1)
 
-    def _order(self, pattern: FilePattern) -> tuple[str, ...]:
-        """Return the files in this pass's order; with a seed of the user's, that of a local run."""
-        if not pattern.shuffle:
-            return tuple(self.names)
-        seed = self.seed if pattern.seed is None else pattern.seed
-        turn = turn_of(self.repeats, self.turn)
-        return files.shuffled(self.names, seeds.derive(seed, "turn", turn) if turn else seed)
+    @property
+    def soon(self) -> tuple[int, ...]:
+        """The passes of whose files the next ones are: this one, at its end the next one too."""
+        if not self.left:
+            return ()
+        ends = self.remaining <= self.units // 10 and self.turn + 1 != self.passes
+        return (self.turn, self.turn + 1) if ends else (self.turn,)
+
+    def make_orders(self) -> None:
+        """Make now the orders that are wanted soon: later all others would wait for that."""
+        for turn in self.soon:
+            self.named(turn, 0, 1)
+
+    def know(self, names: tuple[str, ...], orders: Mapping[int, Order]) -> None:
+        """Know the *names* of the listing, and *orders* made of them where there was time."""
+        self.known.names = names
+        self.known.add(orders)
+
+    def learn_from(self, other: Source) -> None:
+        """Know what is known of the same files elsewhere."""
+        self.known.names = other.known.names
+        self.known.add(other.known.orders)
+
+    def unmade(self, turns: Iterable[int]) -> tuple[int, ...]:
+        """Return the seeds of the orders of passes *turns* that take long to make, and are not."""
+        if self.files is None or not self.files.shuffle or self.listing is None:
+            return ()
+        if self.listing.count < MANY:
+            return ()
+        wanted = dict.fromkeys(order_seed(self.files, self.seed, self.repeats, n) for n in turns)
+        return tuple(seed for seed in wanted if seed not in self.known.orders)
+
+    def ask_ahead(self) -> int | None:
+        """Return the seed of the next pass's order, once, if somebody should make it now."""
+        if self.turn + 1 == self.passes or not self.left:
+            return None
+        for seed in self.unmade([self.turn + 1]):
+            if seed != self.known.asked:
+                self.known.asked = seed
+                return seed
+        return None
+
+    def named(self, turn: int, start: int, stop: int) -> tuple[str, ...]:
+        """Return the files that are units *start* to *stop* of pass *turn*."""
+        if self.files is None or start == stop:
+            return ()
+        names = self.known.names
+        if names is None:
+            raise LookupError(f"the names of listing {self.listing} are not known")
+        if not self.files.shuffle:
+            return tuple(names[i] for i in self.files.cut(range(len(names)))[start:stop])
+        seed = order_seed(self.files, self.seed, self.repeats, turn)
+        if seed not in self.known.orders:  # they are few, or somebody is very quick
+            self.known.add({seed: order(names, seed)})
+        return tuple(names[i] for i in self.files.cut(self.known.orders[seed])[start:stop])
 
     @property
     def remaining(self) -> int:
         """How many units are left of this pass; the next pass shrinks by itself."""
         return self.units - self.offset
+
+
+def order_seed(pattern: FilePattern, seed: int, repeats: Repeats, turn: int) -> int:
+    """Return what makes the order of files in pass *turn*: with a user's seed as in a local run."""
+    seed = seed if pattern.seed is None else pattern.seed
+    within = turn_of(repeats, turn)
+    return seeds.derive(seed, "turn", within) if within else seed
+
+
+def _left(pattern: FilePattern, listing: Outline | None) -> int:
+    return len(pattern.cut(range(0 if listing is None else listing.count)))
 
 
 @dataclass(slots=True)
@@ -131,7 +226,7 @@ def split_size(source: Source, pace: Pace | None, tasks: int, now: float) -> int
     """Return how many units to give to one of *tasks* tasks."""
     share = source.remaining // (2 * tasks)
     if pace is None:
-        most = FIRST_FILES if source.names else FIRST_MOST
+        most = FIRST_FILES if source.files is not None else FIRST_MOST
         return max(1, min(share, source.units // (tasks * FIRST_SHARE), most))
     if not pace.before:
         return max(1, min(share, pace.last))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from penstock.messages import ReaderProcess, Versions
+from penstock.numbers import IterationId
 from penstock.usage import Usage
 from penstock_dispatcher.core import account
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.core.heard import Heard
 from penstock_dispatcher.core.records import Iteration
+
+FORGOTTEN_SHOWN = 1000
 
 
 @dataclass(slots=True)
@@ -29,7 +36,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStats:
-    """A live worker; *stats* is what it says of itself."""
+    """A live worker: what it says of itself, and for how many readers it is unreachable."""
 
     address: str
     incarnation: int
@@ -38,6 +45,8 @@ class WorkerStats:
     draining: bool
     tasks: tuple[int, ...]
     stats: Any
+    unreachable: int = 0
+    versions: Versions | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class ReaderStats:
     standing: str
     silent: float | None
     handed: int
+    process: ReaderProcess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,33 @@ class IterationStats:
     """Where the account of a finished pass does not balance: nowhere, or a promise was broken."""
     tasks: tuple[TaskStats, ...]
     readers: tuple[ReaderStats, ...]
+    private: bool = False
+    """Whether its job was given no name."""
+    outline: str = ""
+    """The operators of its pipeline, in words."""
+    unread: float | None = None
+    """For how long nobody has read it, if it runs and nobody does."""
+    waiting_for: str = ""
+    """What keeps it from going on while readers wait, in words."""
+    held_by: str = ""
+    """What silent readers keep from the others, in words."""
+
+    @property
+    def live_readers(self) -> int:
+        """How many readers read it: of a finished pass, none."""
+        return 0 if self.finished else sum(r.standing == "live" for r in self.readers)
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenStats:
+    """A pass of a named job that was forgotten before its end; *taken* elements of it were."""
+
+    job: str
+    repetition: int
+    mode: str
+    outline: str
+    taken: int
+    failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +135,21 @@ class Stats:
     iterations: tuple[IterationStats, ...]
     usage: Usage | None = None
     """What the dispatcher's process uses; who holds the core adds it."""
+    versions: Versions | None = None
+    """What the dispatcher speaks; added as that is."""
+    forgotten: tuple[ForgottenStats, ...] = ()
+    """The newest passes that were forgotten before their end."""
 
 
-def take(books: Books, heard: Heard, counts: Counts, address: str, now: float) -> Stats:
-    """Take stock."""
+def take(
+    books: Books,
+    heard: Heard,
+    counts: Counts,
+    address: str,
+    waits: Mapping[IterationId, str],
+    now: float,
+) -> Stats:
+    """Take stock. *waits* says of some passes what they wait for."""
     return Stats(
         address,
         books.as_of,
@@ -109,12 +157,27 @@ def take(books: Books, heard: Heard, counts: Counts, address: str, now: float) -
         len(books.jobs),
         counts,
         tuple(_workers(books, heard, now)),
-        tuple(_iteration(name, it, heard, now) for name, it in books.iterations.items()),
+        tuple(_iteration(n, books, heard, waits.get(n, ""), now) for n in books.iterations),
+        forgotten=tuple(islice(_forgotten(books), FORGOTTEN_SHOWN)),
     )
 
 
-def _iteration(name: int, iteration: Iteration, heard: Heard, now: float) -> IterationStats:
+def _forgotten(books: Books) -> Iterator[ForgottenStats]:
+    for name, job in reversed(books.jobs.items()):
+        dataset, mode = books.datasets.get(job.parameters.dataset), job.parameters.mode.value
+        outline = dataset.outline if dataset is not None else ""
+        for repetition, was in reversed(job.unfinished.items()):
+            failed = was.failure is not None
+            yield ForgottenStats(name, repetition, mode, outline, was.taken, failed)
+
+
+def _iteration(
+    name: IterationId, books: Books, heard: Heard, waiting_for: str, now: float
+) -> IterationStats:
+    iteration = books.iterations[name]
     balance = account.of(iteration, heard)
+    job, dataset = books.jobs.get(iteration.job), books.datasets.get(iteration.parameters.dataset)
+    idle = None if iteration.finished or iteration.live else heard.idle_since.get(name)
     return IterationStats(
         name,
         iteration.job,
@@ -128,10 +191,20 @@ def _iteration(name: int, iteration: Iteration, heard: Heard, now: float) -> Ite
         balance.faults(),
         tuple(_tasks(iteration, heard)),
         tuple(_readers(iteration, heard, now)),
+        job is not None and job.private,
+        dataset.outline if dataset is not None else "",
+        heard.silence(idle, now) if idle is not None else None,
+        waiting_for,
+        "" if iteration.finished else heard.held_by.get(name, ""),
     )
 
 
 def _workers(books: Books, heard: Heard, now: float) -> list[WorkerStats]:
+    missed = Counter(
+        (worker, said.incarnation)
+        for word in heard.readers.values()
+        for worker, said in word.beat.unreached.items()
+    )
     return [
         WorkerStats(
             name,
@@ -141,6 +214,8 @@ def _workers(books: Books, heard: Heard, now: float) -> list[WorkerStats]:
             word.leaving,
             tuple(worker.tasks),
             _parsed(word.stats),
+            missed[name, worker.incarnation],
+            word.versions,
         )
         for name, worker in books.workers.items()
         for word in [heard.workers[name]]
@@ -165,7 +240,7 @@ def _tasks(iteration: Iteration, heard: Heard) -> list[TaskStats]:
                 task.index,
                 task.attempt,
                 task.worker,
-                max(task.head, progress.made if progress is not None else 0),
+                account.head(task, progress, taken),
                 len(taken.runs),
                 task.splits,
                 task.units,
@@ -182,5 +257,6 @@ def _readers(iteration: Iteration, heard: Heard, now: float) -> list[ReaderStats
         word = heard.readers.get(name)
         silence = heard.silence(word.at, now) if word is not None else None
         handed = max(reader.handed, word.beat.handed if word is not None else 0)
-        out.append(ReaderStats(name, reader.standing.value, silence, handed))
+        standing, process = reader.standing.value, reader.process
+        out.append(ReaderStats(name, standing, silence, handed, process))
     return out

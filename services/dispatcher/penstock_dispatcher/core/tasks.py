@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from penstock.numbers import IterationId, ReaderId, Runs, Standing, TaskId, WorkerId
-from penstock_dispatcher.core import balance, saves
+from penstock_dispatcher.core import balance, saves, shortage
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.facts import AttemptStarted, SplitsGranted, TaskMade
+from penstock_dispatcher.core.reach import Reach, move, places
 from penstock_dispatcher.core.records import Iteration, Task
+from penstock_dispatcher.core.signals import OrderFiles
 from penstock_dispatcher.core.sources import Pace, split_size
 
 
@@ -20,16 +22,24 @@ def settle(desk: Desk, name: IterationId, now: float) -> None:
         if _abandoned(desk, iteration):
             desk.forget(name)
         return
-    able = desk.able()
+    able = desk.able(iteration)
     _make(desk, name, iteration, len(able), now)
+    reach = Reach.of(desk, iteration)
+    able = reach.useful(able)
     for task_name, task in iteration.tasks.items():
-        if task.waits and not _start(desk, iteration, task_name, task, able):
+        start = (desk, iteration, task_name, task, able, reach, now)
+        if task.waits and not _start(*start):
             desk.waiting.add(name)
-    if balance.even_out(desk, name, iteration, able, now):
+    roomy = [worker for worker in able if not shortage.is_short(desk, worker, now)]
+    if move(desk, iteration, roomy, reach, now):
         return  # and settle again
-    saves.judge(desk, name, iteration, now)
+    in_vain = any(map(reach.nobody, able))
+    if not in_vain and balance.even_out(desk, name, iteration, able, now):
+        return  # and settle again
     if iteration.tasks and all(task.done for task in iteration.tasks.values()):
-        desk.finish(name, now)
+        desk.finish(name, now)  # who is at a cut hears that the pass is over
+    else:
+        saves.judge(desk, name, iteration, now)
 
 
 def draw(desk: Desk, name: TaskId, stream: int, now: float) -> None:
@@ -41,6 +51,9 @@ def draw(desk: Desk, name: TaskId, stream: int, now: float) -> None:
     if not splits:
         return  # nothing was ever to be read
     desk.write(SplitsGranted(name, stream, splits))
+    ahead, names = source.ask_ahead(), source.known.names
+    if ahead is not None and names is not None:
+        desk.out.append(OrderFiles(desk.books.owners[name], stream, names, ahead))
     units = sum(map(len, splits))
     desk.counts.splits += 1
     if pace is None:
@@ -71,7 +84,13 @@ def _make(desk: Desk, name: IterationId, iteration: Iteration, able: int, now: f
 
 
 def _start(
-    desk: Desk, iteration: Iteration, name: TaskId, task: Task, able: list[WorkerId]
+    desk: Desk,
+    iteration: Iteration,
+    name: TaskId,
+    task: Task,
+    able: list[WorkerId],
+    reach: Reach,
+    now: float,
 ) -> bool:
     """Start an attempt: when each live reader gave its word on the one before, never earlier."""
     held: dict[ReaderId, Runs] = {}
@@ -85,7 +104,16 @@ def _start(
         if untaken := buffered - taken.runs:
             held[reader] = untaken
     mine = [sibling.ran_on for sibling in iteration.tasks.values() if not sibling.waits]
-    worker = min(able, key=lambda w: (mine.count(w), len(desk.books.workers[w].tasks)))
+    there = places(iteration)
+
+    def cost(worker: WorkerId) -> tuple[bool, bool, int, int, int, int]:
+        unserved = len(reach.unserved([*there, worker])) if reach.missed else 0
+        short = shortage.is_short(desk, worker, now)
+        refusals, load = shortage.refusals(desk, worker, name), desk.books.workers[worker].tasks
+        spent = refusals >= shortage.ROUNDS
+        return short, spent, unserved, refusals, mine.count(worker), len(load)
+
+    worker = min(able, key=cost)
     unknown = tuple(task.suspects)
     desk.write(AttemptStarted(name, task.attempt + 1, worker, taken, held, unknown))
     return True

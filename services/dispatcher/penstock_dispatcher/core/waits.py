@@ -2,40 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from penstock.numbers import IterationId, ReaderId, TaskId, WorkerId
-from penstock_dispatcher.core import saves, tasks
+from penstock_dispatcher.core import pythons, saves, tasks
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.news import Picture
 from penstock_dispatcher.core.records import Iteration
 from penstock_dispatcher.core.settings import DRIFT
 
+HOLDERS_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """For whom an iteration waits, in words; whether silent readers are among them."""
+
+    words: str = ""
+    on_readers: bool = False
+
 
 def waiting_for(
     desk: Desk, name: IterationId, iteration: Iteration, picture: Picture, now: float
-) -> str:
+) -> Wait:
     """Say for whom an iteration waits; nothing if it goes on."""
     if picture.broken:
-        return ""
+        return Wait()
     if not desk.books.workers:
-        return f"a worker: none is registered at {desk.address}"
-    return "; ".join(
-        [
-            *_unstarted(desk, iteration, picture, now),
-            *_silent_readers(desk, iteration, picture, now),
-            *_silent_workers(desk, iteration, now),
-            *_saving(desk, name, iteration),
-        ]
-    )
+        return Wait(f"a worker: none is registered at {desk.address}")
+    silent = list(_silent_readers(desk, iteration, picture, now))
+    words = [
+        *_unstarted(desk, iteration, picture, now),
+        *silent,
+        *_silent_workers(desk, iteration, now),
+        *_short_of_room(desk, iteration),
+        *_saving(desk, name, iteration, now),
+    ]
+    return Wait("; ".join(words), bool(silent))
+
+
+def held_by(desk: Desk, iteration: Iteration, silent: Sequence[ReaderId], now: float) -> str:
+    """Say what *silent* readers keep from the others, until they are heard or given up.
+
+    By their last words, that is: they may have taken some of it since, and got more.
+    """
+    if all(task.done or not task.attempt for task in iteration.tasks.values()):
+        return ""
+    said = [_held(desk, iteration, reader, now) for reader in silent[:HOLDERS_NAMED]]
+    if more := len(silent) - len(said):
+        said.append(f"and by {more} more silent reader{'s' * (more > 1)}")
+    return "; ".join(said)
+
+
+def _held(desk: Desk, iteration: Iteration, reader: ReaderId, now: float) -> str:
+    holdings, count = desk.heard.readers[reader].beat.holdings, 0
+    for name, task in iteration.tasks.items():
+        if not task.done and name in holdings and holdings[name].buffered:
+            buffered = holdings[name].buffered
+            count += len(buffered - desk.taken(name, task).runs)
+    whom = saves.shown(desk, iteration, reader, now)
+    if not count:
+        return f"elements may be held by {whom}"
+    return f"{count} element{'s are' if count > 1 else ' is'} held by {whom}"
 
 
 def _unstarted(desk: Desk, iteration: Iteration, picture: Picture, now: float) -> Iterator[str]:
     """Name the workers that could run what waits, and why they do not."""
-    if (picture.stalled or not iteration.tasks) and not desk.able():
+    if (picture.stalled or not iteration.tasks) and not desk.able(iteration):
         goal = f", before {_tasks(picture.stalled)} can go on" if picture.stalled else ""
+        dataset = iteration.parameters.dataset
+        if mismatch := pythons.mismatch(desk, dataset):
+            yield f"a worker that can run it: {mismatch}"
+            return
+        made_by = desk.books.datasets[dataset].pythons
         for worker in desk.books.workers:
-            yield _unable(desk, worker, now) + goal
+            if desk.heard.workers[worker].loads(made_by):
+                yield _unable(desk, worker, now) + goal
 
 
 def _silent_readers(
@@ -50,10 +93,8 @@ def _silent_readers(
             continue
         if missing := _unsworn(desk, iteration, picture.stalled, reader):
             left = max(0.0, desk.settings.reader_lease * DRIFT - silence)
-            yield (
-                f"reader {reader}, silent for {silence:.1f} s, given up in {left:.1f} s, before "
-                f"{_tasks(missing)} can go on"
-            )
+            silent = f"silent for {silence:.1f} s, given up in {left:.1f} s"
+            yield f"{iteration.called(reader, silent)}, before {_tasks(missing)} can go on"
 
 
 def _unsworn(
@@ -71,14 +112,22 @@ def _silent_workers(desk: Desk, iteration: Iteration, now: float) -> Iterator[st
             yield _late(desk, worker, now)
 
 
-def _saving(desk: Desk, name: IterationId, iteration: Iteration) -> Iterator[str]:
+def _short_of_room(desk: Desk, iteration: Iteration) -> Iterator[str]:
+    for name, task in iteration.tasks.items():
+        progress = desk.heard.progress.get(name)
+        if progress is not None and progress.lacking and not task.done:
+            yield f"room for a runner of task {name} on worker {task.ran_on}: {progress.lacking}"
+
+
+def _saving(desk: Desk, name: IterationId, iteration: Iteration, now: float) -> Iterator[str]:
     """Name the readers that hand out nothing until the others have come to their save."""
     if name in desk.heard.saves:
         live = iteration.live
         cuts = saves.at_cut(desk, iteration, live)
-        there, missing = ", ".join(map(str, cuts)), ", ".join(str(r) for r in live if r not in cuts)
+        there = ", ".join(iteration.called(reader) for reader in cuts)
+        missing = ", ".join(saves.shown(desk, iteration, r, now) for r in live if r not in cuts)
         if there and missing:
-            yield f"reader {missing} to come to the save that reader {there} is at"
+            yield f"{missing} to come to the save that {there} is at"
 
 
 def _unable(desk: Desk, worker: WorkerId, now: float) -> str:

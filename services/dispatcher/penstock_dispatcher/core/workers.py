@@ -12,7 +12,7 @@ from penstock.messages import (
     WorkerRefused,
 )
 from penstock.numbers import EngineState, Split, TaskId, WorkerId
-from penstock_dispatcher.core import admission, tasks
+from penstock_dispatcher.core import admission, shortage, tasks
 from penstock_dispatcher.core.desk import Desk
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
@@ -22,6 +22,7 @@ from penstock_dispatcher.core.facts import (
     TaskFailed,
     WorkerSeen,
 )
+from penstock_dispatcher.core.heard import Departure
 from penstock_dispatcher.core.records import Task
 from penstock_dispatcher.core.signals import Answer, Drain, LineBroken, Probe, Send, WorkerGone
 from penstock_dispatcher.core.sources import END
@@ -40,13 +41,15 @@ def beat(desk: Desk, beat: WorkerBeat, now: float) -> None:
         _welcome(desk, beat)
     if desk.heard.worker_beat(beat, now):
         desk.unsettle_all()
+    if (departure := desk.heard.departures.get(beat.worker)) is not None:
+        _depart(desk, beat.worker, departure)
     desk.news.heard_of(beat, desk.books.as_of)
     for name, progress in beat.progress.items():
         _progress(desk, beat, name, progress)
     for name, attempt in beat.ended:
         task = desk.books.task(name)
         if task is not None and _runs(task, beat.worker, attempt):
-            desk.task_over(AttemptEnded(name, desk.spent(name)))
+            _ended(desk, beat, name, task, now)
 
 
 def line_broken(desk: Desk, signal: LineBroken) -> None:
@@ -62,19 +65,40 @@ def gone(desk: Desk, signal: WorkerGone) -> None:
         return
     if not desk.heard.workers[signal.worker].connected:
         desk.lose(signal.worker)
+        _departed(desk, signal.worker)
 
 
 def drain(desk: Desk, signal: Drain) -> None:
-    """Have a worker leave in order."""
+    """Have a worker leave in order, and answer when it says that it does, or has ended."""
     if signal.worker not in desk.books.workers:
         known = ", ".join(sorted(desk.books.workers)) or "none"
         error = Refused(f"worker {signal.worker} is not registered; those that are: {known}")
         desk.out.append(Answer(signal.call, Failure.of(error)))
         return
-    desk.heard.workers[signal.worker].ordered = True
+    incarnation = desk.books.workers[signal.worker].incarnation
+    departure = desk.heard.departures.setdefault(signal.worker, Departure(incarnation))
+    departure.calls.append(signal.call)
+    _depart(desk, signal.worker, departure)
     desk.news.workers[signal.worker] = None
     desk.unsettle_all()
-    desk.out.append(Answer(signal.call, None))
+
+
+def _depart(desk: Desk, worker: WorkerId, departure: Departure) -> None:
+    """Have the present life of a worker leave if that is the one; tell who waits for its word."""
+    if departure.incarnation != desk.books.workers[worker].incarnation:
+        _departed(desk, worker)
+        return
+    word = desk.heard.workers[worker]
+    word.ordered = True
+    if word.draining:
+        desk.out += [Answer(call, None) for call in departure.calls]
+        departure.calls.clear()
+
+
+def _departed(desk: Desk, worker: WorkerId) -> None:
+    departure = desk.heard.departures.pop(worker, None)
+    if departure is not None:
+        desk.out += [Answer(call, None) for call in departure.calls]
 
 
 def split_request(desk: Desk, ask: SplitRequest, now: float) -> None:
@@ -125,6 +149,7 @@ def _progress(desk: Desk, beat: WorkerBeat, name: TaskId, progress: Progress) ->
     if not _runs(task, beat.worker, progress.attempt):
         return
     desk.heard.progress[name] = progress
+    shortage.relieved(desk, name, progress)
     state = progress.state
     if state is not None and state.number > task.state.number and _counts(task, state, progress):
         desk.write(StateSaved(name, state))
@@ -134,6 +159,14 @@ def _progress(desk: Desk, beat: WorkerBeat, name: TaskId, progress: Progress) ->
         desk.task_over(TaskFailed(name, progress.failure))
     elif progress.done:
         desk.task_over(TaskDone(name, desk.taken(name, task), desk.spent(name)))
+
+
+def _ended(desk: Desk, beat: WorkerBeat, name: TaskId, task: Task, now: float) -> None:
+    progress = beat.progress.get(name)
+    if progress is not None and progress.attempt == task.attempt and progress.lacking:
+        shortage.turned_down(desk, beat.worker, name, task, progress, now)
+    else:
+        desk.task_over(AttemptEnded(name, desk.spent(name)))
 
 
 def _counts(task: Task, state: EngineState, progress: Progress) -> bool:
@@ -146,7 +179,8 @@ def _settle(desk: Desk, name: TaskId, task: Task, progress: Progress, as_of: int
     """Know that a worker whose orders are that new has told all about who was given up before."""
     readers = tuple(reader for reader, since in task.suspects.items() if since <= as_of)
     if readers:
-        desk.write(Settled(name, readers, progress.doubted - task.doubted))
+        doubted = progress.doubted - task.doubted
+        desk.write(Settled(name, readers, doubted, desk.taken(name, task)))
         desk.unsettled[task.iteration] = None
 
 

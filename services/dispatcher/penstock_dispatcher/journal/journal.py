@@ -27,8 +27,10 @@ from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.journal.changes import Snapshot
 from penstock_dispatcher.journal.forms import encode_fact, encode_facts
 from penstock_dispatcher.journal.lock import FolderLock
+from penstock_dispatcher.journal.place import Place, check_whole
 from penstock_dispatcher.journal.store import Loaded, Store
 from penstock_dispatcher.journal.writer import Work, Writer
+from penstock_dispatcher.kept_listings import recall
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -76,8 +78,14 @@ class Keeper(Protocol):
     def after(self, effect: Effect) -> None:
         """Perform *effect* when all facts noted before it are written; now, if they are."""
 
+    def look(self) -> None:
+        """Find out whether what was written is still where a restart will look for it."""
+
     def check(self) -> None:
         """Raise what makes it impossible to go on, if anything does."""
+
+    def abandon(self) -> None:
+        """Write nothing more, and perform nothing: the books are not to be believed any more."""
 
     async def aclose(self) -> None:
         """Write what was noted, and let go of the folder."""
@@ -101,8 +109,14 @@ class NoJournal:
         """See `Keeper.after`."""
         effect()
 
+    def look(self) -> None:
+        """See `Keeper.look`."""
+
     def check(self) -> None:
         """See `Keeper.check`."""
+
+    def abandon(self) -> None:
+        """See `Keeper.abandon`."""
 
     async def aclose(self) -> None:
         """See `Keeper.aclose`."""
@@ -122,10 +136,12 @@ def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> 
     except OSError as exc:
         raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
     try:
+        check_whole(folder)
         store = Store(folder / "journal.db", power=power, max_pages=max_pages)
         try:
             loaded = store.load()
             _forget_datasets(loaded.books)
+            recall(loaded.books, folder)
             return Journal(lock, store, loaded)
         except BaseException:
             store.close()
@@ -142,6 +158,7 @@ class Journal:
         self.books = loaded.books
         self.full: StoreFull | None = None
         self._lock, self._store = lock, store
+        self._place = Place(store.file.parent, (lock.file, store.file, store.log))
         self._changes = loaded.changes
         self._since, self._live = loaded.pending, loaded.live
         self._batch: list[msgspec.Raw] = []
@@ -149,7 +166,7 @@ class Journal:
         self._waiting: deque[tuple[int, Effect]] = deque()
         self._busy = self._called = self._cramped = False
         self._failed: Exception | None = None
-        self._closing = False
+        self._closing = self._abandoned = False
         self._retrying: asyncio.TimerHandle | None = None
         self._attached = False
 
@@ -184,8 +201,29 @@ class Journal:
         self._waiting.append((self._noted, effect))
         self._cramped = self._cramped or len(self._waiting) > MANY
 
+    def look(self) -> None:
+        """See `Keeper.look`. Each write finds out by itself."""
+        if not self._busy and self._failed is None:
+            self._writer.do(self._place.check, self._looked)
+
+    def _looked(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(error)
+
+    def abandon(self) -> None:
+        """See `Keeper.abandon`. What is with the writer was decided before, and is whole."""
+        self._abandoned = True
+        self._batch.clear()
+        self._waiting.clear()
+        if self._retrying is not None:
+            self._retrying.cancel()
+        if not self._busy:
+            self._rested.set()
+
     def check(self) -> None:
         """See `Keeper.check`."""
+        if isinstance(self._failed, JournalError):
+            raise self._failed
         if self._failed is not None:
             raise JournalError(
                 f"the dispatcher cannot write {self._store.file} any more: {self._failed}; look "
@@ -211,7 +249,7 @@ class Journal:
                 self._store.file,
                 self._noted - self._written,
             )
-        elif self._since:
+        elif self._since and self._failed is None and not self._abandoned:
             self._writer.do(partial(self._store.compact, self._changes.snapshot()), _ignore)
         self._writer.do(self._store.close, _ignore)
         if await asyncio.to_thread(self._writer.stop, CLOSE_WITHIN):
@@ -238,17 +276,27 @@ class Journal:
         self._write(partial(self._store.compact, snapshot), snapshot)
 
     def _write(self, work: Work, snapshot: Snapshot | None) -> None:
+        self._hand(work, snapshot, self._noted)
+
+    def _hand(self, work: Work, snapshot: Snapshot | None, noted: int) -> None:
+        """Have *work* done, which writes all that was *noted* up to then."""
         self._busy = True
-        self._writer.do(work, partial(self._done, self._noted, snapshot))
+
+        def do() -> None:
+            try:
+                work()
+            finally:  # what went wrong went wrong because of it
+                self._place.check()
+
+        self._writer.do(do, partial(self._done, noted, snapshot))
 
     def _done(self, noted: int, snapshot: Snapshot | None, error: Exception | None) -> None:
         self._busy = False
         if isinstance(error, StoreFull):
-            self._no_room(snapshot, error)
+            self._no_room(noted, snapshot, error)
             return
         if error is not None:
-            self._failed, self._cramped = error, True
-            self._rested.set()
+            self._fail(error)
             return
         self._written = noted
         while self._waiting and self._waiting[0][0] <= noted:
@@ -258,6 +306,10 @@ class Journal:
         else:
             self._rest()
 
+    def _fail(self, error: Exception) -> None:
+        self._failed, self._cramped = error, True
+        self._rested.set()
+
     def _rest(self) -> None:
         self._rested.set()
         if self._cramped:
@@ -266,9 +318,12 @@ class Journal:
             self._cramped, self.full = False, None
             self._listener.relieved()
 
-    def _no_room(self, snapshot: Snapshot | None, error: StoreFull) -> None:
+    def _no_room(self, noted: int, snapshot: Snapshot | None, error: StoreFull) -> None:
         """Try a snapshot, for it lets all facts go; then wait for somebody to make room."""
         self._cramped = True
+        if self._abandoned:
+            self._rested.set()
+            return
         if snapshot is None:
             self._compact(self._changes.snapshot())
             return
@@ -279,17 +334,17 @@ class Journal:
         if self._closing:
             self._rested.set()
             return
-        self._retrying = self._loop.call_later(RETRY, self._try_again, snapshot)
+        self._retrying = self._loop.call_later(RETRY, self._try_again, noted, snapshot)
 
-    def _try_again(self, snapshot: Snapshot) -> None:
+    def _try_again(self, noted: int, snapshot: Snapshot) -> None:
+        """Write a snapshot again. What was noted behind it is not in it."""
         self._retrying = None
-        self._write(partial(self._store.compact, snapshot), snapshot)
+        self._hand(partial(self._store.compact, snapshot), snapshot, noted)
 
 
 def _forget_datasets(books: Books) -> None:
     """Forget what no job uses: whoever wants to use it registers it again, or its file does."""
-    used = {job.parameters.dataset for job in books.jobs.values()}
-    used.update(iteration.parameters.dataset for iteration in books.iterations.values())
+    used = books.datasets_used
     books.datasets = {name: one for name, one in books.datasets.items() if name in used}
 
 

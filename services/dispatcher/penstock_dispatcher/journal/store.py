@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
 from penstock.errors import JournalError, StoreFull
+from penstock.malformed import MALFORMED
 from penstock_dispatcher.core.books import Books
 from penstock_dispatcher.journal import wal
 from penstock_dispatcher.journal.changes import Changes, Snapshot
@@ -70,7 +69,7 @@ class Store:
             JournalError: when the file, or its write-ahead log, is damaged or of a newer version.
             StoreFull: when there is no room to make it.
         """
-        self.file = file
+        self.file, self.log = file, file.with_name(f"{file.name}-wal")
         self._check_log()
         with self._damage_told():
             self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
@@ -83,7 +82,7 @@ class Store:
 
     def _check_log(self) -> None:
         """Refuse what SQLite would drop without a word; tell what it drops rightly."""
-        logged = self.file.with_name(f"{self.file.name}-wal")
+        logged = self.log
         tail = wal.inspect(logged)
         if tail.broken:
             raise JournalError(
@@ -180,7 +179,7 @@ class Store:
             ):
                 _verify(values, check)
                 take(row, *values)
-        except (ValueError, LookupError, msgspec.MsgspecError) as exc:
+        except MALFORMED as exc:
             raise self._damaged(f"row {row} of table {table} cannot be read: {exc}") from exc
 
     @staticmethod
@@ -297,6 +296,8 @@ class Store:
     def _damage_told(self) -> Iterator[None]:
         try:
             yield
+        except MALFORMED as exc:  # it is an SQLite file, and not what was written
+            raise self._damaged(f"{type(exc).__name__}: {exc}") from exc
         except sqlite3.DatabaseError as exc:
             code = getattr(exc, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             if code in _DAMAGED:

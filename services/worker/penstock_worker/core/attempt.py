@@ -5,7 +5,8 @@ a runner that dies takes nothing along that was made: the next one goes on from 
 and what it makes again is dropped.
 
 The attempt can end by its own word (`over`): when the worker leaves and all that was made is
-taken, or when a number came back that is not here any more. The next attempt makes the rest.
+taken, when a number came back that is not here any more, or when no runner can be had for a while.
+The next attempt makes the rest.
 """
 
 from __future__ import annotations
@@ -114,6 +115,7 @@ class Attempt:
             self.failure,
             self.effort.work(),
             places.doubted,
+            self._lives.lacking,
         )
 
     # --- runners ---
@@ -121,18 +123,28 @@ class Attempt:
     def begin(self, now: float, out: list[Effect]) -> None:
         """Have a runner go on from the newest state."""
         places, state = self.places, self.trail.newest
-        if self._lives.careful:
-            self.effort.again += places.head - state.number
-        else:
-            held = (span for runs in places.held.values() for span in runs.spans)
-            there = Runs.of(*places.taken.runs.spans, *held)
-            self.effort.again += len(there - Runs.of((0, state.number)))
-        self.effort.at = state.number
+        self.effort.begin(state.number, places.there(state.number, made=self._lives.careful))
         self.run = self._setting.name_run(self)
         self._tally.runs_started += 1
         order = replace(self.order, state=state, logs=self.trail.logs)
         after, careful = self._lives.begin(now), self._lives.careful
         out.append(StartRun(self.run, order, places.head, careful, after))
+
+    def not_started(self, why: str, out: list[Effect]) -> None:
+        """Know that no runner could be had; `revive` tries again, or others go on."""
+        if self.run is None:
+            return
+        self._stop_run(out)
+        self.effort.not_begun()
+        again = self._lives.lacks_room(why)
+        do = "trying again" if again else "others are to go on"
+        out.append(Complain(f"there is no room for a runner of {self._place}: {why}; {do}"))
+        out.append(Beat())
+        self.over = self.over or not again
+
+    def reported(self) -> None:
+        """Know that the runner is there."""
+        self._lives.reported()
 
     def made(self, made: Made, now: float, out: list[Effect]) -> None:
         """Keep a frame. What is taken already, or made before by another runner, is dropped."""
@@ -184,7 +196,7 @@ class Attempt:
         self._known, self._full, self._wanted = self.places.head, False, False
         if self.total is not None or self.failure is not None:
             return
-        place = f"task {self.order.task}, attempt {self.order.attempt}, element {self.places.head}"
+        place = f"{self._place}, element {self.places.head}"
         out.append(Complain(f"the runner of {place} is lost: {how}"))
         if not self._lives.died(self.places.head):
             died = TransformError("runner", self.places.head, how, self._setting.worker)
@@ -280,6 +292,10 @@ class Attempt:
     # --- inside ---
 
     @property
+    def _place(self) -> str:
+        return f"task {self.order.task}, attempt {self.order.attempt}"
+
+    @property
     def _lacks_runner(self) -> bool:
         at_work = self.total is None and self.failure is None and not self.over
         return at_work and self.run is None and self._leaving_since is None
@@ -296,18 +312,9 @@ class Attempt:
     def _send(self, stream: Stream, out: list[Effect]) -> None:
         frame = self.stock.at(self.places.ready.spans[0][0])
         made, part = frame.made, self.serving.share(frame, ended=self.total is not None)
-        header = Frame(
-            self.order.task,
-            self.order.attempt,
-            stream.opening,
-            made.first,
-            made.count,
-            self.places.taken.floor,
-            part,
-            made.layout,
-            made.stored,
-            made.raw_nbytes,
-        )
+        whose = (self.order.task, self.order.attempt, stream.opening)
+        which = (made.first, made.count, self.places.taken.floor)
+        header = Frame(*whose, *which, part, made.layout, made.stored, made.raw_nbytes)
         self.places.send(stream.reader, part)
         stream.sent(made.nbytes)
         self.effort.sent += len(part)
@@ -336,8 +343,7 @@ class Attempt:
 
     @property
     def _is_full(self) -> bool:
-        lacking = self._lacks_runner and self.stock.nbytes >= self._setting.room
-        return self._full or lacking
+        return self._full or (self._lacks_runner and self.stock.nbytes >= self._setting.room)
 
     def _recall(self, out: list[Effect]) -> None:
         for stream, last in self.serving.recalls(ended=self.total is not None):
@@ -363,8 +369,8 @@ class Attempt:
 
     def _refuse(self, name: StreamId, reader: ReaderId, stray: Runs, out: list[Effect]) -> None:
         text = (
-            f"law 5: reader {reader} buffers {stray.spans} of task {self.order.task}, attempt "
-            f"{self.order.attempt}, which is not reserved for it; this is a bug"
+            f"law 5: reader {reader} buffers {stray.spans} of {self._place}, which is not "
+            "reserved for it; this is a bug"
         )
         out.append(Complain(text))
         out.append(SendEnd(name, self._end(Failure("PenstockError", (text,)))))

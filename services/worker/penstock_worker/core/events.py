@@ -83,6 +83,14 @@ class RunnerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class NotStarted:
+    """No runner could be had for *run*: the system has no room for one now; *why* says so."""
+
+    run: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """The worker is to leave in order: its tasks go on elsewhere."""
 
@@ -98,7 +106,17 @@ class Tick:
 
 
 FromRunner: TypeAlias = (
-    Inexact | Made | Skipped | Reached | Need | Full | Paused | Ended | Failed | RunnerLost
+    Inexact
+    | Made
+    | Skipped
+    | Reached
+    | Need
+    | Full
+    | Paused
+    | Ended
+    | Failed
+    | RunnerLost
+    | NotStarted
 )
 FromReader: TypeAlias = Opened | Acked | Asked | Hung
 FromDispatcher: TypeAlias = Assignment | SplitGrant | Connected

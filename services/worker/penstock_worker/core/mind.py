@@ -41,6 +41,7 @@ from penstock_worker.core.events import (
     Leave,
     Leaving,
     Left,
+    NotStarted,
     Opened,
     RunnerLost,
     SendEnd,
@@ -129,6 +130,7 @@ class Core:
                 | Ended()
                 | Failed()
                 | RunnerLost()
+                | NotStarted()
             ):
                 self._reported(event, now, out)
             case Opened() | Acked() | Asked() | Hung():
@@ -268,7 +270,11 @@ class Core:
             del self._runs[report.run]
             self.tally.runners_lost += 1
             attempt.died(report.how, out)
+        elif isinstance(report, NotStarted):
+            del self._runs[report.run]
+            attempt.not_started(report.why, out)
         elif attempt.failure is None:
+            attempt.reported()
             self._hear(attempt, report, now, out)
         self._serve(attempt, now, out)
 
@@ -304,8 +310,7 @@ class Core:
         """Say in an error of a pipeline on which worker it was."""
         error = failure.error()
         if isinstance(error, TransformError) and error.worker is None:
-            operator, number, detail, _, trace = error.fields()
-            return Failure.of(TransformError(operator, number, detail, self.worker, trace))
+            return Failure.of(error.but(worker=self.worker))
         if isinstance(error, DatasetError):
             return Failure(failure.kind, (f"worker {self.worker}: {error}",))
         return failure

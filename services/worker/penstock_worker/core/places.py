@@ -35,6 +35,14 @@ class Places:
         """The readers that hold something."""
         return {reader for reader, held in self.held.items() if held}
 
+    def there(self, number: int, *, made: bool) -> int:
+        """Count what exists from *number* on: all that was *made* here, or what readers told."""
+        if made:
+            return self.head - number
+        held = (span for runs in self.held.values() for span in runs.spans)
+        there = Runs.of(*self.taken.runs.spans, *held)
+        return len(there - Runs.of((0, number)))
+
     def make(self, start: int, stop: int) -> Runs:
         """Know that *start* to *stop* are there; return those that are not taken."""
         self.head = max(self.head, stop)

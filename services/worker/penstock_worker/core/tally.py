@@ -51,6 +51,17 @@ class Effort:
     again: int = 0
     """Elements that exist and are made again: those of an inexact pipeline may be others."""
     exact: bool = True
+    more: int = 0
+    """What of `again` is the present runner's."""
+
+    def begin(self, at: int, again: int) -> None:
+        """Know that a runner begins *at* a number, and makes so many again."""
+        self.at, self.more = at, again
+        self.again += again
+
+    def not_begun(self) -> None:
+        """Know that it did not begin after all."""
+        self.again -= self.more
 
     def reach(self, number: int, head: int) -> None:
         """Know that the runner has made all before *number*; below *head* that was done before."""

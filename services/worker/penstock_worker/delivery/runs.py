@@ -11,12 +11,12 @@ from functools import partial
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from penstock.definition import Definition
+from penstock.definition import PYTHON, Definition
 from penstock.errors import Overloaded, PenstockError, Unavailable
 from penstock.messages import Failure
 from penstock.numbers import DatasetId
 from penstock.wire.dispatcher import DispatcherApi
-from penstock_worker.core.events import FromRunner, Inexact, RunnerLost, StartRun
+from penstock_worker.core.events import FromRunner, Inexact, NotStarted, RunnerLost, StartRun
 from penstock_worker.runner.orders import (
     Ended,
     Failed,
@@ -34,6 +34,7 @@ from penstock_worker.runner.orders import (
     Want,
 )
 from penstock_worker.runner.pool import Runner, RunnerDied, RunnerPool
+from penstock_worker.runner.room import lacking
 
 log = logging.getLogger("penstock.worker")
 
@@ -44,9 +45,6 @@ KEPT = 8
 
 AGAIN = 0.2
 """Seconds until a definition is asked for again when the dispatcher does not answer."""
-
-TRIES = (0.1, 0.5, 2.0)
-"""Pauses before a runner is asked for again when the system has no room for one."""
 
 
 class ActiveRuns:
@@ -60,6 +58,8 @@ class ActiveRuns:
         self._pool = pool
         self._definitions = Definitions(dispatcher)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_failure: Callable[[BaseException], None] = _log
+        """Told of what goes wrong here, and is nobody's to know."""
         self._wanted: dict[int, list[Grant | Free | Want | Pause]] = {}
         self._runners: dict[int, _Placed] = {}
         self._kept: dict[int, dict[int, bytes]] = {}
@@ -125,9 +125,12 @@ class ActiveRuns:
             del self._kept[order.run]
 
     def _heard(self, tell: Tell, runner: Runner, report: Report | RunnerDied) -> None:
-        if report.run in self._wanted:
-            self._place(report.run, runner)
-            tell(_event(report))
+        try:
+            if report.run in self._wanted:
+                self._place(report.run, runner)
+                tell(_event(report))
+        except Exception as exc:  # noqa: BLE001  a report that is lost would be missed for ever
+            self.on_failure(exc)
 
     async def _start(self, order: StartRun, tell: Tell) -> None:
         run, task = order.run, order.order
@@ -136,40 +139,18 @@ class ActiveRuns:
             definition = await self._definitions.get(task.dataset)
             if run not in self._wanted:
                 return
-            if definition.inexact:
-                tell(Inexact(run))
-            runner = await self._begin(definition, order, tell)
-        except PenstockError as exc:
+            heard = partial(self._heard, tell)
+            runner = await self._pool.start(definition.data, _start(order), heard)
+        except Exception as exc:  # noqa: BLE001  whatever it is, somebody waits for this run
             if run in self._wanted:
-                tell(Failed(run, task.state.number, Failure.of(exc)))
+                tell(_why_not(run, task.state.number, exc))
             return
-        if run in self._wanted:
-            self._place(run, runner)
-        else:
+        if run not in self._wanted:
             await runner.stop()
-
-    async def _begin(self, definition: Kept, order: StartRun, tell: Tell) -> Runner:
-        """Begin on a runner; where the system has no room for one now, it may have soon."""
-        task = order.order
-        start = Start(
-            order.run,
-            task.dataset,
-            task.index,
-            task.seed,
-            task.codec,
-            task.state,
-            task.logs,
-            order.known,
-            order.careful,
-        )
-        heard = partial(self._heard, tell)
-        for pause in TRIES:
-            try:
-                return await self._pool.start(definition.data, start, heard)
-            except Overloaded as exc:
-                log.warning("%s; trying again", exc)
-                await asyncio.sleep(pause)
-        return await self._pool.start(definition.data, start, heard)
+            return
+        self._place(run, runner)
+        if definition.inexact:
+            tell(Inexact(run))
 
     def _place(self, run: int, runner: Runner) -> None:
         if run not in self._runners:
@@ -180,7 +161,12 @@ class ActiveRuns:
     def _spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(coro, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.on_failure(failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +218,43 @@ class Definitions:
     async def _fetch(self, dataset: DatasetId) -> bytes:
         while True:
             try:
-                return await self._dispatcher.get_definition(dataset)
+                return await self._dispatcher.get_definition(dataset, PYTHON)
             except Unavailable:
                 await asyncio.sleep(AGAIN)
+
+
+def _log(failure: BaseException) -> None:
+    log.error("a run failed", exc_info=failure)
+
+
+def _start(order: StartRun) -> Start:
+    task = order.order
+    return Start(
+        order.run,
+        task.dataset,
+        task.index,
+        task.seed,
+        task.codec,
+        task.state,
+        task.logs,
+        order.known,
+        order.careful,
+    )
+
+
+def _why_not(run: int, number: int, error: Exception) -> Failed | NotStarted:
+    """Return what a run that did not start has to say: is there no room now, or is it wrong?"""
+    match error:
+        case Overloaded() | Unavailable():
+            return NotStarted(run, str(error))
+        case PenstockError():
+            return Failed(run, number, Failure.of(error))
+        case OSError() | MemoryError():
+            return NotStarted(run, lacking(error))
+        case _:
+            log.error("run %d could not be started", run, exc_info=error)
+            bug = PenstockError(f"no runner was started, for {error!r}; this is a bug")
+            return Failed(run, number, Failure.of(bug))
 
 
 def _event(report: Report | RunnerDied) -> FromRunner:

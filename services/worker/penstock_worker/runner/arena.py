@@ -122,13 +122,17 @@ class Shelf:
     """
 
     def __init__(self, nbytes: int) -> None:
-        self.writable = _memory_file(b"penstock-arena")
-        os.ftruncate(self.writable, nbytes)
-        # With a length that stays no reader is ever killed by a page that is not there. The seal
-        # against writing would forbid to give pages back, too: hence the read-only file.
-        fcntl.fcntl(self.writable, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL)
-        self.fd = os.open(f"/proc/self/fd/{self.writable}", os.O_RDONLY | os.O_CLOEXEC)
-        self.memory = memoryview(mmap.mmap(self.fd, nbytes, prot=mmap.PROT_READ))
+        self.writable, self.fd = _memory_file(b"penstock-arena"), -1
+        try:
+            os.ftruncate(self.writable, nbytes)
+            # With a length that stays no reader is ever killed by a page that is not there. The
+            # seal against writing would forbid to give pages back, too: hence the read-only file.
+            fcntl.fcntl(self.writable, _ADD_SEALS, _SEAL_SHRINK | _SEAL_GROW | _SEAL_SEAL)
+            self.fd = os.open(f"/proc/self/fd/{self.writable}", os.O_RDONLY | os.O_CLOEXEC)
+            self.memory = memoryview(mmap.mmap(self.fd, nbytes, prot=mmap.PROT_READ))
+        except BaseException:
+            self.close()
+            raise
 
     def release(self) -> None:
         """Let go of the writable file; idempotent."""

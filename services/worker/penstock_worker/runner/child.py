@@ -32,7 +32,7 @@ _SET_PDEATHSIG, _SET_NAME = 1, 15
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
-def run(request: Fork, sock: int, arena: int, zygote: int, inherited: list[int]) -> NoReturn:
+def run(request: Fork, sock: int, arena: Arena, zygote: int, inherited: list[int]) -> NoReturn:
     """Be a runner in this process, forked by *zygote*, and end with it.
 
     The descriptors *inherited* are the zygote's own.
@@ -42,7 +42,7 @@ def run(request: Fork, sock: int, arena: int, zygote: int, inherited: list[int])
         _detach(zygote, inherited)
         _settle(request)
         with socket.socket(fileno=sock) as line:
-            main.serve(line, Arena(arena, request.budget, request.largest))
+            main.serve(line, arena)
         code = 0
     except BaseException:  # noqa: BLE001  nothing of this process may go on as if it were the zygote
         traceback.print_exc()

@@ -78,7 +78,11 @@ class Runner:
         """The dataset that it has loaded."""
         self._shelf = Shelf(arena_nbytes)
         self._patience, self._kill, self._changed = patience, kill, changed
-        self._sock, self._far = socket.socketpair()
+        try:
+            self._sock, self._far = socket.socketpair()
+        except OSError:
+            self._shelf.close()
+            raise
         self._sock.setblocking(False)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._sock.fileno(), self._read)

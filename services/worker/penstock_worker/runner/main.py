@@ -11,6 +11,7 @@ from typing import NoReturn, assert_never
 
 from penstock.definition import Definition
 from penstock.messages import Failure
+from penstock.selecting import selected
 from penstock.sharding import assignments
 from penstock_worker.runner import failure
 from penstock_worker.runner.arena import Arena
@@ -56,7 +57,9 @@ def load(definition: bytes) -> Pipeline | Failure:
     importlib.invalidate_caches()
     try:
         parts = Definition.from_bytes(definition)
-        return Pipeline(parts.decode(), assignments(parts.streams))
+        node = parts.decode()
+        divided = selected(node) if parts.streams else node
+        return Pipeline(node, divided, assignments(parts.streams))
     except BaseException as exc:  # noqa: BLE001  an import may raise anything
         return failure.in_loading(exc)
 

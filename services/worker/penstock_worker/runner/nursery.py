@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import assert_never
 
 from penstock.errors import Closed, ConfigError, Overloaded, PenstockError, Unavailable
-from penstock_worker.runner import packets
+from penstock_worker.runner import packets, room
 from penstock_worker.runner.packets import Answer, Exited, Fork, Forked, Kill, NotForked, Unfit
 
 log = logging.getLogger("penstock.worker.runner")
@@ -127,18 +127,22 @@ class Nursery:
         request = packets.encode(self._request(token, zygote.environment))
         try:
             with suppress(ConnectionError):  # then the end of file tells, and with it why
-                socket.send_fds(zygote.sock, [request], [line, arena])
+                _send(zygote.sock, request, [line, arena])
             async with asyncio.timeout(BIRTH):
                 return await birth
         except TimeoutError as exc:
             raise Unavailable(f"no runner was forked within {BIRTH:.0f} s") from exc
-        except BlockingIOError as exc:
-            raise Overloaded("the zygote takes no more requests: it seems to hang") from exc
+        except Overloaded:
+            zygote.births.pop(token, None)
+            raise
 
     def _start(self) -> _Zygote:
         if self._closed:
             raise Closed("this worker's runners were ended: it is closing")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as exc:
+            raise Overloaded(room.lacking(exc)) from exc
         ours.setblocking(False)
         command = [sys.executable, "-P", "-m", "penstock_worker.runner.zygote"]
         command += ["--fd", str(theirs.fileno()), "--worker", str(os.getpid())]
@@ -154,9 +158,10 @@ class Nursery:
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,  # no terminal: Ctrl-C is for the worker
                 )
-            except OSError as exc:
+            except (OSError, MemoryError) as exc:
                 ours.close()
-                raise Unavailable(f"{sys.executable} could not be started: {exc}") from exc
+                words = f"{sys.executable} could not be started: {room.lacking(exc)}"
+                raise Overloaded(words) from exc
         zygote = self._zygote = _Zygote(process, ours, environment)
         asyncio.get_running_loop().add_reader(ours.fileno(), self._read, zygote)
         return zygote
@@ -186,7 +191,7 @@ class Nursery:
             case NotForked(token, reason):
                 birth, _ = zygote.births.pop(token)
                 if not birth.done():
-                    birth.set_exception(Overloaded(f"no runner can be forked: {reason}"))
+                    birth.set_exception(Overloaded(reason))
             case Exited(pid):
                 zygote.alive.pop(pid)(answer)
             case Unfit(reason):
@@ -229,6 +234,17 @@ class Nursery:
             directory = bytes(Path.cwd())
         path = tuple(map(os.fsencode, sys.path))
         return Fork(token, self._budget, self._largest, directory, path, changes)
+
+
+def _send(sock: socket.socket, request: bytes, files: list[int]) -> None:
+    try:
+        socket.send_fds(sock, [request], files)
+    except ConnectionError:
+        raise
+    except BlockingIOError as exc:
+        raise Overloaded("the zygote takes no more requests: it seems to hang") from exc
+    except OSError as exc:
+        raise Overloaded(room.lacking(exc)) from exc
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

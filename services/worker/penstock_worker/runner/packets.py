@@ -41,7 +41,7 @@ class Forked(Packet, frozen=True):
 
 
 class NotForked(Packet, frozen=True):
-    """The system refused another process."""
+    """The system has no room for another process, or for its arena."""
 
     token: int
     reason: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Self
 
-from penstock.errors import Closed, ConfigError
+from penstock.errors import Closed, ConfigError, Overloaded
+from penstock_worker.runner import room
 from penstock_worker.runner.arena import span
 from penstock_worker.runner.handle import OnReport, Phase, Runner, RunnerDied
 from penstock_worker.runner.nursery import Nursery
@@ -60,6 +61,7 @@ class RunnerPool:
 
         Raises:
             ConfigError, Overloaded, Unavailable: see `Nursery.fork`.
+            Overloaded: when there is no room for what belongs to a runner: files, memory.
             Closed: after `close`.
         """
         if self._closed:
@@ -85,7 +87,10 @@ class RunnerPool:
         return runner
 
     async def _fork(self) -> Runner:
-        runner = Runner(self._span, self._patience, self._nursery.kill, self._changed)
+        try:
+            runner = Runner(self._span, self._patience, self._nursery.kill, self._changed)
+        except (OSError, MemoryError) as exc:
+            raise Overloaded(room.lacking(exc)) from exc
         try:
             runner.pid = await self._nursery.fork(*runner.files, runner.exited)
         except BaseException:

@@ -37,6 +37,8 @@ class Pipeline:
     """What a definition holds: the graph, and the stream that each source draws from."""
 
     node: Node
+    divided: Node
+    """What tasks run that draw splits."""
     streams: dict[str, int]
 
 
@@ -99,10 +101,11 @@ class Run:
     def _open(self, pipeline: Pipeline) -> OpIterator:
         start = self._start
         context = replace(Context.local(start.seed, start.index), left_out=self._left_out)
+        node = pipeline.node
         if start.logs:
-            splits = SplitReader(self._fetch)
+            node, splits = pipeline.divided, SplitReader(self._fetch)
             context = replace(context, splits=splits, streams=pipeline.streams)
-        return open_node(pipeline.node, context, json.loads(start.state.state))
+        return open_node(node, context, json.loads(start.state.state))
 
     def _make(self, engine: OpIterator) -> None:
         frames, inbox, pace, states = self._frames, self._inbox, self._pace, self._states

@@ -8,6 +8,7 @@ so a fork of it is always sound.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import os
 import select
@@ -19,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
 
-from penstock_worker.runner import packets
+from penstock_worker.runner import packets, room
 from penstock_worker.runner.packets import Exited, Fork, Forked, Kill, NotForked, Unfit
 
 UNSOUND = ("grpc", "uvloop")
@@ -108,7 +109,9 @@ class Zygote:
     def _obey(self, request: packets.Request, fds: list[int]) -> None:
         match request:
             case Fork(token) if len(fds) < 2:
-                self._tell(NotForked(token, "too many open files"))
+                for fd in fds:
+                    os.close(fd)
+                self._tell(NotForked(token, room.lacking(OSError(errno.EMFILE, ""))))
             case Fork():
                 self._fork(request, *fds)
             case Kill(pid):
@@ -116,22 +119,29 @@ class Zygote:
             case _:
                 assert_never(request)
 
-    def _fork(self, request: Fork, sock: int, arena: int) -> None:
-        zygote = os.getpid()
+    def _fork(self, request: Fork, sock: int, file: int) -> None:
         try:
-            pid = os.fork()
-        except OSError as exc:
-            self._tell(NotForked(request.token, str(exc)))
+            pid = self._bear(request, sock, file)
+        except (OSError, MemoryError) as exc:
+            self._tell(NotForked(request.token, room.lacking(exc)))
             pid = -1
-        if pid == 0:
-            from penstock_worker.runner import child  # noqa: PLC0415  `_preload` has it
-
-            child.run(request, sock, arena, zygote, self._own)
         os.close(sock)
-        os.close(arena)
+        os.close(file)
         if pid > 0:
             self._runners.add(pid)
             self._tell(Forked(request.token, pid))
+
+    def _bear(self, request: Fork, sock: int, file: int) -> int:
+        """Return the process id of a new runner, which itself never returns from here."""
+        from penstock_worker.runner import arena, child  # noqa: PLC0415  `_preload` has them
+
+        # Mapped before the fork: a runner that is short of memory for that is none, and did not
+        # die. This process lets go of the map on its way out.
+        memory, zygote = arena.Arena(file, request.budget, request.largest), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            child.run(request, sock, memory, zygote, self._own)
+        return pid
 
     def _kill(self, pid: int) -> None:
         if pid not in self._runners:

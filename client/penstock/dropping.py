@@ -1,0 +1,39 @@
+"""Closing what was dropped: not in the thread in which its finaliser happens to run.
+
+The collector finalises what it finds in whatever thread is at work, in the middle of anything and
+with any lock in that thread's hands. So a finaliser that has to take a lock, or to wait for
+anybody, only says what is to be closed, and a thread of its own closes it. Most finalisers run
+where the last reference was dropped: there it is waited for, a moment, that things be as one
+expects behind ``del iterator``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable
+
+A_MOMENT = 0.5
+"""Seconds that a finaliser waits by default; the closing goes on behind it."""
+
+OURS = "penstock-"
+"""How the names of Penstock's own threads begin. Others wait for these: they wait for nobody."""
+
+
+def close_dropped(close: Callable[[], object], seconds: float = A_MOMENT) -> None:
+    """Have *close* called by another thread, and wait *seconds* at most. For finalisers only."""
+    if sys.is_finalizing():
+        return  # threads have stopped where they were, perhaps with a lock in hand
+    # No thread at all may be had while the process ends, or when there are too many.
+    with contextlib.suppress(RuntimeError):
+        # A daemon: what does not end must not keep the process from ending.
+        thread = threading.Thread(target=close, name=f"{OURS}close", daemon=True)
+        thread.start()
+        if not in_own_thread():
+            thread.join(seconds)
+
+
+def in_own_thread() -> bool:
+    """Say whether this is one of Penstock's own threads."""
+    return threading.current_thread().name.startswith(OURS)

@@ -1,0 +1,56 @@
+"""Names that users give, and others send: how long they may be, and how they are shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.errors import Refused
+
+LONGEST_NAME: Final = 1024
+"""Bytes that a name may have, in UTF-8: of jobs, saves, datasets, workers and readers."""
+
+
+def printable(text: str) -> str:
+    """Return *text* with an escape for each character that could move a cursor or hide others.
+
+    What is shown of names from elsewhere goes through here: in logs, errors and tables.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return *text* as `printable` does, but with its lines, as a traceback has them."""
+    return "\n".join(printable(line.expandtabs(4)) for line in text.split("\n"))
+
+
+def all_printable(plain: Any) -> Any:
+    """Return *plain* data, as JSON has them, with all text in them `printable`."""
+    if isinstance(plain, str):
+        return printable_lines(plain)
+    if isinstance(plain, list):
+        return [all_printable(part) for part in plain]
+    if isinstance(plain, dict):
+        return {printable(key): all_printable(part) for key, part in plain.items()}
+    return plain
+
+
+def too_long(text: str) -> bool:
+    """Say whether *text* is no name for its length."""
+    return len(text) > LONGEST_NAME or (
+        not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > LONGEST_NAME
+    )
+
+
+def check_name(what: str, text: str) -> None:
+    """Refuse a name that is too long.
+
+    Raises:
+        Refused: showing how it begins.
+    """
+    if too_long(text):
+        raise Refused(
+            f"{what} takes {len(text.encode('utf-8', 'surrogatepass'))} bytes, and a name may "
+            f"take {LONGEST_NAME}: {printable(text[:80])!r}...; give a shorter one"
+        )

@@ -1,0 +1,28 @@
+"""A lock that tells a thread that has it already, so that no thread waits for itself.
+
+A signal handler runs in the main thread in the middle of anything, also of a change that this
+thread is making. With a plain lock it would wait for itself there; with a re-entrant one it would
+go on from what is half changed.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from penstock.errors import Reentered
+
+
+class SingleEntry(threading.Condition):
+    """A condition that raises `Reentered` in a thread that is inside already."""
+
+    def __init__(self) -> None:
+        self._entry = threading.RLock()
+        super().__init__(self._entry)
+
+    def __enter__(self) -> bool:
+        if self._entry._is_owned():  # type: ignore[attr-defined]  # noqa: SLF001  as Condition does
+            raise Reentered(
+                "a signal handler called this in the middle of another call, where it cannot be "
+                "done: let the handler set a flag, and look at that between two elements"
+            )
+        return super().__enter__()

@@ -1,0 +1,53 @@
+"""Writing a file so that it is there as a whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.errors import PenstockError, Refused, StoreFull
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
+    """Write *parts* to *file*, or nothing; with *power* it outlasts its failure from then on.
+
+    What is not finished has a name that begins with a dot: the next life removes it.
+    """
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            for part in parts:
+                out.write(part)
+            if power:
+                out.flush()
+                os.fsync(out.fileno())
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    if power:
+        sync_folder(file.parent)
+
+
+def unwritten(file: Path, exc: OSError, then: str) -> PenstockError:
+    """Return the error that says why *file* could not be written, and what to do *then*."""
+    if exc.errno in _FULL:
+        return StoreFull(
+            f"the dispatcher has no room to write {file} ({exc.strerror}): free space there, or "
+            f"raise the quota or limit, then {then}"
+        )
+    return Refused(f"work_dir: {file} cannot be written: {exc.strerror}")
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of the files in *folder* outlast a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,61 @@
+"""Listings of files: told apart without their names, and compared."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from penstock import files
+from penstock.graph import FilePattern
+from penstock.sharding import UNLISTED, Stream
+from penstock_dispatcher.core.listings import difference, outline
+from penstock_dispatcher.core.sources import Source, order_seed
+
+NAMES = tuple(f"/data/shard-{i:05}.tar" for i in range(1000))
+
+
+def test_equal_listings_are_told_from_others():
+    assert outline(NAMES) == outline(list(NAMES))
+    assert outline(NAMES).digest != outline(NAMES[1:]).digest
+    assert outline(()).count == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (NAMES[:500] + NAMES[501:], "there were 63 files, now there are 62"),
+        (
+            (*NAMES, "/data/shard-99999.tar"),
+            "from '/data/shard-00945.tar' on there were 55 files, now there are 56",
+        ),
+        ((*NAMES[:999], "/data/shard-9"), "as many others, to '/data/shard-9'"),
+        (NAMES[:900], "now there are none"),
+        ((), "1000 files then, 0 now"),
+    ],
+    ids=["one less", "one more", "another name", "a part is gone", "all gone"],
+)
+def test_it_is_said_where_listings_differ(now, words):
+    text = difference(outline(NAMES), now)
+
+    assert text.startswith(f"1000 files then, {len(now)} now")
+    assert words in text
+
+
+def test_the_outline_of_many_files_is_small():
+    names = [f"/mnt/bucket/dataset/train/shard-{i:07}.tar" for i in range(10**5)]
+
+    assert len(json.dumps([[r.first, r.count, r.digest] for r in outline(names).ranges])) < 2000
+
+
+def test_an_order_made_elsewhere_is_the_one_that_a_source_makes():
+    pattern = FilePattern(("*",), shuffle=True, seed=None)
+    stream = Stream((".0",), UNLISTED, pattern, 3, repeats=(("", 3),))
+    for turn in range(3):
+        slow, quick = (Source.of(stream, outline(NAMES), 7) for _ in range(2))
+        quick.turn = turn
+        seed = order_seed(pattern, 7, stream.repeats, turn)
+        slow.know(NAMES, {})
+        quick.know(NAMES, {seed: files.order(NAMES, seed)})
+
+        assert quick.named(turn, 10, 20) == slow.named(turn, 10, 20)
+        assert replace(quick, turn=0) == slow

@@ -1,0 +1,116 @@
+"""Readers as people hear of them: by host, process and rank."""
+
+import logging
+
+from penstock.messages import (
+    Codec,
+    Mode,
+    OpenRequest,
+    ReaderBeat,
+    ReaderProcess,
+    Versions,
+    WorkerBeat,
+)
+from penstock.sharding import Stream
+from penstock_dispatcher import told
+from penstock_dispatcher.core import Books, Core, Settings
+from penstock_dispatcher.core.signals import (
+    Answer,
+    Begin,
+    OpenIteration,
+    Register,
+    Show,
+    Tick,
+    Write,
+)
+
+VERSIONS = Versions(1, "3.11", "0")
+ONE, TWO = ReaderProcess("a", 7, 1), ReaderProcess("b", 8)
+
+
+class Life:
+    """A mind with one dataset, and readers that beat."""
+
+    def __init__(self):
+        self.now, self.beats = 100.0, 0
+        self.facts = []
+        self.core = Core(Books(), Settings(), self.now, 1_800_000_000.0)
+        self.tell(Begin(1))
+        self.tell(Register(1, VERSIONS, "d", (Stream((".0",), 100),), ""))
+
+    def tell(self, signal):
+        effects = [*self.core.handle(signal, self.now), *self.core.push(self.now)]
+        self.facts += [effect.fact for effect in effects if isinstance(effect, Write)]
+        return effects
+
+    def open(self):
+        request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
+        effects = self.tell(OpenIteration(1, request, 5))
+        return next(e.answer for e in effects if isinstance(e, Answer)).iteration
+
+    def beat(self, iteration, token, reader=None, **more):
+        self.beats += 1
+        effects = self.tell(ReaderBeat(iteration, token, reader, self.beats, **more))
+        return next(e.view for e in effects if isinstance(e, Show) and e.view.token == token)
+
+    def wait(self, seconds):
+        for _ in range(round(4 * seconds)):
+            self.now += 0.25
+            self.tell(Tick())
+
+
+def test_a_reader_is_known_by_its_process_also_after_a_restart():
+    life = Life()
+    iteration = life.open()
+    life.beat(iteration, "r", process=ONE)
+    again = Books()
+    for fact in life.facts:
+        again.apply(fact)
+
+    (stats,) = Core(again, Settings(), 0.0).stats(0.0).iterations
+
+    assert [reader.process for reader in stats.readers] == [ONE]
+
+
+def test_the_log_says_who_reads_and_who_is_given_up(caplog):
+    life = Life()
+    iteration = life.open()
+    life.beat(iteration, "r", process=ONE)
+    life.wait(40)
+
+    with caplog.at_level(logging.INFO, "penstock.dispatcher"):
+        for fact in life.facts:
+            told.tell(fact, life.core.books)
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[-2:] == [
+        "reader 3 (host a, pid 7, rank 1) reads iteration 2",
+        "reader 3 (host a, pid 7, rank 1) of iteration 2 is given up",
+    ]
+
+
+def test_what_silent_readers_hold_is_said_in_views_and_counters_with_their_processes():
+    life = Life()
+    iteration = life.open()
+    here = life.beat(iteration, "here").reader
+    dead = [life.beat(iteration, f"r{i}", process=ReaderProcess("a", i)).reader for i in range(6)]
+    life.wait(2)
+    assert life.beat(iteration, "here", here).held_by == ""
+    life.wait(1)
+    assert life.beat(iteration, "here", here).held_by == "", "there is nothing to hold"
+    life.tell(WorkerBeat("w", 1, -1, versions=VERSIONS))
+    life.wait(0.25)
+
+    said = life.beat(iteration, "here", here).held_by
+    (counted,) = life.core.stats(life.now).iterations
+
+    assert said.startswith(f"elements may be held by reader {dead[0]} (host a, pid 0; silent 3.2 s")
+    assert said.count("host a") == 4
+    assert said.endswith("; and by 2 more silent readers")
+    assert counted.held_by == said
+
+    assert life.beat(iteration, "r0", dead[0]).held_by == ""
+    life.wait(0.25)
+    said = life.beat(iteration, "here", here).held_by
+    assert f"reader {dead[0]} " not in said
+    assert said.endswith("; and by 1 more silent reader")

@@ -1,0 +1,19 @@
+"""What the dispatcher's log says, and how loud."""
+
+import pytest
+
+from penstock_dispatcher import told
+from penstock_dispatcher.core import Books
+from penstock_dispatcher.core.facts import WorkerLost
+
+
+@pytest.mark.parametrize(
+    ("left", "level", "said"), [(True, "INFO", "gone"), (False, "WARNING", "lost")]
+)
+def test_a_worker_that_left_or_ran_nothing_is_no_loss(caplog, left, level, said):
+    with caplog.at_level("INFO", "penstock.dispatcher"):
+        told.tell(WorkerLost("w:1", left=left), Books())
+
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert said in record.getMessage()

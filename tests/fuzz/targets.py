@@ -1,0 +1,363 @@
+"""What is fuzzed: valid samples of each kind of input, and what reads them."""
+
+import copy
+import importlib.util
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fuzz.mutations import damaged, repacked, twisted
+from penstock import Dataset
+from penstock.definition import Definition, encode
+from penstock.engine.reading import LocalReading, SaveWanted
+from penstock.engine.root import shape_of
+from penstock.messages import Codec, Failure, Frame
+from penstock.numbers import Runs
+from penstock.reader.block import Load
+from penstock.service import saved
+from penstock.wire import dispatcher, worker
+from penstock.wire.compression import Sampler, compress
+from penstock.wire.frame import FrameBuilder, unpack
+from penstock.wire.status import Code, Status
+from penstock_dispatcher.core import Books, jobstate
+from penstock_dispatcher.journal import forms
+from penstock_dispatcher.journal.store import Store
+
+
+@dataclass(frozen=True)
+class Target:
+    """*make* gives an input from chance alone, *read* reads it: with an error of ours, or none."""
+
+    name: str
+    share: int
+    make: Callable[[random.Random], Any]
+    read: Callable[[Any], None]
+
+
+def _module(path):
+    """Load a module of tests: what it makes is valid."""
+    file = Path(__file__).parent.parent / path
+    spec = importlib.util.spec_from_file_location(f"fuzz_{file.stem}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# --- frames and layouts ---
+
+
+def _elements():
+    row = {"image": np.zeros((3, 4), np.uint8), "label": np.int64(3), "name": "ü", "raw": b"\xff"}
+    ragged = [
+        (np.arange(i, dtype=np.float32), np.array([["a"] * i, ["b"] * i], object)) for i in range(4)
+    ]
+    pair = np.array([(1, 2.5)], [("a", "<i1"), ("b", "<f8")])
+    return [
+        [row] * 5,
+        ragged,
+        [pair[0], pair[0]],
+        [((), {"a": np.float64(1)}, ("x",))] * 3,
+        [np.arange(6.0).reshape(2, 3)] * 4,
+        [np.zeros((i, 2)) for i in range(3)],
+        [f"text number {i}" for i in range(20)],
+        [()] * 7,
+    ]
+
+
+def _frames():
+    for elements in _elements():
+        builder = FrameBuilder()
+        assert builder.add(elements) == len(elements)
+        layout, columns = builder.take()
+        payload = bytearray(layout.nbytes)
+        layout.write(columns, memoryview(payload))
+        yield layout.to_bytes(), bytes(payload), len(elements)
+
+
+FRAMES = list(_frames())
+
+
+def _message(layout, payload, count, codec):
+    stored = compress(memoryview(payload), codec, Sampler())
+    how = Codec.NONE if stored is None else Codec.LZ4
+    part = Runs(((5, 5 + count),))
+    header = Frame(1, 1, 1, 5, count, 2, part, layout, how, len(payload))
+    return worker.encode_reply(header, payload if stored is None else stored)
+
+
+BIG = bytes(range(256)) * 40
+MESSAGES = [_message(*frame, Codec.NONE) for frame in FRAMES]
+MESSAGES += [_message(layout, payload + BIG, count, Codec.LZ4) for layout, payload, count in FRAMES]
+
+
+def make_message(rng):
+    return damaged(rng.choice(MESSAGES), rng, rng.choice(MESSAGES))
+
+
+def read_message(data):
+    reply, payload = worker.decode_reply(data)
+    if isinstance(reply, Frame):
+        load = Load(reply, payload, writable=False)
+        for start, stop in reply.part.spans:
+            assert len(load.elements(start, stop)) == stop - start
+
+
+def make_layout(rng):
+    (layout, payload, _), (other, _, _) = rng.choice(FRAMES), rng.choice(FRAMES)
+    how = rng.choice([damaged, repacked, repacked])
+    if rng.random() < 0.2:
+        payload = damaged(payload, rng, rng.choice(FRAMES)[1])
+    return how(layout, rng, other), payload
+
+
+def read_layout(given):
+    for element in unpack(*given):
+        assert not isinstance(element, StopIteration)
+
+
+# --- messages ---
+
+FORMS = [
+    form
+    for method in (
+        dispatcher.REGISTER_DATASET,
+        dispatcher.GET_DEFINITION,
+        dispatcher.OPEN_ITERATION,
+        dispatcher.DRAIN,
+        dispatcher.STATUS,
+        dispatcher.WORKER_CONTROL,
+        dispatcher.READER_CONTROL,
+    )
+    for form in (method.request, method.reply)
+] + [worker.READ.request]
+
+
+def _kept():
+    kept = _module("wire/test_yesterday.py").MESSAGES
+    return [(form, form.encode(value)) for form, value in kept.values()]
+
+
+def make_control(rng):
+    kept = _KEPT or _KEPT.extend(_kept()) or _KEPT
+    form, data = rng.choice(kept)
+    return form if rng.random() < 0.9 else rng.choice(FORMS), damaged(
+        data, rng, rng.choice(kept)[1]
+    )
+
+
+_KEPT: list = []
+
+
+def read_control(given):
+    form, data = given
+    form.decode(data)
+
+
+FAILURES = [
+    msgspec.msgpack.encode(Failure(kind, fields))
+    for kind, fields in [
+        ("TransformError", ("map(f)", 7, "ValueError: no", None, "Traceback")),
+        ("StateError", ("it does not fit",)),
+        ("MissingFile", ("a", "b")),
+        ("FromAnotherVersion", (1, None, "x")),
+    ]
+]
+
+
+def make_failure(rng):
+    how = rng.choice([damaged, repacked])
+    return how(rng.choice(FAILURES), rng, rng.choice(FAILURES))
+
+
+def read_failure(data):
+    str(Status(Code.INTERNAL, "words", (("penstock-error-bin", data),)).error("a:1", "/path"))
+
+
+# --- the journal ---
+
+
+def _journal():
+    world, rows = _module("dispatcher/test_journal.py").World(5), []
+    for _ in range(60):
+        rows.append(forms.encode_facts(map(forms.encode_fact, world.step())))
+    books = world.books
+    lines = [
+        (table, forms.encode_key(key), forms.encode_line(line))
+        for table in forms.LINES
+        for key, line in getattr(books, table).items()
+    ]
+    return [row for row in rows if len(row) > 1], forms.encode_live(books), lines
+
+
+_JOURNAL: list = []
+
+
+def make_row(rng):
+    rows, live, lines = _JOURNAL or _JOURNAL.extend(_journal()) or _JOURNAL
+    how, what = rng.choice([damaged, repacked]), rng.randrange(3)
+    if what == 0:
+        row = rng.randrange(len(rows))
+        return "facts", [*rows[:row], how(rows[row], rng, rng.choice(rows))]
+    if what == 1:
+        return "live", how(live, rng, rng.choice(rows))
+    table, key, body = rng.choice(lines)
+    return table, (how(key, rng, body), body) if rng.random() < 0.3 else (key, how(body, rng, key))
+
+
+def read_row(given):
+    """Read as the store does, behind its checksums."""
+    table, what = given
+    store = Store.__new__(Store)
+    store.file = "journal.db"
+    with store._damage_told():
+        if table == "facts":
+            books, changes = Books(), SimpleNamespace(note=lambda fact: None)
+            for row in what:
+                facts = forms.decode_facts(row)
+                Store._replay(books, changes, books.length + len(facts), row)
+        elif table == "live":
+            forms.decode_live(what)
+        else:
+            forms.put_line(Books(), table, *what)
+
+
+# --- states ---
+
+
+def add(x, y=1):
+    return x + y
+
+
+def wide(x):
+    return np.arange(int(x) % 3)
+
+
+PIPELINES = [
+    Dataset.range(100).shuffle(10).batch(4),
+    Dataset.range(50).map(add).filter(lambda x: x % 2 == 0).take(20).skip(3).enumerate(),
+    Dataset.range(20).repeat(3).window(4).flat_map(lambda w: w.batch(4)),
+    Dataset.range(20).interleave(lambda x: Dataset.range(x), cycle_length=3),
+    Dataset.zip((Dataset.range(9), Dataset.range(9).concatenate(Dataset.range(3)))).cache(),
+    Dataset.range(60).map(wide).rebatch(4).prefetch(2),
+    Dataset.range(60).map(wide).padded_batch(3).take_while(lambda x: True),
+    Dataset.range(30).scan(np.int64(0), lambda s, x: (s + x, s)).unique(),
+    Dataset.sample_from_datasets([Dataset.range(30), Dataset.range(30).map(add)], [0.5, 0.5]),
+    Dataset.range(40).group_by_window(lambda x: x % 3, lambda k, w: w.batch(4), window_size=4),
+    Dataset.random(seed=3).take(30).shard(3, 1),
+    Dataset.counter(5).take(40).ignore_errors().assert_cardinality(40),
+    Dataset.range(30).map(add, num_parallel_calls=2),
+]
+
+
+def _states():
+    for number, pipeline in enumerate(PIPELINES):
+        with pipeline.iterator() as it:
+            yield number, it.state()
+            for _ in range(7):
+                next(it)
+            yield number, json.loads(json.dumps(it.state()))
+
+
+_STATES: list = []
+
+
+def make_state(rng):
+    states = _STATES or _STATES.extend(_states()) or _STATES
+    (number, state), (_, other) = rng.choice(states), rng.choice(states)
+    state = copy.deepcopy(state)
+    if rng.random() < 0.8:
+        state["at"] = twisted(state["at"], rng, other["at"])
+    else:
+        state = twisted(state, rng, other)
+    return number, state
+
+
+def read_state(given):
+    number, state = given
+    reading = LocalReading(PIPELINES[number]._node, shape_of(PIPELINES[number]._node), state)
+    reading.start()
+    try:
+        for _ in range(3):
+            if not reading.advance(4).size:
+                break
+            reading.state(SaveWanted())
+    finally:
+        reading.close()
+
+
+JOB_STATE = {
+    "v": 1, "kind": "job", "fingerprint": "f", "mode": "dynamic", "job": "j", "repetition": 3,
+    "seed": 4, "iteration_seed": 5, "next": 2, "over": False,
+    "sources": [{"turn": 0, "offset": 700}],
+    "tasks": [{
+        "index": 0, "state": {"number": 256, "positions": [3], "state": {"a": [1]}},
+        "logs": [{"start": 3, "splits": [[500, 600], [620, 700, ["a"]]]}],
+        "taken": {"floor": 300, "more": [[310, 320]]},
+    }],
+    "account": {"made": 400, "doubts": [[[1, 2], 3, 4.5]]},
+}  # fmt: skip
+JOB_TEXT = json.dumps(JOB_STATE).encode()
+
+
+def make_job_state(rng):
+    if rng.random() < 0.4:
+        return damaged(JOB_TEXT, rng, JOB_TEXT)
+    try:
+        return msgspec.json.encode(twisted(JOB_STATE, rng, JOB_STATE))
+    except (RecursionError, UnicodeEncodeError):
+        return JOB_TEXT[:-1] + b"[" * 100_000
+
+
+def read_job_state(data):
+    state = jobstate.decode(data)
+    jobstate.digest(data)
+    jobstate.sums(state.account)
+    for task in state.tasks:
+        jobstate.engine(task.state)
+        jobstate.taken(task.taken)
+
+
+SAVED = {"v": 1, "pipeline": "0batch 1distribute", "turns": {"0": 2}, "jobs": {"0.0": [{"turns": [2], "state": JOB_STATE}]}}  # fmt: skip  # noqa: E501
+
+
+def make_saved(rng):
+    return twisted(copy.deepcopy(SAVED), rng, JOB_STATE)
+
+
+def read_saved(state):
+    for part in saved.of(state, ["0.0"], ["0"]).parts:
+        part.job.plain()
+        part.job.data  # noqa: B018
+
+
+DEFINITIONS = [encode(p._node).to_bytes() for p in PIPELINES[:4]]
+
+
+def make_definition(rng):
+    how = rng.choice([damaged, repacked])
+    return how(rng.choice(DEFINITIONS), rng, rng.choice(DEFINITIONS))
+
+
+def read_definition(data):
+    made = Definition.from_bytes(data)
+    str(made.fingerprint)
+
+
+TARGETS = [
+    Target("frames", 6, make_message, read_message),
+    Target("layouts", 6, make_layout, read_layout),
+    Target("messages", 5, make_control, read_control),
+    Target("failures", 1, make_failure, read_failure),
+    Target("journal rows", 3, make_row, read_row),
+    Target("local states", 4, make_state, read_state),
+    Target("job states", 2, make_job_state, read_job_state),
+    Target("saved states", 1, make_saved, read_saved),
+    Target("definitions", 2, make_definition, read_definition),
+]

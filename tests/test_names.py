@@ -1,0 +1,46 @@
+"""Names from elsewhere: what is shown of them moves no cursor, what is kept of them is short."""
+
+import pytest
+
+from penstock.errors import Refused
+from penstock.names import LONGEST_NAME, all_printable, check_name, printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("ünï 漢字 plain", "ünï 漢字 plain"),
+        ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\u202ereversed", r"\u202ereversed"),
+        ("\udc80", r"\udc80"),
+    ],
+)
+def test_what_moves_a_cursor_is_shown_as_an_escape(text, shown):
+    assert printable(text) == shown
+
+
+def test_a_traceback_keeps_its_lines_and_nothing_else():
+    assert printable_lines("a\n\tb\x1b[2J\n") == "a\n    b\\x1b[2J\n"
+
+
+def test_plain_data_are_made_printable_throughout():
+    plain = {"\x1b": ["\x07", 1, None, {"a": "b\x00"}]}
+
+    assert all_printable(plain) == {"\\x1b": ["\\x07", 1, None, {"a": "b\\x00"}]}
+
+
+@pytest.mark.parametrize("name", ["x" * LONGEST_NAME, "ü" * (LONGEST_NAME // 2), ""])
+def test_a_name_of_a_kibibyte_is_taken(name):
+    check_name("job_name", name)
+
+
+@pytest.mark.parametrize("name", ["x" * (LONGEST_NAME + 1), "ü" * 513, "\x1b" * 10_000_000])
+def test_a_longer_name_is_refused_by_a_message_that_is_short(name):
+    with pytest.raises(
+        Refused, match=r"job_name takes \d+ bytes, and a name may take 1024"
+    ) as told:
+        check_name("job_name", name)
+
+    assert len(str(told.value)) < 1000
+    assert "\x1b" not in str(told.value)

@@ -1,0 +1,76 @@
+"""Where there is no room for a runner: that names the limit, leaves nothing, and passes."""
+
+import os
+import resource
+from contextlib import contextmanager
+
+import pytest
+
+from penstock import Dataset
+from penstock.errors import Overloaded
+from penstock_worker.runner.arena import Shelf
+
+
+def files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+@contextmanager
+def only(more):
+    """Let this process open so many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+    free = [os.open("/dev/null", os.O_RDONLY) for _ in range(highest + 1 - files() + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(free, default=highest) + 1 + more, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in free:
+            os.close(fd)
+
+
+async def test_without_files_for_a_runner_nothing_is_kept_and_later_it_works(workplace):
+    busy = await workplace.begin(Dataset.range(3), free=False)
+    await busy.end()
+    before = files()
+    for more in range(4):
+        with only(more), pytest.raises(Overloaded, match=r"EMFILE.*RLIMIT_NOFILE is \d+"):
+            await workplace.begin(Dataset.range(3), run=2)
+
+        assert files() == before
+
+    assert (await workplace.read(Dataset.range(3), run=3)).elements == [0, 1, 2]
+
+
+def test_memory_that_cannot_be_had_leaves_no_file():
+    before = files()
+    with pytest.raises(OSError, match="memory"):
+        Shelf(1 << 55)
+
+    assert files() == before
+
+
+@contextmanager
+def only_memory(pid, more):
+    """Let process *pid* have so many bytes of addresses more."""
+    with open(f"/proc/{pid}/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (used + more, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_AS, (soft, hard))
+
+
+async def test_a_runner_that_has_no_room_for_its_arena_is_not_started_and_did_not_die(workplace):
+    busy = await workplace.begin(Dataset.range(3), free=False)  # so there is a zygote
+    zygote = workplace.pool._nursery._zygote.process.pid
+
+    with only_memory(zygote, 64 << 20):
+        with pytest.raises(Overloaded, match=r"ENOMEM.*RLIMIT_AS is \d+"):
+            await workplace.begin(Dataset.range(3), run=2)
+
+    await busy.end()
+    assert (await workplace.read(Dataset.range(3), run=3)).elements == [0, 1, 2]
