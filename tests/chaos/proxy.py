@@ -138,7 +138,7 @@ class Link:
         self._links, self._chance = links, chance
         self._flows = dict.fromkeys(BOTH, Flow.PASS)
         self._changed = asyncio.Event()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._port = 0
         self._connections: set[_Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
@@ -184,9 +184,13 @@ class Link:
 
     async def listen(self) -> None:
         """Take connections."""
-        if self._server is None:
-            self._server = await asyncio.start_server(self._welcome, "127.0.0.1", self._port)
-            self._port = self._server.sockets[0].getsockname()[1]
+        # Not `asyncio.start_server`: closed between the accepting of a connection and the turn in
+        # which it makes a transport, it drops the socket unclosed (an assertion that it swallows).
+        if self._listener is None:
+            self._listener = socket.create_server(("127.0.0.1", self._port), backlog=100)
+            self._listener.setblocking(False)
+            self._port = self._listener.getsockname()[1]
+            asyncio.get_running_loop().add_reader(self._listener, self._welcome, self._listener)
 
     async def _set(self, flow: Flow, ways: tuple[Way, ...]) -> None:
         self._flows |= dict.fromkeys(ways, flow)
@@ -205,25 +209,35 @@ class Link:
             connection.end(way)
 
     async def _refuse(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
         await self._reset()
 
-    def _welcome(self, near_in: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
-        self._links.writers.append(near)
-        serving = asyncio.ensure_future(self._serve(near_in, near))
+    def _welcome(self, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except OSError:  # it went away again
+            return
+        sock.setblocking(False)
+        serving = asyncio.ensure_future(self._serve(sock))
         self._serving.add(serving)
         serving.add_done_callback(self._serving.discard)
         # Not within the task: one that is cancelled before its first step runs nothing of itself.
-        serving.add_done_callback(lambda _: _reset(near))
+        serving.add_done_callback(lambda _: sock.close())
 
-    async def _serve(self, near_in: asyncio.StreamReader, near: asyncio.StreamWriter) -> None:
+    async def _serve(self, sock: socket.socket) -> None:
         with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(CONNECT_WITHIN):
-                far_in, far = await asyncio.open_connection(*self.upstream)
-                self._links.writers.append(far)
-            await self._carry(near_in, near, far_in, far)
+            near_in, near = await asyncio.open_connection(sock=sock)
+            self._links.writers.append(near)
+            try:
+                async with asyncio.timeout(CONNECT_WITHIN):
+                    far_in, far = await asyncio.open_connection(*self.upstream)
+                    self._links.writers.append(far)
+                await self._carry(near_in, near, far_in, far)
+            finally:
+                _reset(near)
 
     async def _carry(
         self,

@@ -5,6 +5,7 @@ import socket
 
 from penstock.wire.line import listening
 from penstock_health import probe
+from tests.wire.strangers import stranger_that_says
 
 
 async def test_a_service_that_listens_says_that_it_serves():
@@ -24,15 +25,9 @@ def test_nobody_at_the_address_is_named():
     assert address in health.text
 
 
-async def test_a_stranger_at_the_address_is_named():
-    async def hang_up(_reader, writer):
-        writer.close()
-        await writer.wait_closed()
-
-    stranger = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-    address = f"127.0.0.1:{stranger.sockets[0].getsockname()[1]}"
-    async with stranger:
-        health = await asyncio.to_thread(probe, address, 1)
+def test_a_stranger_at_the_address_is_named():
+    with stranger_that_says(b"") as address:
+        health = probe(address, 1)
 
     assert not health.serves
     assert address in health.text

@@ -11,6 +11,7 @@ from penstock.messages import Open, Recall
 from penstock.numbers import Runs, Taken
 from penstock.wire.line import connect, listening
 from penstock.wire.worker import WorkerClient, encode_reply, worker_handlers
+from tests.wire.strangers import stranger_that_says
 
 OPEN = Open(1, 5, 1, 2, Taken(3), Runs(), 1 << 20)
 
@@ -107,18 +108,11 @@ async def test_a_service_that_never_speaks_is_unavailable_within_the_timeout():
     assert time.monotonic() - start < 4
 
 
-async def answer_like_the_web(reader, writer):
-    writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-    await writer.drain()
-    writer.close()
-
-
 async def test_a_web_server_is_no_service():
-    server = await asyncio.start_server(answer_like_the_web, "127.0.0.1", 0)
-    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    async with server, client_of(address, timeout=3) as client:
-        raised = await attempts(client)
+    answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+    with stranger_that_says(answer) as address:
+        async with client_of(address, timeout=3) as client:
+            raised = await attempts(client)
 
     assert all(isinstance(each, Unavailable) and address in str(each) for each in raised)
 
