@@ -1,22 +1,47 @@
 """What tests of the dispatcher share."""
 
-import importlib.util
-import sys
-from pathlib import Path
+from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
-
-def _load(name):
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"dispatcher_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from penstock_dispatcher.config import DispatcherConfig
+from tests.dispatcher import scenario
+from tests.dispatcher.serving import FAST, far, near
 
 
 @pytest.fixture(scope="session")
 def play():
     """Runs a scenario; see `scenario.py`."""
-    return _load("scenario").play
+    return scenario.play
+
+
+@pytest.fixture
+def config(tmp_path):
+    return DispatcherConfig(work_dir=str(tmp_path / "work"))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """The file of a journal."""
+    return tmp_path / "journal.db"
+
+
+@pytest.fixture(params=["near", "far", "durable"])
+async def opening(request, tmp_path):
+    """Opens dispatchers: ``await opening(config)`` returns one, near or far, and its body."""
+    place = far if request.param == "far" else near
+    async with AsyncExitStack() as stack:
+
+        async def enter(config=FAST):
+            if request.param == "durable":
+                config = replace(config, work_dir=str(tmp_path / "work"))
+            return await stack.enter_async_context(place(config))
+
+        yield enter
+
+
+@pytest.fixture
+async def api(opening):
+    dispatcher, _ = await opening()
+    return dispatcher

@@ -184,7 +184,7 @@ def read_failure(data):
 
 
 def _journal():
-    world, rows = _module("dispatcher/test_journal.py").World(5), []
+    world, rows = _module("dispatcher/journal_world.py").World(5), []
     for _ in range(60):
         rows.append(forms.encode_facts(map(forms.encode_fact, world.step())))
     books = world.books

@@ -1,46 +1,43 @@
 """What tests of the reader share."""
 
 import gc
-import importlib.util
 import os
-import sys
 import threading
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-
-def _load(name):
-    if f"reader_{name}" in sys.modules:
-        return sys.modules[f"reader_{name}"]
-    if name != "shelf":
-        _load("shelf")
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"reader_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from tests.reader import fake_mesh
+from tests.reader.table import Table
+from tests.reader.world import World
 
 
 @pytest.fixture(scope="session")
 def table():
-    """Makes a reader that is driven by hand; see `world.py`."""
-    return _load("world").Table
+    """Makes a reader that is driven by hand."""
+    return Table
+
+
+@pytest.fixture
+def reading():
+    """A reader with one task, running on worker w."""
+    made = Table()
+    made.view((1, 1, "w"))
+    (made.opening,) = made.opens()
+    return made
 
 
 @pytest.fixture(scope="session")
 def world():
     """Makes worlds of readers in which chance decides; see `world.py`."""
-    return _load("world").World
+    return World
 
 
 @pytest.fixture(scope="session")
 def fake():
     """Makes meshes that do as a test says; see `fake_mesh.py`."""
-    return _load("fake_mesh")
+    return fake_mesh
 
 
 @pytest.fixture

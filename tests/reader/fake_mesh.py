@@ -8,7 +8,6 @@ import threading
 from contextlib import AsyncExitStack
 
 import numpy as np
-from reader_shelf import Shelf
 
 from penstock.errors import Unavailable
 from penstock.messages import Ack, Codec, Frame, Opened, StreamEnd, TaskView, Verdict, View
@@ -26,6 +25,7 @@ from penstock.wire.dispatcher import dispatcher_handlers
 from penstock.wire.frame import FrameBuilder
 from penstock.wire.line import listening
 from penstock.wire.worker import encode_reply, worker_handlers
+from tests.reader.shelf import Shelf
 
 
 class Thread:

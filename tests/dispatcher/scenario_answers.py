@@ -1,0 +1,209 @@
+"""What the dispatcher's mind answers in a scenario, as text that people can read."""
+
+from dataclasses import replace
+
+from penstock.messages import (
+    Assignment,
+    Failure,
+    Opened,
+    SplitGrant,
+    WorkerRefused,
+)
+from penstock.numbers import Runs, Standing
+from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.signals import (
+    Answer,
+    HangUp,
+    ListFiles,
+    Probe,
+    Report,
+    Send,
+    Show,
+    Write,
+)
+
+DATE = 1_800_000_000.0
+"""What the calendar says at the start of the clock."""
+
+
+class Answers:
+    """Writes down what the mind answers, and remembers what each peer was told."""
+
+    def __init__(self):
+        self.facts = []
+        self.orders, self.progress = {}, {}
+        self.iteration, self.reader = {}, {}
+        self.holdings, self.fences, self.cuts = {}, {}, {}
+        self.states = {}
+        self.opening = None
+
+    def show(self, effect):
+        match effect:
+            case Write(fact):
+                self.facts.append(fact)
+                return f"= {self.fact(fact)}"
+            case Probe(worker):
+                return f"is anybody at {worker}?"
+            case Send(worker, _, Assignment() as order):
+                self.orders[worker] = order
+                if worker in self.progress:
+                    runs = {run.task for run in order.runs}
+                    kept = {t: p for t, p in self.progress[worker].items() if t in runs}
+                    self.progress[worker] = kept
+                return f"-> {worker}: {self.order(order)}"
+            case Send(worker, _, SplitGrant(task, _, stream, position, splits)):
+                where = f"stream {stream} of " if stream else ""
+                return f"-> {worker}: {where}task {task} at {position}: {_splits(splits)}"
+            case Send(worker, _, WorkerRefused(failure)):
+                return f"-> {worker} is refused: {failure.error()}"
+            case Show(view):
+                self.see(view)
+                return f"-> {view.token}: {self.view(view)}"
+            case HangUp(token, failure):
+                return f"-> {token} hears {failure.kind}: {failure.error()}"
+            case Answer(_, Opened(iteration, job, _, _, before)):
+                self.iteration[self.opening] = iteration
+                used = f"; {before}" if before else ""
+                return f"-> {self.opening}: job {job}, iteration {iteration}{used}"
+            case Answer(_, Failure() as failure):
+                return f"-> {failure.kind}: {failure.error()}"
+            case Answer(_, None):
+                return "-> it leaves"
+            case Answer(_, dataset):
+                return f"-> dataset {dataset}"
+            case Report(line):
+                return f"! {line}"
+            case ListFiles(_, patterns):
+                return f"lists {', '.join(p.patterns[0] for p in patterns.values())}"
+
+    def see(self, view):
+        live = view.standing is Standing.LIVE
+        self.reader[view.token] = view.reader if live else None
+        fences = self.fences.setdefault(view.token, {})
+        for name, task in view.tasks.items():
+            fences[name] = task.attempt + (task.worker is None)
+        for verdict in view.verdicts:
+            self.cuts.pop(view.token, None)
+            if verdict.state:
+                self.states[view.token] = verdict.state
+        if not live and view.token in self.holdings:
+            kept = self.holdings[view.token]
+            self.holdings[view.token] = {n: replace(h, buffered=Runs()) for n, h in kept.items()}
+
+    def order(self, order):
+        runs = [
+            f"task {run.task} attempt {run.attempt}"
+            + "".join(f" {_splits(log.splits)}" for log in run.logs if log.splits)
+            + (f" from element {run.state.number}" if run.state.number else "")
+            + (f" taken {_spans(run.taken.runs)}" if run.attempt > 1 and run.taken.runs else "")
+            + "".join(f", reader {r} holds {_spans(held)}" for r, held in run.held.items())
+            for run in order.runs
+        ]
+        if order.drain:
+            runs.append("leave in order")
+        parted = [f"reader {r} {s.value}" for r, s in order.readers.items() if s.value != "live"]
+        return "; ".join([*runs, *parted]) or "nothing to run"
+
+    def view(self, view):
+        said = [f"reader {view.reader} {view.standing.value}"]
+        for name, task in view.tasks.items():
+            where = f"at {task.worker}" if task.worker else "nowhere"
+            failed = f", {task.failure.kind}" if task.failure else ""
+            said.append(f"task {name} {where}{failed}")
+        if view.finished:
+            said.append("finished")
+        said += [_verdict(verdict) for verdict in view.verdicts]
+        if view.waiting_for:
+            whom = "silent readers, " if view.on_readers else ""
+            said.append(f"waits for {whom}{view.waiting_for}")
+        said += [view.held_by] if view.held_by else []
+        return "; ".join(said)
+
+    def fact(self, fact):
+        match fact:
+            case f.DatasetRegistered(dataset):
+                return f"dataset {dataset} is registered"
+            case f.JobMade(job, parameters):
+                return f"job {job} is made of {parameters.dataset}, {parameters.mode.value}"
+            case f.IterationOpened(iteration, job, repetition):
+                return f"iteration {iteration} is repetition {repetition} of {job}"
+            case f.IterationRestored(iteration, job, repetition):
+                tasks = "".join(
+                    f", task {at.task} from element {at.state.number}" for at in fact.tasks
+                )
+                return f"iteration {iteration} is repetition {repetition} of {job} again{tasks}"
+            case f.SaveJudged(iteration, verdict):
+                return f"iteration {iteration}: {_verdict(verdict)}"
+            case f.Finished(iteration):
+                return f"iteration {iteration} is finished"
+            case f.IterationForgotten(iteration, superseded, unfinished):
+                how = "superseded" if superseded else "forgotten"
+                left = f" after {unfinished.taken} were taken" if unfinished else ""
+                return f"iteration {iteration} is {how}{left}"
+            case f.WorkerSeen(worker, incarnation):
+                return f"{worker} is there, life {incarnation}"
+            case f.WorkerLost(worker):
+                return f"{worker} {'is gone' if fact.left else 'is lost'}"
+            case f.TaskMade(task, iteration, index):
+                return f"task {task} of iteration {iteration}, number {index}"
+            case f.AttemptStarted(task, attempt, worker, taken, held, unknown):
+                kept = "".join(f", reader {r} holds {_spans(runs)}" for r, runs in held.items())
+                doubt = "".join(f", reader {r} may have taken any" for r in unknown)
+                return f"task {task} runs on {worker}, attempt {attempt}{kept}{doubt}"
+            case f.AttemptEnded(task):
+                return f"task {task} runs nowhere"
+            case f.Settled(task, _, doubted):
+                return f"task {task} is settled" + (f", doubt {doubted}" if doubted else "")
+            case f.SplitsGranted(task, stream, splits):
+                where = f"of stream {stream} " if stream else ""
+                return f"task {task} gets {where}{_splits(splits)}"
+            case f.StateSaved(task, state):
+                return f"task {task} can go on from element {state.number}"
+            case f.TaskDone(task):
+                return f"task {task} is done"
+            case f.TaskFailed(task, failure):
+                return f"task {task} failed: {failure.error()}"
+            case f.ReaderJoined(iteration, reader, token):
+                return f"{token} is reader {reader} of iteration {iteration}"
+            case f.ReaderParted(_, reader, standing, taken):
+                known = "".join(f", took {_spans(t.runs)} of task {n}" for n, t in taken.items())
+                doubt = "".join(
+                    f", doubt {_spans(runs)} of task {n}" for n, runs in fact.doubted.items()
+                )
+                return f"reader {reader} {standing.value}{known}{doubt}"
+            case f.ReaderTold(_, reader, handed, last):
+                return f"reader {reader} was handed {handed}{' in all' if last else ''}"
+
+    def account(self, stats):
+        a = stats.account
+        said = (
+            f"made {a.made}, replayed {a.replayed}, taken {a.taken} of {a.elements}, "
+            f"handed {a.handed}, repeated {a.repeated}, doubted {a.doubted}"
+        )
+        for doubt in a.doubts:
+            if doubt.elements is None:
+                who, since = ", ".join(map(str, doubt.readers)), doubt.since - DATE
+                said += f"; unknown: reader {who}, since {since:.1f}"
+        if a.untold:
+            said += f"; {a.untold} did not tell"
+        return "; ".join([said, *stats.faults])
+
+
+def _spans(runs):
+    return " ".join(f"{start}-{stop}" for start, stop in runs.spans) or "nothing"
+
+
+def _verdict(verdict):
+    label = f" {verdict.label}" if verdict.label else ""
+    if verdict.failure is not None:
+        return f"save {verdict.number}{label} failed: {verdict.failure.error()}"
+    return f"save {verdict.number}{label}: {verdict.state.decode()}"
+
+
+def _splits(splits):
+    return " ".join(
+        f"{split.start}-{split.stop}" + (f"({' '.join(split.names)})" if split.names else "")
+        if split
+        else "end"
+        for split in splits
+    )

@@ -1,0 +1,189 @@
+"""The dispatcher's body, in place and behind a real port: datasets, jobs and what is refused."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock import Dataset
+from penstock.definition import encode
+from penstock.errors import (
+    DatasetError,
+    DefinitionError,
+    JobMismatch,
+    MissingFile,
+    NotAvailableYet,
+    Refused,
+    UnknownDataset,
+    VersionMismatch,
+)
+from penstock.messages import (
+    PROTOCOL,
+    Assignment,
+    Mode,
+    Progress,
+    SplitGrant,
+    SplitRequest,
+    WorkerBeat,
+)
+from penstock.numbers import Standing, Taken
+from tests.dispatcher.serving import VERSIONS, reader_line, register, request, worker_line
+
+
+async def test_a_pass_from_registration_to_its_end(api):
+    dataset = await register(api, Dataset.range(10))
+    async with worker_line(api) as worker:
+        first = await worker.hear()
+        opened = await api.open_iteration(request(dataset))
+        async with reader_line(api, opened.iteration) as reader:
+            order = await worker.hear_until(lambda order: order.runs)
+            (run,) = order.runs
+            view = await reader.hear_until(lambda view: view.tasks)
+            position = run.logs[0].stop
+            worker.say(SplitRequest("w:1", 1, run.task, 1, 0, position))
+            grant = await worker.hear_until(lambda order: isinstance(order, SplitGrant))
+            done = Progress(1, 10, Taken(10), done=True)
+            worker.say(WorkerBeat("w:1", 1, order.as_of, {run.task: done}))
+            last = await reader.hear_until(lambda view: view.finished)
+            released = await worker.hear_until(lambda order: isinstance(order, Assignment))
+
+    assert first.runs == ()
+    assert (run.dataset, run.iteration, run.attempt) == (dataset, opened.iteration, 1)
+    assert view.standing is Standing.LIVE
+    assert view.beat == 1
+    assert view.tasks[run.task].worker == "w:1"
+    assert grant.position == position
+    assert grant.splits[0].start == run.logs[0].splits[-1].stop
+    assert last.tasks == {}
+    assert released.runs == ()
+
+
+async def test_a_dataset_is_registered_once_and_can_be_fetched(api):
+    definition = encode(Dataset.range(3).node).to_bytes()
+
+    first = await api.register_dataset(definition, VERSIONS)
+    second = await api.register_dataset(definition, VERSIONS)
+
+    assert first == second
+    assert await api.get_definition(first) == definition
+    with pytest.raises(UnknownDataset, match="nobody"):
+        await api.get_definition("nobody")
+    with pytest.raises(DefinitionError):
+        await api.register_dataset(b"rubbish", VERSIONS)
+
+
+async def test_another_protocol_is_refused(api):
+    old = replace(VERSIONS, protocol=PROTOCOL - 1)
+
+    with pytest.raises(VersionMismatch, match="upgrade the client"):
+        await api.register_dataset(encode(Dataset.range(3).node).to_bytes(), old)
+
+
+def made_by(python, function=lambda x: x + 1):
+    return replace(encode(Dataset.range(3).map(function).node), python=python).to_bytes()
+
+
+def of(python):
+    return replace(VERSIONS, python=f"{python}.1")
+
+
+async def test_a_pipeline_that_no_worker_can_load_is_refused_with_both_versions(api):
+    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        with pytest.raises(VersionMismatch, match=r"made by Python 3\.13; workers have 3\.11: "):
+            await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+
+async def test_a_pipeline_without_functions_is_for_every_python(api):
+    dataset = await register(api, Dataset.range(3))
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        assert await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+
+async def test_registering_from_another_python_adds_a_variant(api):
+    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        with pytest.raises(UnknownDataset, match=r"made by Python 3\.13 and not 3\.11.*again"):
+            await api.open_iteration(request(dataset))
+        assert await api.register_dataset(made_by("3.11"), of("3.11")) == dataset
+        opened = await api.open_iteration(request(dataset))
+        again = await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+
+    assert opened.iteration != again.iteration  # a job has no name here: each has its own
+    assert await api.get_definition(dataset, "3.13") == made_by("3.13")
+    assert await api.get_definition(dataset, "3.11") == made_by("3.11")
+
+
+async def test_a_job_with_other_parameters_is_refused_with_both_values(api):
+    dataset = await register(api, Dataset.range(3))
+    await api.open_iteration(request(dataset, job="j"))
+
+    with pytest.raises(JobMismatch, match="mode is 'dynamic', not 'off'"):
+        await api.open_iteration(request(dataset, Mode.OFF, job="j"))
+
+
+async def test_what_cannot_be_split_is_refused_under_dynamic_sharding(api):
+    dataset = await register(api, Dataset.from_generator(lambda: iter([1])))
+
+    with pytest.raises(DatasetError, match="from_generator"):
+        await api.open_iteration(request(dataset))
+    assert (await api.open_iteration(request(dataset, Mode.OFF))).iteration
+
+
+async def test_files_are_listed_when_an_iteration_is_opened(api, tmp_path):
+    dataset = await register(api, Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False))
+    with pytest.raises(MissingFile, match=r"\*\.txt"):
+        await api.open_iteration(request(dataset, job="j"))
+
+    for name in ("b.txt", "a.txt"):
+        (tmp_path / name).touch()
+    opened = await api.open_iteration(request(dataset, job="j"))
+    async with worker_line(api) as worker, reader_line(api, opened.iteration):
+        order = await worker.hear_until(lambda order: order.runs)
+
+    (log,) = order.runs[0].logs
+    assert log.splits[0].names == (str(tmp_path / "a.txt"),)
+
+
+async def test_a_call_that_nobody_waits_for_any_more_is_forgotten(opening, tmp_path):
+    api, body = await opening()
+    dataset = await register(api, Dataset.list_files(str(tmp_path / "*")))
+    calls = [asyncio.create_task(api.open_iteration(request(dataset))) for _ in range(5)]
+
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    async with asyncio.timeout(5):
+        while body._calls:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    "changes, kind, words",
+    [
+        ({"num_consumers": 2}, NotAvailableYet, "num_consumers"),
+        ({"trainer": "t"}, NotAvailableYet, "cross_trainer_cache"),
+        ({"ordered": True}, NotAvailableYet, "ordered"),
+        ({"job_name": ""}, Refused, "job_name"),
+        ({"repetition": -1}, Refused, "-1"),
+    ],
+)
+async def test_what_cannot_be_opened_is_said(api, changes, kind, words):
+    dataset = await register(api, Dataset.range(3))
+
+    with pytest.raises(kind, match=words):
+        await api.open_iteration(replace(request(dataset), **changes))
+
+
+async def test_storage_that_cannot_be_listed_is_named(api):
+    dataset = await register(api, Dataset.list_files("nosuchprotocol://bucket/*"))
+
+    with pytest.raises(DatasetError, match="nosuchprotocol"):
+        await api.open_iteration(request(dataset))

@@ -1,0 +1,255 @@
+"""What readers of a worker get, near and far, and what they must say."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from penstock.errors import (
+    Refused,
+    Unavailable,
+    WaitedTooLong,
+)
+from penstock.messages import Ack, Open, StreamEnd
+from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
+from penstock_worker import service
+from penstock_worker.runner.orders import Want
+
+
+async def test_a_reader_gets_every_element_in_order_and_the_task_is_done(reader, dispatcher):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+
+    assert await one.take_all() == list(range(10))
+    assert one.end == StreamEnd(1, 1)
+    assert one.error is None
+    await dispatcher.until_done(1)
+
+
+async def test_a_reader_that_comes_before_the_order_waits_for_it(reader, dispatcher, worker, wait):
+    one = reader()
+    await one.open()
+    await wait(lambda: worker[0].stats().streams == 1)
+
+    dispatcher.assign(1)
+
+    assert await one.take_all() == list(range(10))
+
+
+async def test_two_loops_in_turn_both_finish_when_one_frame_holds_everything(
+    reader, dispatcher, pool, wait
+):
+    pool.per, pool.size = 10, 40_000
+    dispatcher.assign(1)
+    loops = [reader(reader=1), reader(reader=2)]
+    for loop in loops:
+        await loop.open()
+    left = list(loops)
+    while left:
+        for loop in list(left):
+            # The loops not asked now give back what they hold when they are told to.
+            def advance(loop=loop):
+                for other in loops:
+                    if other is not loop and other.recalls and other.buffer:
+                        other.recalls = 0
+                        return other
+                return loop.buffer or loop.end
+
+            while (found := await wait(advance)) in loops:
+                await found.open(keep=False)
+            if loop.buffer:
+                loop.take()
+            else:
+                left.remove(loop)
+
+    taken = [element for loop in loops for _, element in loop.taken]
+    assert sorted(taken) == list(range(10))
+    await dispatcher.until_done(1)
+
+
+async def test_what_arrived_is_kept_when_a_stream_breaks_and_the_rest_comes_again(
+    reader, dispatcher, pool, wait
+):
+    dispatcher.assign(1)
+    one = reader(credit=17)
+    await one.open()
+    await wait(lambda: len(one.frames) == 2)
+    one.take(3)
+
+    one.credit = 1 << 20
+    await one.open()
+
+    assert await one.take_all() == list(range(10))
+    assert [frame.first for frame in one.frames] == [0, 4, 8]
+
+
+async def test_a_stream_gets_one_frame_beyond_its_credit_and_no_more(
+    reader, dispatcher, worker, wait
+):
+    dispatcher.assign(1)
+    one = reader(credit=1)
+    await one.open()
+    await wait(lambda: one.frames)
+    one.say(NO_RUNS, 15)  # 16 bytes are under way for a credit of 1
+    await wait(lambda: worker[0].stats().frames_made == 3)
+
+    assert len(one.frames) == 1
+    one.say(NO_RUNS, 1)
+    await wait(lambda: len(one.frames) == 2)
+
+
+async def test_what_a_reader_that_left_held_goes_to_another(reader, dispatcher, wait):
+    dispatcher.assign(1)
+    one, two = reader(reader=1), reader(reader=2)
+    await one.open()
+    await wait(lambda: len(one.frames) == 3)
+    one.take(2)
+    await two.open()
+
+    dispatcher.part(1, Standing.LEFT, Taken(2))
+
+    assert await two.take_all() == list(range(2, 10))
+    assert one.end == StreamEnd(1, 1)
+
+
+async def test_elements_of_a_reader_that_was_given_up_are_counted_as_doubted(
+    reader, dispatcher, worker, wait
+):
+    dispatcher.assign(1)
+    one, two = reader(reader=1), reader(reader=2)
+    await one.open()
+    await wait(lambda: len(one.frames) == 3)
+
+    dispatcher.part(1, Standing.GONE)
+    await two.open()
+
+    assert await two.take_all() == list(range(10))
+    assert worker[0].stats().doubted == 10
+
+
+async def test_every_payload_is_copied_once(reader, dispatcher, worker):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await one.take_all()
+
+    stats = json.loads(await worker[1].status())
+
+    assert stats["copies"] == stats["frames_sent"] == stats["frames_made"] == 3
+    assert stats["elements_made"] == stats["elements_sent"] == stats["elements_taken"] == 10
+    assert stats["bytes_sent"] == 40
+    assert stats["wakes"] <= 4
+    assert {buffer["name"]: buffer["bound"] for buffer in stats["buffers"]} == {
+        "frames of task 1": 64 << 20,
+        "frames on their way into gRPC": 0,
+        "frames of runners that died": 0,
+        "definitions": 0,
+    }
+
+
+async def test_what_readers_hold_counts_against_the_room_of_the_runner(
+    reader, dispatcher, pool, worker, wait
+):
+    pool.elements, pool.budget = 100, 32
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: len(one.frames) == 2)
+    assert worker[0].stats().buffers[0].nbytes == 32
+
+    one.take(1)
+    await wait(lambda: worker[0].stats().elements_taken == 1)
+    assert worker[0].stats().frames_made == 2
+    one.take(3)
+    await wait(lambda: len(one.frames) == 3)
+
+    assert await one.take_all() == list(range(100))
+
+
+async def test_the_runner_is_told_once_that_a_reader_waits(reader, dispatcher, pool, wait):
+    pool.making = False
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    runner = (await wait(lambda: pool.runners))[0]
+    await wait(lambda: runner.sent)
+    one.say(NO_RUNS, 5)
+    one.say(NO_RUNS, 5)
+    runner._make()
+    await wait(lambda: len(runner.sent) == 2)
+
+    assert runner.sent == [Want(1), Want(1)]
+
+
+async def test_a_reader_that_hangs_up_without_a_word_is_let_go(reader, dispatcher, worker, wait):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: one.frames)
+
+    one.half_close()
+
+    await wait(lambda: worker[0].stats().streams == 0)
+    assert one.error is None
+
+
+async def test_the_first_message_of_a_reader_must_say_what_to_read(monkeypatch):
+    async def wrong():
+        yield Ack(Runs(), 1)
+
+    async def silent():
+        return
+        yield
+
+    async def stuck():
+        await asyncio.sleep(60)
+        yield
+
+    monkeypatch.setattr(service, "OPEN_WITHIN", 0.01)
+    for said, error, words in [
+        (wrong(), Refused, "must be Open, not Ack"),
+        (silent(), Unavailable, "hung up"),
+        (stuck(), WaitedTooLong, "said nothing for 0.01 s"),
+    ]:
+        with pytest.raises(error, match=words):
+            await service._first(said)
+
+
+async def test_a_bug_of_a_reader_is_named_and_hurts_nobody_else(
+    reader, dispatcher, worker, wait, caplog
+):
+    dispatcher.assign(1)
+    one, two = reader(reader=1), reader(reader=2)
+    one.buffer = {5: 5}
+    await one.open()
+    await wait(lambda: one.end)
+
+    assert "law 5: reader 1 buffers ((5, 6),) of task 1" in str(one.end.failure.error())
+    assert "law 5" in caplog.text
+    await two.open()
+    assert await two.take_all() == list(range(10))
+
+
+async def test_a_reader_of_what_never_comes_may_try_again(reader, dispatcher, worker, wait):
+    worker[0]._clock = lambda: time.monotonic() * 20  # nobody wants to wait
+    one = reader(task=7)
+    await one.open()
+    await wait(lambda: one.error)
+
+    assert isinstance(one.error, Unavailable)
+    assert "host:1 was not told within 3 s to run attempt 1 of task 7" in str(one.error)
+    assert worker[0].stats().streams == 0
+
+
+async def test_a_second_opening_on_a_stream_is_refused(reader, dispatcher, wait):
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: one.frames)
+
+    one._requests.put_nowait(Open(one.reader, one.task, 1, 2, NOTHING, NO_RUNS, 1))
+
+    await wait(lambda: one.error)
+    assert isinstance(one.error, Refused)
