@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import importlib
 import inspect
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from penstock.travel.bytecode import ASSIGNS, Op, Step, steps
 from penstock.travel.uses import Import
 
 UNKNOWN: Any = object()
@@ -23,12 +23,7 @@ STANDARD = frozenset(
 )
 """Modules that may be imported in order to look at them: they do nothing but that."""
 
-_GLOBALS = {"LOAD_GLOBAL", "LOAD_NAME"}
-_OUTER = {"LOAD_DEREF", "LOAD_CLASSDEREF"}
-_LOCALS = {"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"}
-_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
-_STORES = {"STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"}
-_BETWEEN = {"EXTENDED_ARG", "PRECALL", "KW_NAMES", "PUSH_NULL"}
+_VARIABLES = {Op.READ_GLOBAL, Op.READ_OUTER, Op.READ_LOCAL}
 _BOUND = (
     types.MemberDescriptorType,
     types.MethodDescriptorType,
@@ -61,21 +56,16 @@ def mentions(
 
     *names* are its globals, *known* what is known of its arguments and closure variables.
     """
-    steps = _steps(code)
-    here = _bindings(steps, names, known)
-    for i, step in enumerate(steps):
-        source = names if step.opname in _GLOBALS else here
-        if step.opname in _GLOBALS | _OUTER | _LOCALS and step.argval in source:
-            yield _mention(steps, i, source[step.argval])
+    done = steps(code)
+    here = _bindings(done, names, known)
+    for i, step in enumerate(done):
+        source = names if step.op is Op.READ_GLOBAL else here
+        if step.op in _VARIABLES and step.value in source:
+            yield _mention(done, i, source[step.value])
     outer = {name: here[name] for name in (*code.co_cellvars, *code.co_freevars) if name in here}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from mentions(constant, names, outer)
-
-
-@functools.lru_cache(maxsize=1024)
-def _steps(code: CodeType) -> tuple[dis.Instruction, ...]:
-    return tuple(step for step in dis.get_instructions(code) if step.opname not in _BETWEEN)
 
 
 def attribute(value: Any, name: str) -> Any:
@@ -120,39 +110,39 @@ def _bound(found: Any, value: Any, cls: type) -> Any:
 
 
 def _bindings(
-    steps: Sequence[dis.Instruction], names: Mapping[str, Any], known: Mapping[str, Any]
+    done: Sequence[Step], names: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the variables of code whose values are known: never assigned, or by one import."""
-    stored = [step.argval for step in steps if step.opname in _STORES]
-    imported = dict(_imports(steps, names.get("__package__")))
+    stored = [step.value for step in done if step.op in ASSIGNS]
+    imported = dict(_imports(done, names.get("__package__")))
     bound = {name: value for name, value in known.items() if name not in stored}
     return bound | {name: value for name, value in imported.items() if stored.count(name) == 1}
 
 
-def _imports(steps: Sequence[dis.Instruction], package: str | None) -> Iterator[tuple[str, Any]]:
+def _imports(done: Sequence[Step], package: str | None) -> Iterator[tuple[str, Any]]:
     """Yield the variables that import statements bind, with their values."""
-    for i, step in enumerate(steps):
-        if step.opname != "IMPORT_NAME":
+    for i, step in enumerate(done):
+        if step.op is not Op.IMPORT:
             continue
-        level, wanted = steps[i - 2].argval, steps[i - 1].argval
-        name = Import(step.argval, level, wanted or ()).absolute(package) or ""
-        rest = steps[i + 1 :]
+        level, wanted = done[i - 2].value, done[i - 1].value
+        name = Import(step.value, level, wanted or ()).absolute(package) or ""
+        rest = done[i + 1 :]
         if wanted:
             yield from _from_import(rest, name)
-        elif rest[0].opname in _STORES:  # import a.b binds a
-            yield rest[0].argval, _module(name.partition(".")[0])
+        elif rest[0].op in ASSIGNS:  # import a.b binds a
+            yield rest[0].value, _module(name.partition(".")[0])
         else:
-            store = next((each for each in rest if each.opname in _STORES), None)
+            store = next((each for each in rest if each.op in ASSIGNS), None)
             if store is not None:
-                yield store.argval, _module(name)
+                yield store.value, _module(name)
 
 
-def _from_import(rest: Sequence[dis.Instruction], name: str) -> Iterator[tuple[str, Any]]:
+def _from_import(rest: Sequence[Step], name: str) -> Iterator[tuple[str, Any]]:
     at = 0
-    while at + 1 < len(rest) and rest[at].opname == "IMPORT_FROM":
-        inner = _module(f"{name}.{rest[at].argval}")
-        value = attribute(_module(name), rest[at].argval) if inner is UNKNOWN else inner
-        yield rest[at + 1].argval, value
+    while at + 1 < len(rest) and rest[at].op is Op.IMPORT_FROM:
+        inner = _module(f"{name}.{rest[at].value}")
+        value = attribute(_module(name), rest[at].value) if inner is UNKNOWN else inner
+        yield rest[at + 1].value, value
         at += 2
 
 
@@ -162,23 +152,23 @@ def _module(name: str) -> Any:
     return sys.modules.get(name, UNKNOWN)
 
 
-def _mention(steps: Sequence[dis.Instruction], at: int, value: Any) -> Mention:
-    name, values = str(steps[at].argval), [value]
+def _mention(done: Sequence[Step], at: int, value: Any) -> Mention:
+    name, values = str(done[at].value), [value]
     at += 1
-    while at < len(steps) and steps[at].opname in _ATTRIBUTES:
-        value = UNKNOWN if value is UNKNOWN else attribute(value, steps[at].argval)
+    while at < len(done) and done[at].op is Op.READ_ATTRIBUTE:
+        value = UNKNOWN if value is UNKNOWN else attribute(value, done[at].value)
         if value is UNKNOWN:
             break
-        name += f".{steps[at].argval}"
+        name += f".{done[at].value}"
         values.append(value)
         at += 1
-    return Mention(name, tuple(values), _is_bare_call(steps[at : at + 2]))
+    return Mention(name, tuple(values), _is_bare_call(done[at : at + 2]))
 
 
-def _is_bare_call(steps: Sequence[dis.Instruction]) -> bool:
-    step = next(iter(steps), None)
+def _is_bare_call(done: Sequence[Step]) -> bool:
+    step = next(iter(done), None)
     if step is None:
         return False
-    if step.opname == "LOAD_CONST" and step.argval is None:
-        return len(steps) > 1 and steps[1].opname == "CALL" and steps[1].arg == 1
-    return step.opname == "CALL" and step.arg == 0
+    if step.op is Op.CONSTANT and step.value is None:
+        return len(done) > 1 and done[1] == Step(Op.CALL, 1)
+    return step == Step(Op.CALL, 0)

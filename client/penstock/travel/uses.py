@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import functools
 import importlib
 import importlib.util
@@ -11,15 +10,12 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
 
+from penstock.travel.bytecode import Op, Step, steps
 from penstock.travel.origin import is_local_module, is_local_spec
 
 Chain = tuple[str, ...]
 """A global name and the attributes taken of it right away: ``np.random.rand``."""
 
-_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
-_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD"}
-_REBINDS = {"STORE_GLOBAL", "DELETE_GLOBAL"}
-_REASSIGNS = {"STORE_DEREF", "DELETE_DEREF"}
 _PLACES = {
     "__annotations__", "__builtins__", "__cached__", "__doc__", "__file__", "__loader__",
     "__name__", "__package__", "__path__", "__spec__",
@@ -75,17 +71,17 @@ def uses(code: CodeType) -> Uses:
     reassigned: set[str] = set()
     imports: set[tuple[str, int, tuple[str, ...]]] = set()
     for part in _nested(code):
-        steps = [step for step in dis.get_instructions(part) if step.opname != "EXTENDED_ARG"]
-        for i, step in enumerate(steps):
-            if step.opname in _LOADS:
-                chains.add((step.argval, *_attributes(steps, i + 1)))
-            elif step.opname in _REBINDS:
-                rebound.add(step.argval)
-            elif step.opname in _REASSIGNS and step.argval in part.co_freevars:
-                reassigned.add(step.argval)
-            elif step.opname == "IMPORT_NAME":
-                level, names = steps[i - 2].argval, steps[i - 1].argval
-                imports.add((step.argval, level, names or ()))
+        done = steps(part)
+        for i, step in enumerate(done):
+            if step.op is Op.READ_GLOBAL:
+                chains.add((step.value, *_attributes(done, i + 1)))
+            elif step.op is Op.ASSIGN_GLOBAL:
+                rebound.add(step.value)
+            elif step.op is Op.ASSIGN_OUTER and step.value in part.co_freevars:
+                reassigned.add(step.value)
+            elif step.op is Op.IMPORT:
+                level, names = done[i - 2].value, done[i - 1].value
+                imports.add((step.value, level, names or ()))
     return Uses(
         tuple(sorted(chains)),
         frozenset(rebound),
@@ -141,9 +137,9 @@ def _follow(chain: Chain, value: Any) -> Reference:
     return Reference(chain[:at], value, tuple(through))
 
 
-def _attributes(steps: Sequence[dis.Instruction], at: int) -> Iterator[str]:
-    while at < len(steps) and steps[at].opname in _ATTRIBUTES:
-        yield steps[at].argval
+def _attributes(done: Sequence[Step], at: int) -> Iterator[str]:
+    while at < len(done) and done[at].op is Op.READ_ATTRIBUTE:
+        yield done[at].value
         at += 1
 
 
