@@ -8,10 +8,12 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from penstock import Dataset
 from penstock.definition import encode
 from penstock.fingerprint import fingerprint
+from tests.digests import digest
 
 SCRIPT = """
 import abc, collections, enum, functools, re, sys
@@ -124,6 +126,24 @@ def test_eight_processes_and_two_places_have_one_fingerprint(tmp_path):
 
     assert len(set(printed)) == 1
     assert re.fullmatch(r"([0-9a-f]{32}) \1 \[.*\]\n", printed[0])
+
+
+@pytest.mark.parametrize("line", [1, 30, 300, 1000])
+def test_a_class_inside_a_function_may_stand_in_any_line(line):
+    source = """def make(x):
+        class Inner:
+            limits = 30, 300, 1000
+            def run(self, x):
+                self.b, self.a, self.c = x, x, x
+            deep = lambda: 300
+        return Inner().run(x)
+"""
+    first, moved, changed = {}, {}, {}
+    exec(source, first)
+    exec("\n" * line + source, moved)
+    exec(source.replace("300, 1000", "301, 1000"), changed)
+
+    assert digest(moved["make"]) == digest(first["make"]) != digest(changed["make"])
 
 
 def _path(folder):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dis
 import functools
+import marshal
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -57,6 +59,30 @@ def steps(code: CodeType) -> tuple[Step, ...]:
             made.append(Step(ops[0], each.arg if ops[0] is Op.CALL else each.argval))
     return tuple(made)
 
+
+def without_places(code: CodeType) -> tuple[bytes, tuple[Any, ...]]:
+    """Return the bytecode and the constants of *code*, less the line where a class stands.
+
+    Since 3.13 the body of a class assigns it, and in 3.14 a line below 256 is no constant: what
+    else is one has another number then.
+    """
+    if _PLACES.isdisjoint(code.co_names):
+        return code.co_code, code.co_consts
+    instructions = list(dis.get_instructions(code))
+    made: list[tuple[int, int | None]] = []
+    used: dict[int, int] = {}
+    for each, following in pairwise([*instructions, instructions[-1]]):
+        if following.opname == "STORE_NAME" and following.argval in _PLACES:
+            continue
+        arg = each.arg
+        if each.opcode in dis.hasconst and arg is not None:
+            arg = used.setdefault(arg, len(used))
+        made.append((each.opcode, arg))
+    return marshal.dumps(made, 2), tuple(code.co_consts[i] for i in used)
+
+
+_PLACES = frozenset({"__firstlineno__", "__static_attributes__"})
+"""The other only sums up what methods do, and its order has not always been fixed."""
 
 _PREPARING = {"EXTENDED_ARG", "KW_NAMES", "PRECALL", "PUSH_NULL"}
 """They stand between a function and its call, and do nothing of their own."""

@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.travel.bytecode import without_places
 from penstock.travel.label import Parts, named, text
 from penstock.travel.origin import installed_name, is_local, is_local_module
 from penstock.travel.uses import local_imports, references, uses
@@ -66,13 +67,14 @@ def _closure(fn: types.FunctionType) -> Iterable[tuple[str, Any]]:
 
 def code_parts(code: types.CodeType) -> Parts:
     """Return the parts of bytecode: no file, no lines, no names of its own."""
+    bytecode, constants = without_places(code)
     label = marshal.dumps(
         (
             code.co_argcount,
             code.co_posonlyargcount,
             code.co_kwonlyargcount,
             code.co_flags,
-            code.co_code,
+            bytecode,
             code.co_exceptiontable,
             code.co_names,
             code.co_varnames,
@@ -81,7 +83,7 @@ def code_parts(code: types.CodeType) -> Parts:
         ),
         2,
     )
-    return Parts(b"code" + label, (("a constant", code.co_consts),))
+    return Parts(b"code" + label, (("a constant", constants),))
 
 
 def class_parts(cls: type) -> Parts:
