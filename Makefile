@@ -1,6 +1,9 @@
-# `make demo` and `make test` need Python 3.11 and make, and nothing else.
+# `make demo` and `make test` need Python 3.11 and make, and nothing else. Another Python has a venv of
+# its own: `make test PYTHON=python3.13` makes .venv-3.13.
 PYTHON ?= python3.11
-VENV   ?= .venv
+MINOR  := $(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),$(PYTHON:python%=%))
+VENV   ?= .venv$(addprefix -,$(filter-out 3.11,$(MINOR)))
+FOUND  := $(shell sed -nE 's/^version(_info)? *= *([0-9]+\.[0-9]+).*/\2/p' $(VENV)/pyvenv.cfg 2>/dev/null)
 BIN    := $(VENV)/bin
 PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
@@ -11,7 +14,11 @@ READY  := $(VENV)/.ready
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-$(READY): pyproject.toml
+.PHONY: of-another-python
+of-another-python:
+	@echo "make: $(VENV) is of Python $(FOUND), not of $(MINOR): remove it, or set VENV=... to another folder" >&2; exit 1
+
+$(READY): pyproject.toml $(if $(filter-out $(MINOR),$(FOUND)),of-another-python)
 	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) not found: set PYTHON=... to a Python of 3.11 or newer" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -82,4 +89,4 @@ bench: $(READY)  ## run the benchmarks, one question a file
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:  ## forget the virtual environments and caches
-	rm -rf $(VENV) $(VENV)-protos site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos .venv-3.* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
