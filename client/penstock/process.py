@@ -15,9 +15,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import uvloop
-
 from penstock.errors import InternalError
+from penstock.wire.loop import new_event_loop
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
 
@@ -36,7 +35,8 @@ def run_service(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    uvloop.run(_until_told(service, leave))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_until_told(service, leave))
 
 
 def announce(line: str) -> None:

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_TICK = os.sysconf("SC_CLK_TCK")
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -52,7 +50,7 @@ def _tasks(pid: int) -> list[Path]:
 def _cpu(pid: int) -> float:
     """Return the seconds that *pid*, and those of its children that it waited for, computed."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICK
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory(pid: int) -> int:

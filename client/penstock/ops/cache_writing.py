@@ -39,7 +39,7 @@ class CacheWriter:
         """How many elements are in blocks."""
         self._tail: list[Element] = []
         """The elements that are in no block yet."""
-        self._file: BinaryIO | None = None
+        self._file: LocalSource | None = None
         self._remove: weakref.finalize[Any, Any] | None = None
 
     def __len__(self) -> int:
@@ -66,8 +66,7 @@ class CacheWriter:
         if number >= self._written:
             return self._written, self._tail
         first, start, stop = self._index.find(number)
-        source = LocalSource(cast("BinaryIO", self._file), self._lock)
-        return first, read_block(self._path, source, start, stop)
+        return first, read_block(self._path, cast("LocalSource", self._file), start, stop)
 
     def seal(self) -> None:
         """Know that this is all.
@@ -79,9 +78,10 @@ class CacheWriter:
             if len(self._builder):
                 self._write_block()
             if self._header is not None:
-                file = self._file or self._begin()
+                if self._file is None:
+                    self._begin()
                 self._write(cache_file.end(self._index, self._written))
-                os.fsync(file.fileno())
+                os.fsync(self._opened.fileno())
                 self._publish()
         except Exception as exc:  # noqa: BLE001  as in `add`
             self._fail(exc)
@@ -103,7 +103,7 @@ class CacheWriter:
         self._tail, self._written = [], self._written + layout.count
 
     def _write(self, *parts: bytes | bytearray) -> int:
-        file = cast("BinaryIO", self._file)
+        file = self._opened
         with self._lock:
             file.seek(0, os.SEEK_END)
             for part in parts:
@@ -111,25 +111,32 @@ class CacheWriter:
             file.flush()
         return sum(map(len, parts))
 
-    def _begin(self) -> BinaryIO:
+    @property
+    def _opened(self) -> BinaryIO:
+        return cast("LocalSource", self._file).file
+
+    def _begin(self) -> None:
         folder = Path(tempfile.gettempdir())
         if not files.is_url(self._name):
             folder = Path(self._name).parent
             folder.mkdir(parents=True, exist_ok=True)
         self._path = str(folder / f"{Path(self._name).name}.{secrets.token_hex(6)}.part")
-        file = self._file = open(self._path, "x+b")  # noqa: PTH123, SIM115  `close` closes it
+        file = open(self._path, "x+b")  # noqa: PTH123, SIM115  `close` closes it
+        self._file = LocalSource(file, self._lock)
         self._remove = weakref.finalize(self, _remove, file, self._path, os.getpid())
         if self._header is None:
             with suppress(OSError):  # where an open file must have a name
                 Path(self._path).unlink()
         start = 0 if self._header is None else self._write(cache_file.head(self._header))
         self._index.offsets.append(start)
-        return file
 
     def _publish(self) -> None:
         """Give the file its name. This object reads on what it wrote, whoever did the same."""
         if not files.is_url(self._name):
-            Path(self._path).replace(self._name)
+            try:
+                Path(self._path).replace(self._name)
+            except PermissionError:
+                self._rename_closed()
             return
         from fsspec.core import url_to_fs  # noqa: PLC0415  only who needs it waits for it
 
@@ -137,6 +144,17 @@ class CacheWriter:
         part = f"{path}.{secrets.token_hex(6)}.part"
         fs.put_file(self._path, part)
         fs.mv(part, path)
+
+    def _rename_closed(self) -> None:
+        """Give the file its name where one that is open must keep its own, as on Windows."""
+        source = cast("LocalSource", self._file)
+        with self._lock:  # others read through the same source meanwhile
+            source.file.close()
+            Path(self._path).replace(self._name)
+            source.file = open(self._name, "rb")  # noqa: PTH123, SIM115  as in `_begin`
+        if self._remove is not None:
+            self._remove.detach()
+        self._remove = weakref.finalize(self, source.file.close)
 
     def _fail(self, exc: Exception) -> NoReturn:
         self.close()

@@ -44,6 +44,7 @@ class ProcessFunction(Calls):
         """See `Calls.prepare`. Have a process that has the function.
 
         Raises:
+            ConfigError: where this is not Linux.
             DefinitionError: when the function cannot be sent there, or not be loaded there.
             Unavailable: when no process can be started, or the function ends it as it is loaded.
         """

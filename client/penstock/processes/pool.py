@@ -17,7 +17,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from penstock.autotune.budget import cores
 from penstock.errors import Closed, ConfigError
+from penstock.linux import check_linux
 from penstock.processes.process import Process
 from penstock.processes.warm import Warm
 from penstock.settings import from_env
@@ -56,7 +58,7 @@ class ProcessSettings:
         """How many processes may wait."""
         if self.processes_idle is not None:
             return self.processes_idle
-        return 2 * len(os.sched_getaffinity(0))
+        return 2 * cores()
 
 
 class Pool:
@@ -75,10 +77,12 @@ class Pool:
         """Return a process for the function *key*: one that has it, or any other; `put` it back.
 
         Raises:
+            ConfigError: where this is not Linux.
             Unavailable: when none can be started.
             RuntimeError: when the system has no room for the thread that starts them.
             Closed: when this process is about to end.
         """
+        check_linux('executor="process"', 'use executor="thread", or have workers run the pipeline')
         with self._lock:
             self._check_open()
             full = len(self._used) + len(self._warm) >= self._settings.most_idle
@@ -184,7 +188,8 @@ class _Pools:
         self.pool: Pool | None = None
         self.lock = threading.Lock()
         self.foreign: list[Pool] = []
-        os.register_at_fork(after_in_child=self._forked)
+        if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+            os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
         self.lock = threading.Lock()

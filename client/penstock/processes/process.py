@@ -54,8 +54,6 @@ class Process:
         Raises:
             Unavailable: when the system does not let us.
         """
-        if not sys.platform.startswith("linux"):
-            raise Unavailable('executor="process" needs Linux; use executor="thread" here')
         with ExitStack() as undone:
             try:
                 memory = Memory(Shared.make("penstock-given"), Shared.make("penstock-made"))

@@ -410,4 +410,5 @@ def _disown() -> None:
         session.core.member.revoke()
 
 
-os.register_at_fork(after_in_child=_disown)
+if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+    os.register_at_fork(after_in_child=_disown)

@@ -13,6 +13,7 @@ from typing import Self
 
 from penstock.dropping import close_dropped, in_own_thread
 from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.linux import check_service
 from penstock.settings import to_env
 from penstock_cluster.member import Member
 from penstock_dispatcher import DispatcherConfig
@@ -97,12 +98,14 @@ class LocalCluster:
         """Start all processes; return when every worker is registered.
 
         Raises:
+            ConfigError: where this is not Linux.
             WaitedTooLong: naming who did not answer within 30 s.
         """
         if self._closed:
             raise Closed("this cluster was stopped; make another one")
         if self._dispatcher is not None:
             return
+        check_service("a cluster")
         self._work_dir = self._given_dir or Path(tempfile.mkdtemp(prefix="penstock-"))
         self._work_dir.mkdir(parents=True, exist_ok=True)
         try:

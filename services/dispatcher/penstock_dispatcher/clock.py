@@ -1,4 +1,4 @@
-"""The dispatcher's clock, and the number that a new history begins with."""
+"""The number that a new history begins with; the clock of leases is `penstock.reader.clock`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,6 @@ A history uses far fewer than a thousand ids a second, so the next one begins ab
 """
 
 
-def boot_clock() -> float:
-    """Return seconds that also pass while the machine sleeps, and never jump."""
-    return time.clock_gettime(_CLOCK)
-
-
 def birth() -> int:
     """Return the birth of a history that begins now."""
     return int((time.time() - EPOCH) * 1000)
-
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

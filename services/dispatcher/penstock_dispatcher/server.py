@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from penstock.background import BackgroundServer, Serve
 from penstock.errors import ConfigError, PenstockError
+from penstock.linux import check_service
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
 from penstock.wire.line import listening
 from penstock_dispatcher.config import DispatcherConfig
@@ -42,10 +43,11 @@ async def serve(
     one get the error.
 
     Raises:
-        ConfigError: when the port or the folder cannot be had.
+        ConfigError: when this is not Linux, or the port or the folder cannot be had.
         JournalError: when the journal cannot be read, or not be written any more.
         InternalError: when a decision failed.
     """
+    check_service("a dispatcher")
     async with dispatching(config) as dispatcher:
         line = listening(
             dispatcher_handlers(dispatcher),

@@ -33,11 +33,12 @@ from penstock.messages import (
     WorkerSignal,
 )
 from penstock.numbers import DatasetId, IterationId, Standing, WorkerId
+from penstock.reader.clock import now
 from penstock.usage import usage
 from penstock.versions import versions
 from penstock_dispatcher import arrivals, told
 from penstock_dispatcher.calls import Calls
-from penstock_dispatcher.clock import birth, boot_clock
+from penstock_dispatcher.clock import birth
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core import Core
 from penstock_dispatcher.core.signals import (
@@ -87,7 +88,7 @@ class Dispatcher:
         config: DispatcherConfig,
         journal: Keeper | None = None,
         *,
-        clock: Callable[[], float] = boot_clock,
+        clock: Callable[[], float] = now,
     ) -> None:
         self._config = config
         self._clock = clock

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from penstock.background import BackgroundServer, Departure, Serve
 from penstock.errors import ConfigError, Unavailable
+from penstock.linux import check_service
 from penstock.messages import ReadRequest
 from penstock.numbers import WorkerId
 from penstock.versions import versions
@@ -39,11 +40,13 @@ async def serve(
     When cancelled, end at once. *ready* is called once the dispatcher knows this worker.
 
     Raises:
-        ConfigError: when there is no dispatcher's address, or the port cannot be had.
+        ConfigError: when this is not Linux, there is no dispatcher's address, or the port cannot
+            be had.
         Unavailable: when the dispatcher does not answer within `WorkerConfig.dispatcher_timeout`.
         PenstockError: when the dispatcher refuses this worker.
         InternalError: when what is decided or done here failed.
     """
+    check_service("a worker")
     if config.dispatcher_address is None:
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
+import sys
 import weakref
 from pathlib import Path
 
 from penstock.errors import ConfigError
+
+if sys.platform != "win32":
+    import fcntl
 
 
 class FolderLock:
@@ -56,4 +59,5 @@ def _forget() -> None:
         lock.release()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # on Windows this is imported, by commands
+    os.register_at_fork(after_in_child=_forget)

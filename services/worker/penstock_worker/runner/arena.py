@@ -8,11 +8,14 @@ with the last of them.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator
+
+if sys.platform != "win32":
+    import fcntl
 
 ALIGNMENT = 64
 """Places begin on cache lines, so that leaves inside frames can, too."""

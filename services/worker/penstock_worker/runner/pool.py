@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Self
 
 from penstock.errors import Closed, ConfigError, Overloaded
@@ -33,10 +32,6 @@ class RunnerPool:
         keep_idle: int = 4,
         patience: float = 2.0,
     ) -> None:
-        if sys.platform != "linux":
-            raise ConfigError(
-                f"workers run on Linux only, this is {sys.platform}; training loops run anywhere"
-            )
         _check_positive("buffer_bytes", buffer_bytes)
         _check_positive("max_element_bytes", max_element_bytes)
         self._span = span(buffer_bytes, max_element_bytes)

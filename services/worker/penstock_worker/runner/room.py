@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
+import sys
+
+if sys.platform != "win32":
+    import resource
 
 
 def lacking(error: OSError | MemoryError) -> str:
@@ -16,10 +19,10 @@ def lacking(error: OSError | MemoryError) -> str:
     if number is None or number not in _REMEDIES:
         return str(error) or type(error).__name__
     words = f"{os.strerror(number)} ({errno.errorcode[number]})"
-    limit, name, remedy = _REMEDIES[number]
+    limit, remedy = _REMEDIES[number]
     if limit is not None:
-        soft, hard = (_shown(value) for value in resource.getrlimit(limit))
-        words += f"; {name} is {soft}, at most {hard}"
+        soft, hard = (_shown(value) for value in resource.getrlimit(getattr(resource, limit)))
+        words += f"; {limit} is {soft}, at most {hard}"
     return f"{words}; {remedy}"
 
 
@@ -27,22 +30,19 @@ def _shown(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
 
 
-_REMEDIES: dict[int, tuple[int | None, str, str]] = {
+_REMEDIES: dict[int, tuple[str | None, str]] = {
     errno.EMFILE: (
-        resource.RLIMIT_NOFILE,
         "RLIMIT_NOFILE",
         "let the worker open more files (ulimit -n, LimitNOFILE=), or run fewer jobs at once",
     ),
-    errno.ENFILE: (None, "", "let the system open more files (sysctl fs.file-max)"),
+    errno.ENFILE: (None, "let the system open more files (sysctl fs.file-max)"),
     errno.ENOMEM: (
-        resource.RLIMIT_AS,
         "RLIMIT_AS",
         "give the worker more memory (ulimit -v), or lower buffer_bytes and max_element_bytes",
     ),
     errno.EAGAIN: (
-        resource.RLIMIT_NPROC,
         "RLIMIT_NPROC",
         "let the worker have more processes (ulimit -u, TasksMax=, pids.max)",
     ),
-    errno.ENOSPC: (None, "", "make room in /dev/shm, or lower the worker's buffer_bytes"),
+    errno.ENOSPC: (None, "make room in /dev/shm, or lower the worker's buffer_bytes"),
 }

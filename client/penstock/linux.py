@@ -1,0 +1,31 @@
+"""What needs Linux says so: memory files, process descriptors and seals are Linux's own.
+
+Building pipelines, running them here and reading from a mesh need none of that.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from penstock.errors import ConfigError
+
+
+def check_linux(what: str, remedy: str) -> None:
+    """Refuse to go on where this is not Linux; *remedy* is what to do instead of *what*.
+
+    Raises:
+        ConfigError: naming the system that this is.
+    """
+    if not sys.platform.startswith("linux"):
+        raise ConfigError(f"{what} needs Linux, and this is {sys.platform}: {remedy}")
+
+
+def check_service(what: str) -> None:
+    """Refuse to run *what*, a part of a mesh, where this is not Linux.
+
+    Raises:
+        ConfigError: as `check_linux`.
+    """
+    check_linux(
+        what, "run it on a Linux machine or in a container; pipelines are built and read anywhere"
+    )
