@@ -14,7 +14,9 @@ from penstock_cluster import LocalCluster
 from penstock_cluster.command.status import fetch
 
 TESTS = Path(__file__).parent
-WHOLE_CLUSTERS = frozenset({"chaos", "cluster", "command", "compose", "docs", "loadtest", "mesh"})
+WHOLE_CLUSTERS = frozenset(
+    {"chaos", "cluster", "command", "compose", "docs", "examples", "loadtest", "mesh"}
+)
 """Folders whose tests start clusters: one process runs them all, so that one is alive at a time."""
 
 # A shell that starts the tests in the background has it ignored, and children would inherit that.

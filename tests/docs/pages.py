@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-STANDALONE = (ROOT / "README.md", ROOT / "ARCHITECTURE.md")
+STANDALONE = tuple(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "examples/README.md"))
 """Pages whose blocks are programs of their own."""
 PAGES = (*STANDALONE, *sorted(DOCS.rglob("*.md")))
 
