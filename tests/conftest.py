@@ -4,7 +4,9 @@ Behind each test that read from one, the account of every pass that is over must
 """
 
 import json
+import os
 import signal
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +21,15 @@ WHOLE_CLUSTERS = frozenset(
 )
 """Folders whose tests start clusters: one process runs them all, so that one is alive at a time."""
 
+# Hundreds of processes import the packages: that takes half the time when they are compiled once.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A shell that starts the tests in the background has it ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in WHOLE_CLUSTERS:
