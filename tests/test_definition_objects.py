@@ -90,7 +90,7 @@ def test_the_error_names_the_operator_that_is_at_fault():
 
 def test_what_nests_too_deeply_is_an_error_of_one_line():
     deep = None
-    for _ in range(5000):
+    for _ in range(200_000):
         deep = [deep]
 
     with pytest.raises(

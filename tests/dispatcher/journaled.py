@@ -9,19 +9,18 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.messages import (
-    PROTOCOL,
     Assignment,
     Codec,
     Mode,
     OpenRequest,
     ReaderBeat,
-    Versions,
     WorkerBeat,
 )
+from penstock.versions import versions
 from penstock_dispatcher.journal import open_journal
 from penstock_dispatcher.service import Dispatcher
 
-VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
+VERSIONS = versions()
 
 
 @asynccontextmanager

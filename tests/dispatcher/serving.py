@@ -8,21 +8,20 @@ from penstock.errors import (
     PenstockError,
 )
 from penstock.messages import (
-    PROTOCOL,
     Codec,
     Mode,
     OpenRequest,
     ReaderBeat,
-    Versions,
     WorkerBeat,
 )
 from penstock.numbers import WorkerId
+from penstock.versions import versions
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
 from penstock.wire.line import connect, listening
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import dispatching
 
-VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
+VERSIONS = versions()
 FAST = DispatcherConfig(
     worker_timeout=0.5, heartbeat_interval=0.1, client_timeout=0.6, refresh_interval=0.1
 )

@@ -79,6 +79,9 @@ async def test_another_protocol_is_refused(api):
         await api.register_dataset(encode(Dataset.range(3).node).to_bytes(), old)
 
 
+HERE, OTHER = VERSIONS.minor, "3.10"
+
+
 def made_by(python, function=lambda x: x + 1):
     return replace(encode(Dataset.range(3).map(function).node), python=python).to_bytes()
 
@@ -88,12 +91,12 @@ def of(python):
 
 
 async def test_a_pipeline_that_no_worker_can_load_is_refused_with_both_versions(api):
-    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    dataset = await api.register_dataset(made_by(OTHER), of(OTHER))
     async with worker_line(api) as worker:
         await worker.hear()
 
-        with pytest.raises(VersionMismatch, match=r"made by Python 3\.13; workers have 3\.11: "):
-            await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+        with pytest.raises(VersionMismatch, match=f"made by Python {OTHER}; workers have {HERE}: "):
+            await api.open_iteration(replace(request(dataset), versions=of(OTHER)))
 
 
 async def test_a_pipeline_without_functions_is_for_every_python(api):
@@ -101,23 +104,23 @@ async def test_a_pipeline_without_functions_is_for_every_python(api):
     async with worker_line(api) as worker:
         await worker.hear()
 
-        assert await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+        assert await api.open_iteration(replace(request(dataset), versions=of(OTHER)))
 
 
 async def test_registering_from_another_python_adds_a_variant(api):
-    dataset = await api.register_dataset(made_by("3.13"), of("3.13"))
+    dataset = await api.register_dataset(made_by(OTHER), of(OTHER))
     async with worker_line(api) as worker:
         await worker.hear()
 
-        with pytest.raises(UnknownDataset, match=r"made by Python 3\.13 and not 3\.11.*again"):
+        with pytest.raises(UnknownDataset, match=f"made by Python {OTHER} and not {HERE}.*again"):
             await api.open_iteration(request(dataset))
-        assert await api.register_dataset(made_by("3.11"), of("3.11")) == dataset
+        assert await api.register_dataset(made_by(HERE), of(HERE)) == dataset
         opened = await api.open_iteration(request(dataset))
-        again = await api.open_iteration(replace(request(dataset), versions=of("3.13")))
+        again = await api.open_iteration(replace(request(dataset), versions=of(OTHER)))
 
     assert opened.iteration != again.iteration  # a job has no name here: each has its own
-    assert await api.get_definition(dataset, "3.13") == made_by("3.13")
-    assert await api.get_definition(dataset, "3.11") == made_by("3.11")
+    assert await api.get_definition(dataset, OTHER) == made_by(OTHER)
+    assert await api.get_definition(dataset, HERE) == made_by(HERE)
 
 
 async def test_a_job_with_other_parameters_is_refused_with_both_values(api):

@@ -123,7 +123,7 @@ def test_a_task_that_did_not_hear_that_it_is_cancelled_is_cancelled_again():
 
 
 def test_a_task_that_does_not_end_is_named(monkeypatch, caplog):
-    monkeypatch.setattr("penstock.wire.loop._CLOSING", 0.05)
+    monkeypatch.setattr("penstock.wire.loop._CLOSING", 0.5)
     released = threading.Event()
 
     async def stubborn():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ _SHOWN = 6
 
 def message(owner: str, value: Any, fails: Callable[[Any], bool], exc: Exception) -> str:
     """Say which part of *value*, *owner*'s object, cannot be sent; *exc* is what pickling said."""
-    way, culprit = find(value, fails)
+    # What nests too deeply fails at every level: the first few say where.
+    too_deep = isinstance(exc, RecursionError) or isinstance(exc.__cause__, RecursionError)
+    way, culprit = find(value, fails, _SHOWN if too_deep else sys.maxsize)
     shown = way if len(way) <= _SHOWN else [*way[:2], "…", *way[-2:]]
     where = " of ".join(reversed(shown)) if way else "its function or object"
     if isinstance(exc, DefinitionError):  # it knows why, and the remedy
@@ -25,21 +28,25 @@ def message(owner: str, value: Any, fails: Callable[[Any], bool], exc: Exception
     )
 
 
-def find(value: Any, fails: Callable[[Any], bool]) -> tuple[list[str], Any]:
-    """Return the innermost part of *value* that *fails*, and the names of the parts on the way."""
+def find(value: Any, fails: Callable[[Any], bool], most: int) -> tuple[list[str], Any]:
+    """Return the innermost part of *value* that *fails*, and the names of the parts on the way.
+
+    It is looked for *most* parts deep.
+    """
     way: list[str] = []
     seen = {id(value)}
     alive = [value]
-    while True:
+    while len(way) < most:
         unseen = ((name, part) for name, part in parts(value).children if id(part) not in seen)
         found = next(((name, part) for name, part in unseen if fails(part)), None)
         if found is None:
-            return way, value
+            break
         name, value = found
         way.append(name)
         # The parts of a part may be made for the occasion: an id is good while its value lives.
         alive.append(value)
         seen.add(id(value))
+    return way, value
 
 
 def _describe(value: Any) -> str:

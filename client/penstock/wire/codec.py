@@ -63,7 +63,7 @@ def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:
     Raises:
         TypeError: when the two do not have the same fields, or a hint has no rule.
     """
-    name = getattr(kind, "__name__", None) or message.DESCRIPTOR.name
+    name = kind.__name__ if isinstance(kind, type) else message.DESCRIPTOR.name
     put, get = _nest(kind, message.DESCRIPTOR)
 
     def encode(value: Any) -> bytes:
