@@ -220,7 +220,7 @@ def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(tmp_
     assert shown.stdout.splitlines() == ["begin", "[0, 3, 6, 9, 12]"]
 
 
-def test_ctrl_c_in_next_ends_the_script_within_a_second(cluster, tmp_path):
+def test_ctrl_c_in_next_ends_the_script_at_once(cluster, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
@@ -247,7 +247,7 @@ def test_ctrl_c_in_next_ends_the_script_within_a_second(cluster, tmp_path):
             took = time.monotonic() - began
 
             assert "KeyboardInterrupt" in process.stderr.read()
-            assert took < 1.5
+            assert took < 3  # less than any of the waits that could be in the way
         finally:
             process.kill()
 

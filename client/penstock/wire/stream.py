@@ -53,12 +53,12 @@ class Pump:
         self._over = True
         if self._asking:  # to cancel a write, or the half-close itself, would cancel the call
             self._task.cancel()
-        await asyncio.wait({self._task})
+        await _done(self._task)
 
     async def close(self) -> None:
         """Stop at once. The call must be over, or be cancelled before."""
         self._task.cancel()
-        await asyncio.wait({self._task})
+        await _done(self._task)
         del self._task  # its traceback leads back here, and keeps the channel's thread alive
 
     async def _run(self) -> None:
@@ -125,7 +125,7 @@ class Inbox(Generic[Request]):
     async def close(self) -> None:
         """Read no more."""
         self._task.cancel()
-        await asyncio.wait({self._task})
+        await _done(self._task)
         del self._task  # its traceback leads back here, and keeps the server's thread alive
 
     async def _next(self) -> bytes | None:
@@ -220,6 +220,15 @@ def asked_to_stop(before: int = 0) -> bool:
     comes as a call fails, and raises that failure.
     """
     return cancellations() > before
+
+
+async def _done(task: asyncio.Task[None]) -> None:
+    """Wait until *task* is done, however it ends."""
+    # Since 3.14 `asyncio.wait` refers to the task that waits: if that is cancelled, its traceback
+    # leads back to it, and keeps the call and the channel's thread until a collector comes by.
+    over = asyncio.Event()
+    task.add_done_callback(lambda _: over.set())
+    await over.wait()
 
 
 def stop_if_asked(before: int) -> None:
