@@ -8,18 +8,11 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from penstock_cluster import LocalCluster
 from penstock_cluster.command.status import fetch
-
-TESTS = Path(__file__).parent
-WHOLE_CLUSTERS = frozenset(
-    {"chaos", "cluster", "command", "compose", "docs", "examples", "loadtest", "mesh"}
-)
-"""Folders whose tests start clusters: one process runs them all, so that one is alive at a time."""
 
 # Hundreds of processes import the packages: that takes half the time when they are compiled once.
 sys.dont_write_bytecode = False
@@ -31,9 +24,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items):
+    """Have one process run all tests that start clusters; those that share one come first."""
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in WHOLE_CLUSTERS:
+        if "clusters" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("clusters"))
+    items.sort(key=_place)
+
+
+def _place(item):
+    for place, fixture in enumerate(("cluster", "one_worker", "clusters")):
+        if fixture in item.fixturenames:
+            return place
+    return 3
 
 
 class Clusters:
@@ -42,9 +44,11 @@ class Clusters:
     def __init__(self):
         self._shared = None
 
-    def shared(self):
+    def shared(self, workers):
+        if self._shared is not None and len(self._shared.workers) != workers:
+            self.close()
         if self._shared is None:
-            self._shared = LocalCluster(workers=2)
+            self._shared = LocalCluster(workers=workers)
             self._shared.start()
         return self._shared
 
@@ -82,5 +86,12 @@ def clusters():
 @pytest.fixture
 def cluster(clusters):
     """Two workers; kill nothing here."""
-    yield clusters.shared()
+    yield clusters.shared(workers=2)
+    clusters.check()
+
+
+@pytest.fixture
+def one_worker(clusters):
+    """A cluster with one worker, for tests about order; kill nothing here."""
+    yield clusters.shared(workers=1)
     clusters.check()

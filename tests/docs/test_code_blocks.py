@@ -19,17 +19,26 @@ KINDS = {"python", "console", "text", "sh", "json", "yaml", "toml", ""}
 TARGET = "localhost:7000"
 
 
-def params(pages):
-    """What runs, as parameters: those that share a cluster first."""
+def params(*, clusters):
+    """What runs, as parameters, on *clusters* or alone: those that share a cluster first."""
     found = []
-    for page in pages:
+    for page in PAGES:
         given = blocks(page)
         if page in STANDALONE:
             found += [(page, [block]) for block in given if block.kind == "python"]
         elif any(block.kind in {"python", "console"} for block in given):
             found.append((page, given))
     found.sort(key=lambda one: TARGET not in one[0].read_text())
-    return [pytest.param(*one, id=f"{name(one[0])}:{one[1][0].line}") for one in found]
+    return [
+        pytest.param(*one, id=f"{name(one[0])}:{one[1][0].line}")
+        for one in found
+        if starts_cluster(one[1]) == clusters
+    ]
+
+
+def starts_cluster(given):
+    """Say whether blocks read from a cluster that runs beside them, or start one."""
+    return any(word in block.text for block in given for word in (TARGET, "LocalCluster"))
 
 
 class Mesh:
@@ -69,8 +78,34 @@ def mesh(tmp_path_factory):
         mesh.stop()
 
 
-@pytest.mark.parametrize(("page", "given"), params(PAGES))
-def test_the_page_runs(page, given, clusters, mesh, tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    """Runs the program of a page, with the log of the mesh that it is shown."""
+
+    def run(text, log=""):
+        program = tmp_path / "page.py"
+        program.write_text(text)
+        env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "COLUMNS": "110",
+            UP_LOG: str(log),
+        }
+        return subprocess.run(
+            [sys.executable, "-W", "error", program],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            cwd=tmp_path,
+            env=env,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(("page", "given"), params(clusters=True))
+def test_the_page_runs_with_a_cluster(page, given, clusters, mesh, run):
     clusters.close()
     text = script(page, given)
     if TARGET in text:
@@ -78,24 +113,15 @@ def test_the_page_runs(page, given, clusters, mesh, tmp_path):
         text = text.replace(TARGET, f"localhost:{mesh.port}")
     else:
         mesh.stop()
-    program = tmp_path / "page.py"
-    program.write_text(text)
-    env = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        "COLUMNS": "110",
-        UP_LOG: str(mesh.log),
-    }
 
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", program],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        cwd=tmp_path,
-        env=env,
-    )
+    ran = run(text, mesh.log)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(("page", "given"), params(clusters=False))
+def test_the_page_runs_alone(page, given, run):
+    ran = run(script(page, given))
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 

@@ -12,13 +12,6 @@ from penstock import Dataset
 
 
 @pytest.fixture
-def one_worker(clusters):
-    """A cluster with one worker, for tests about order."""
-    with clusters.own(workers=1) as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def nothing_left(cluster):
     """Fail when a test leaves threads or open files behind.
 

@@ -159,7 +159,9 @@ def test_two_iterators_of_one_job_read_alternately_in_one_thread_both_finish(
     one_worker, elements, mode
 ):
     def reader():
-        far = Dataset.range(elements).distribute(mode, one_worker.target, job_name=f"two{mode}")
+        far = Dataset.range(elements).distribute(
+            mode, one_worker.target, job_name=f"two {mode} {elements}"
+        )
         return iter(far)
 
     its, seen = [reader(), reader()], []

@@ -195,7 +195,8 @@ def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_p
     assert "install it on the workers" in shown.stdout
 
 
-def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(tmp_path):
+def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(clusters, tmp_path):
+    clusters.close()
     (tmp_path / "own_code.py").write_text("FACTOR = 3\n\ndef triple(x):\n    return x * FACTOR\n")
     script = tmp_path / "script.py"
     script.write_text(
@@ -323,7 +324,8 @@ def test_members_can_be_killed_terminated_and_restarted_in_place(clusters):
         assert not worker.running
 
 
-def test_a_cluster_ends_with_the_process_that_started_it(tmp_path):
+def test_a_cluster_ends_with_the_process_that_started_it(clusters, tmp_path):
+    clusters.close()
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(

@@ -104,7 +104,6 @@ def test_a_local_pipeline_runs_is_saved_and_goes_on(run, tmp_path, system):
     assert ran.returncode == 0, ran.stderr
 
 
-@pytest.mark.xdist_group("clusters")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_mesh_on_linux_is_read_saved_and_shown(cluster, run, system):
     ran = run(system, MESH, cluster.target)
