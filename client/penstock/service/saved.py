@@ -19,6 +19,7 @@ from penstock.engine.iterator import State
 from penstock.errors import PenstockError, StateError
 from penstock.malformed import MALFORMED, glimpse
 from penstock.service.tracks import Turns
+from penstock.versions import versions
 
 _POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
 
@@ -54,7 +55,8 @@ class SavedJob:
             raise StateError(
                 "the state was saved of another dataset: before distribute(...) that had the "
                 f"fingerprint {self.fingerprint}, this one has {fingerprint}. Give it the same "
-                "operators, parameters, functions and data"
+                "operators, parameters, functions and data. Functions are the same under one minor "
+                f"version of Python only: this is {versions().minor}"
             )
 
     def plain(self) -> State:

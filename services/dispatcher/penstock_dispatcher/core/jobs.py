@@ -60,7 +60,7 @@ def plan_opening(books: Books, signal: OpenIteration) -> Plan:
     name = anonymous(books) if request.job_name is None else request.job_name
     job = books.jobs.get(name)
     if job is not None:
-        check_same(name, parameters, job.parameters)
+        check_same(books, name, parameters, job.parameters)
         if request.repetition in job.open:
             return Plan(name, job.open[request.repetition])
         if request.repetition in job.finished:
@@ -155,7 +155,7 @@ def anonymous(books: Books) -> str:
     return f"anonymous_{number}"
 
 
-def check_same(name: str, asked: JobParameters, made: JobParameters) -> None:
+def check_same(books: Books, name: str, asked: JobParameters, made: JobParameters) -> None:
     """Refuse to read a job with other parameters than it was made with."""
     differences = [
         f"{f.name} is {_plain(getattr(made, f.name))}, not {_plain(getattr(asked, f.name))}"
@@ -168,10 +168,24 @@ def check_same(name: str, asked: JobParameters, made: JobParameters) -> None:
             remedy += (
                 ": all readers of a job build the same pipeline, without anything of their own in "
                 "it (no rank in shard), and share its elements, each once"
+                f"{_pythons(books, made, asked)}"
             )
         raise JobMismatch(
             f"job {name!r} exists with other parameters: its {'; its '.join(differences)}. {remedy}"
         )
+
+
+def _pythons(books: Books, made: JobParameters, asked: JobParameters) -> str:
+    """Say so if the datasets may differ by nothing but the Python that made them."""
+    known = [books.datasets.get(each.dataset) for each in (made, asked)]
+    versions = [() if each is None else each.pythons for each in known]
+    if not all(versions) or not set(versions[0]).isdisjoint(versions[1]):
+        return ""
+    first, second = (", ".join(each) for each in versions)
+    return (
+        f". The one was made by Python {first}, the other by {second}: functions are the same "
+        "under equal minor versions only. Read with the same in all processes"
+    )
 
 
 def _plain(value: Any) -> str:

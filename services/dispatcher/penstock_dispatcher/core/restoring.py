@@ -51,7 +51,7 @@ def plan(desk: Desk, signal: OpenIteration, now: float) -> jobs.Plan:
     origin = jobstate.digest(request.restore)
     job = books.jobs.get(name)
     if job is not None:
-        jobs.check_same(name, parameters, job.parameters)
+        jobs.check_same(books, name, parameters, job.parameters)
         known = job.open.get(state.repetition)
         if known is not None and _goes_on(
             desk, books.iterations[known], origin, request.replaces, now
