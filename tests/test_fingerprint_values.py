@@ -1,7 +1,9 @@
 """Digests of single values, and what cannot be compared."""
 
+import inspect
 import logging
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -122,3 +124,14 @@ def test_what_cannot_be_compared_is_compared_by_type_with_one_line(caplog):
     assert len(caplog.records) == 2
     assert "compared by type and name only: _thread.lock" in caplog.text
     assert of(fn([threading.Lock()])) not in prints
+
+
+def test_a_module_is_the_same_when_its_annotations_have_been_read():
+    module = types.ModuleType("annotated")
+    exec("LIMIT: int = 3\nif LIMIT:\n    OTHER: str = 'b'", vars(module))
+    before = digest(module)
+
+    assert inspect.get_annotations(module) == {"LIMIT": int, "OTHER": str}
+    assert digest(module) == before
+    module.LIMIT = 4
+    assert digest(module) != before

@@ -25,7 +25,8 @@ TRAVELLED = "__penstock__"
 """Marks modules that came with a pipeline."""
 
 _OF_ANY_MODULE = frozenset({
-    TRAVELLED, "__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__",
+    TRAVELLED, "__annotate__", "__annotations__", "__annotations_cache__", "__builtins__",
+    "__cached__", "__conditional_annotations__", "__doc__", "__file__", "__loader__", "__name__",
     "__package__", "__path__", "__spec__",
 })  # fmt: skip
 
