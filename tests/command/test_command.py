@@ -10,13 +10,30 @@ from itertools import islice
 
 import pytest
 
+from penstock_cluster.command.app import main
+
 PENSTOCK = [sys.executable, "-m", "penstock_cluster.command.app"]
 
 
-def penstock(*args, timeout=60):
+def penstock(*args):
+    """Run the command in a process of its own."""
     return subprocess.run(
-        [*PENSTOCK, *args], capture_output=True, text=True, timeout=timeout, check=False
+        [*PENSTOCK, *args], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.fixture
+def called(monkeypatch, capsys):
+    """Runs the command in this process."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["penstock", *args])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(args, ended.value.code, printed.out, printed.err)
+
+    return run
 
 
 def test_help_names_every_command_and_the_exit_codes():
@@ -29,28 +46,28 @@ def test_help_names_every_command_and_the_exit_codes():
 
 
 @pytest.mark.parametrize("args", [["nonsense"], ["up", "--nonsense"], ["drain"]])
-def test_what_is_misspelt_is_a_usage_error(args):
-    ran = penstock(*args)
+def test_what_is_misspelt_is_a_usage_error(args, called):
+    ran = called(*args)
 
     assert ran.returncode == 2
     assert "Usage" in ran.stderr
 
 
 @pytest.mark.parametrize("command", [["status"], ["jobs"], ["drain", "w:1"]])
-def test_a_malformed_target_is_named(command):
+def test_a_malformed_target_is_named(command, called):
     name, *rest = command
 
-    ran = penstock(name, "no-port", *rest)
+    ran = called(name, "no-port", *rest)
 
     assert ran.returncode == 2
     assert "no-port" in ran.stderr
 
 
 @pytest.mark.parametrize("command", [["status"], ["jobs"], ["drain", "w:1"]])
-def test_nobody_at_the_target_has_an_exit_code_of_its_own(command):
+def test_nobody_at_the_target_has_an_exit_code_of_its_own(command, called):
     name, *rest = command
 
-    ran = penstock(name, "127.0.0.1:1", *rest)
+    ran = called(name, "127.0.0.1:1", *rest)
 
     assert ran.returncode == 3
     assert "127.0.0.1:1" in ran.stderr

@@ -1,15 +1,13 @@
 """What no scenario can say: laws that hold for every run of the dispatcher's mind."""
 
 from collections import Counter, defaultdict
+from functools import cache
 from typing import get_args
 
 import msgspec
 import pytest
 
-from penstock.messages import (
-    Mode,
-    ReaderBeat,
-)
+from penstock.messages import Mode, ReaderBeat
 from penstock_dispatcher.core import Books
 from penstock_dispatcher.core import facts as f
 from tests.dispatcher.core_world import run_world
@@ -17,13 +15,18 @@ from tests.dispatcher.core_world import run_world
 SEEDS = range(120)
 
 
+@cache
+def settled(seed):
+    """Return a world in which all that can end came to its end; laws look at it only."""
+    world = run_world(seed)
+    world.settle()
+    return world
+
+
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
     for seed in range(first, first + 20):
-        world = run_world(seed)
-        check_splits(world)
-        world.settle()
-        check_splits(world)
+        check_splits(settled(seed))
 
 
 def check_splits(world):
@@ -92,7 +95,7 @@ def dataset_mode(world, iteration):
 
 def test_replaying_all_facts_gives_equal_books():
     for seed in SEEDS:
-        world = run_world(seed)
+        world = settled(seed)
         again = Books()
 
         for fact in world.facts:
@@ -118,7 +121,7 @@ def test_books_that_were_written_and_read_go_on_like_those_that_were_not():
 def test_facts_are_plain_values():
     seen = set()
     for seed in range(60):
-        world = run_world(seed)
+        world = settled(seed)
         for fact in world.facts:
             data = msgspec.msgpack.encode(fact)
 
@@ -130,8 +133,7 @@ def test_facts_are_plain_values():
 
 def test_nothing_happens_to_an_iteration_behind_its_end():
     for seed in SEEDS:
-        world = run_world(seed)
-        world.settle()
+        world = settled(seed)
         finished, owner = set(), {}
         for fact in world.facts:
             if isinstance(fact, f.TaskMade):
@@ -181,7 +183,7 @@ def test_what_was_taken_of_a_named_job_is_not_given_out_again_in_silence(gc_dyna
 
 def test_ids_are_never_used_twice():
     for seed in range(40):
-        world = run_world(seed)
+        world = settled(seed)
         ids = [
             fact.task
             if isinstance(fact, f.TaskMade | f.TaskAt)

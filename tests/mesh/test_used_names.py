@@ -42,8 +42,8 @@ def test_a_new_name_the_next_pass_and_readers_side_by_side_are_no_used_names(clu
         dataset = build(cluster, "fresh", on_finished="error")
         list(dataset)
         list(dataset)
-        with build(cluster, "shared", on_finished="error").iterator() as one:
+        with build(cluster, "side by side", on_finished="error").iterator() as one:
             next(one)
-            build(cluster, "shared", on_finished="error").iterator().close()
+            build(cluster, "side by side", on_finished="error").iterator().close()
 
     assert not caplog.records

@@ -6,13 +6,13 @@ from simulation.broken_rules import RULES
 from simulation.mesh import judge
 from simulation.plan import Plan
 
-CHUNK = 50
+CHUNK = 25
 
-RARE = {"new_incarnation": 450}
-"""Where the search begins for rules that hundreds of schedules do without."""
+RARE = {"cut_blocks": 80, "new_incarnation": 450, "permission": 60}
+"""Where the search begins for rules that so many schedules do without."""
 
 
-@pytest.mark.parametrize("first", range(0, 500, CHUNK))
+@pytest.mark.parametrize("first", range(0, 250, CHUNK))
 def test_no_law_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + CHUNK) if (law := judge(seed)[0])}
 
