@@ -74,7 +74,8 @@ $(VENV)/.docs: $(READY)
 docs: $(VENV)/.docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# The generator has a venv of its own: an old one on purpose, as it sets the floor of protobuf.
+# The generator has a venv of its own: an old one on purpose, as it sets the floor of protobuf. It is
+# there for Python 3.13 and older.
 $(VENV)-protos/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-protos
 	$(VENV)-protos/bin/python -m pip install --quiet --upgrade "pip>=25.1"
