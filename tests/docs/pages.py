@@ -19,7 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-STANDALONE = tuple(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "examples/README.md"))
+STANDALONE = tuple(
+    ROOT / name
+    for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md")
+)
 """Pages whose blocks are programs of their own."""
 PAGES = (*STANDALONE, *sorted(DOCS.rglob("*.md")))
 

@@ -145,6 +145,18 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target.split("#")[0]).exists(), f"{name(page)}: {target}"
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_and_folders_that_are_named_are_there(page):
+    tops = [path for path in ROOT.iterdir() if not path.name.startswith(".")]
+    files = [path for top in tops for path in (top, *top.rglob("*"))]
+    there = [f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}" for path in files]
+    named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|toml)))`", (ROOT / page).read_text())
+    named = [one.replace("NAME", "take") for one in named]
+
+    assert len(named) > 5
+    assert not {one for one in named if not any(path.endswith(f"/{one}") for path in there)}
+
+
 def test_the_navigation_names_every_page():
     said = (ROOT / "mkdocs.yml").read_text()
 

@@ -3,8 +3,10 @@
 import dataclasses
 import importlib
 import inspect
+import os
 import re
 import subprocess
+import sys
 
 import pytest
 import typer
@@ -198,8 +200,16 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
     match words:
         case ["pip", "install", *_] | ["mkdir", *_]:
             pass
-        case ["make", target, *_]:
-            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        case ["make", target, *settings]:
+            makefile = (ROOT / "Makefile").read_text()
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+            assert all(f"$({setting.partition('=')[0]})" in makefile for setting in settings)
+        case [_, "-m", ("build" | "venv" | "simulation") as module, *rest]:
+            check_module(module, rest)
+        case ["git", "tag", _] | ["/tmp/release/bin/pip", "install", _]:
+            pass
+        case ["/tmp/release/bin/penstock", command]:
+            assert command in COMMANDS
         case ["penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:
@@ -208,6 +218,14 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             check_compose(rest)
         case _:
             pytest.fail(f"nobody checks {words[0]}")
+
+
+def check_module(module, words):
+    """Check that ``python -m`` *module* has the options in *words*."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    command = [sys.executable, "-m", module, "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
+    assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[\w-]+", shown))
 
 
 COMPOSE = {
