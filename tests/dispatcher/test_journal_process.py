@@ -105,7 +105,7 @@ def kept(folder):
 @pytest.mark.parametrize("least", [1 << 20, 20_000], ids=["facts", "snapshots"])
 def test_a_process_killed_while_it_writes_has_kept_all_that_it_acknowledged(tmp_path, least):
     rng, length = random.Random(least), 0
-    for _ in range(5):
+    for _ in range(3):
         with writing(tmp_path, least) as process:
             process.stdout.readline()
             time.sleep(rng.uniform(0.0, 0.15))

@@ -84,13 +84,13 @@ def checked(check_states, pipeline):
     check_states(pipeline.make, expected, limit=LIMIT, blocks=(1, 3, 64), max_state=20_000)
 
 
-@patient(30, 0.7)
+@patient(20, 0.7)
 @given(pipeline=pipelines())
 def test_a_random_pipeline_gives_what_plain_python_gives_from_every_state(check_states, pipeline):
     checked(check_states, pipeline)
 
 
-@patient(20, 0.2)
+@patient(14, 0.2)
 @given(pipeline=lines(3), k=st.integers(3, 6), calls=threads, after=st.lists(stages, max_size=2))
 def test_a_random_pipeline_with_errors_goes_on_exactly_behind_them(
     check_states, pipeline, k, calls, after
@@ -115,7 +115,7 @@ def split_logs(draw):
     return log + [(0, 1), None] * 200
 
 
-@patient(15, 0.1)
+@patient(10, 0.1)
 @given(
     source=st.sampled_from([lambda: Dataset.range(12), lambda: Dataset.from_sequence(range(12))]),
     before=st.lists(stages, max_size=4),
@@ -138,7 +138,7 @@ def test_a_random_pipeline_reads_on_in_its_split_log_from_every_state(
 
 @pytest.mark.parametrize("op", [*SOURCES, *STAGES, *JOINS])
 def test_each_operator_takes_part(check_states, op):
-    @settings(patient(5, 0), derandomize=True)
+    @settings(patient(4, 0), derandomize=True)
     @given(data=st.data())
     def check(data):
         pipeline = data.draw(SOURCES[op]) if op in SOURCES else counted(8 if op in NESTING else 20)
