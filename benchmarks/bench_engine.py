@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from measure import Figure, arguments, in_turn, seconds, show
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 N = 200_000
 

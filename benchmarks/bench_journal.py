@@ -20,11 +20,12 @@ from pathlib import Path
 import uvloop
 from measure import arguments, in_turn, seconds, show
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.messages import Codec, Mode, OpenRequest
-from penstock.reader.opening import versions
-from penstock.settings import to_env
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.types import Codec, Mode
+from penstock.runtime.settings import to_env
+from penstock.runtime.versions import versions
 from penstock_cluster.member import Member
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import dispatching
@@ -80,7 +81,7 @@ def _decision(config: DispatcherConfig) -> Callable[[], float]:
             times = []
             for _ in range(DECISIONS):
                 name = f"job {next(names)}"
-                request = OpenRequest(versions(), dataset, Mode.OFF, name, 0, Codec.NONE)
+                request = OpenIterationRequest(versions(), dataset, Mode.OFF, name, 0, Codec.NONE)
                 began = time.perf_counter()
                 await dispatcher.open_iteration(request)
                 times.append(time.perf_counter() - began)

@@ -14,26 +14,33 @@ from typing import Any
 
 from measure import Figure, arguments, seconds, show
 
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec
 from penstock.files import order
-from penstock.graph import FilePattern
-from penstock.messages import Codec, Cut, Mode, OpenRequest, ReaderBeat, Versions, WorkerBeat
-from penstock.numbers import DatasetId, WorkerId
-from penstock.sharding import UNLISTED, Stream
-from penstock_dispatcher.core import Books, Core, Settings
-from penstock_dispatcher.core.listings import outline, pieces
-from penstock_dispatcher.core.signals import (
-    Begin,
+from penstock.protocol.control import (
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
+    WorkerHeartbeat,
+)
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import Codec, DatasetId, Mode, Versions, WorkerId
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
     Call,
     Effect,
+    Event,
     FilesOrdered,
-    ListFiles,
+    ListSourceFiles,
     OpenIteration,
-    OrderFiles,
-    Register,
-    Signal,
-    Write,
+    OrderSourceFiles,
+    RegisterDataset,
+    StartHistory,
 )
-from penstock_dispatcher.journal.forms import encode_fact, encode_live
+from penstock_dispatcher.core.listings import outline, pieces
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.journal.encoding import encode_fact, encode_live
 
 COUNTS = (10**3, 10**4, 10**5, 10**6)
 TASKS = 10
@@ -57,20 +64,20 @@ class Loop:
     """A mind, and how long it was busy; what it decides is encoded as for the journal."""
 
     def __init__(self) -> None:
-        self.core = Core(Books(), Settings(), 0.0)
+        self.core = DispatcherCore(DispatcherState(), CoreSettings(), 0.0)
         self.busy = self.written = 0.0
 
-    def tell(self, signal: Signal) -> list[Effect]:
+    def tell(self, signal: Event) -> list[Effect]:
         """Have *signal* handled."""
         out: list[Effect] = []
         self.busy += seconds(lambda: self._handle(signal, out))
         return out
 
-    def _handle(self, signal: Signal, out: list[Effect]) -> None:
+    def _handle(self, signal: Event, out: list[Effect]) -> None:
         out += self.core.handle(signal, 0.0)
         out += self.core.push(0.0)
         for effect in out:
-            if isinstance(effect, Write):
+            if isinstance(effect, AppendFact):
                 self.written += len(encode_fact(effect.fact))
 
 
@@ -95,15 +102,15 @@ def main() -> None:
 
 def _run(names: tuple[str, ...]) -> tuple[float, ...]:
     loop = Loop()
-    stream = Stream((".0",), UNLISTED, PATTERN, 2, repeats=(("", 2),))
-    loop.tell(Begin(1))
-    loop.tell(Register(Call(1), VERSIONS, DatasetId("d"), (stream,), ""))
+    stream = SplitProviderSpec((".0",), UNLISTED, PATTERN, 2, repeats=(("", 2),))
+    loop.tell(StartHistory(1))
+    loop.tell(RegisterDataset(Call(1), VERSIONS, DatasetId("d"), (stream,), ""))
     for i in range(TASKS):
-        loop.tell(WorkerBeat(WorkerId(f"w{i}"), 1, -1, versions=VERSIONS))
-    request = OpenRequest(VERSIONS, DatasetId("d"), Mode.DYNAMIC, "j", 1, Codec.NONE)
+        loop.tell(WorkerHeartbeat(WorkerId(f"w{i}"), 1, -1, versions=VERSIONS))
+    request = OpenIterationRequest(VERSIONS, DatasetId("d"), Mode.DYNAMIC, "j", 1, Codec.NONE)
     signal = OpenIteration(Call(2), request, 5)
     loop.busy = loop.written = 0.0
-    (wanted,) = (e for e in loop.tell(signal) if isinstance(e, ListFiles))
+    (wanted,) = (e for e in loop.tell(signal) if isinstance(e, ListSourceFiles))
     (seed,) = wanted.seeds[0]
     known: dict[str, Any] = {"names": {0: names}}
     thread = seconds(lambda: known.update(orders={0: {seed: order(names, seed)}}))
@@ -113,13 +120,13 @@ def _run(names: tuple[str, ...]) -> tuple[float, ...]:
     loop.tell(replace(signal, **known))
     written = loop.written
     ((name, iteration),) = loop.core.books.iterations.items()
-    (ahead,) = _ahead(loop.tell(ReaderBeat(name, "r", None, 1))) or [None]
+    (ahead,) = _ahead(loop.tell(ReaderHeartbeat(name, "r", None, 1))) or [None]
     opening = loop.busy
     if ahead is not None:
         made = order(names, ahead.seed)
         loop.tell(FilesOrdered(ahead.iteration, ahead.stream, ahead.seed, made))
     loop.busy = 0.0
-    loop.tell(ReaderBeat(name, "r", None, 2, cut=Cut(0, "", 9.0)))
+    loop.tell(ReaderHeartbeat(name, "r", None, 2, cut=SaveBarrier(0, "", 9.0)))
     saving, state = loop.busy, len(iteration.verdicts[0].state)
     (source,) = iteration.sources
     source.turn, source.offset = 1, 0
@@ -128,8 +135,8 @@ def _run(names: tuple[str, ...]) -> tuple[float, ...]:
     return (state, *times, written, len(encode_live(loop.core.books)), len(kept))
 
 
-def _ahead(effects: list[Effect]) -> list[OrderFiles]:
-    return [effect for effect in effects if isinstance(effect, OrderFiles)]
+def _ahead(effects: list[Effect]) -> list[OrderSourceFiles]:
+    return [effect for effect in effects if isinstance(effect, OrderSourceFiles)]
 
 
 if __name__ == "__main__":

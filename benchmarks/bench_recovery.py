@@ -19,12 +19,14 @@ from pathlib import Path
 
 from measure import Figure, arguments, in_turn, measure, show
 
-from penstock.messages import Codec, Mode
-from penstock.numbers import EngineState, IterationId, Split, Taken, TaskId, WorkerId
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Core, Settings
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Checkpoint, Codec, IterationId, Mode, TaskId, WorkerId
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.journal import Journal, open_journal
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.journal.journal import DurableJournal, open_journal
 
 TASKS = 100
 SPLITS = 1_000_000
@@ -51,31 +53,31 @@ class _Deaf:
 
 def _history(splits: int, jobs: int) -> Iterator[f.Fact]:
     """Yield *jobs* finished jobs, then one whose tasks were given *splits* splits."""
-    yield f.Begun(1_000_000)
-    yield f.DatasetRegistered("d", (Stream(("s",), 10 * (splits + TASKS)),), "")
+    yield f.HistoryStarted(1_000_000)
+    yield f.DatasetRegistered("d", (SplitProviderSpec(("s",), 10 * (splits + TASKS)),), "")
     number = 1_000_001
     for job in range(jobs):
         name = f"job-{job:06d}-of-somebody"
-        yield f.JobMade(name, PARAMETERS, job, private=False)
+        yield f.JobCreated(name, PARAMETERS, job, private=False)
         yield f.IterationOpened(IterationId(number), name, 0, job, {})
-        yield f.Finished(IterationId(number))
-        yield f.IterationForgotten(IterationId(number))
+        yield f.IterationFinished(IterationId(number))
+        yield f.IterationDeleted(IterationId(number))
         number += 1
-    yield f.JobMade("live", PARAMETERS, 1, private=False)
+    yield f.JobCreated("live", PARAMETERS, 1, private=False)
     home = IterationId(number)
     yield f.IterationOpened(home, "live", 0, 1, {})
     worker = WorkerId("worker:1")
-    yield f.WorkerSeen(worker, 1)
+    yield f.WorkerRegistered(worker, 1)
     tasks = [TaskId(number + 1 + index) for index in range(TASKS)]
     for index, task in enumerate(tasks):
-        yield f.TaskMade(task, home, index)
-        yield f.AttemptStarted(task, 1, worker, Taken(), {})
+        yield f.TaskCreated(task, home, index)
+        yield f.AttemptStarted(task, 1, worker, AckedSet(), {})
     for at in range(splits):
         task = tasks[at % TASKS]
         yield f.SplitsGranted(task, 0, (Split(10 * at, 10 * at + 10),))
         if at // TASKS % 10 == 9:  # a state a second, a split in a tenth
             place = at // TASKS
-            yield f.StateSaved(task, EngineState(10 * place, (place,), STATE))
+            yield f.CheckpointSaved(task, Checkpoint(10 * place, (place,), STATE))
 
 
 async def _write(folder: Path, splits: int, jobs: int) -> None:
@@ -104,7 +106,7 @@ def _recovery(folder: Path) -> float:
         copy = Path(shutil.copytree(folder, Path(scratch) / "work"))
         began = time.perf_counter()
         journal = open_journal(copy, power=False)
-        Core(journal.books, Settings(), 0.0, 0.0)
+        DispatcherCore(journal.books, CoreSettings(), 0.0, 0.0)
         took = time.perf_counter() - began
         asyncio.run(_closed(journal))
         return 1000 * took
@@ -124,7 +126,7 @@ def _start(folder: Path) -> float:
         return 1000 * took
 
 
-async def _closed(journal: Journal) -> None:
+async def _closed(journal: DurableJournal) -> None:
     journal.attach(_Deaf())
     await journal.aclose()
 
@@ -139,7 +141,7 @@ def _snapshot(folder: Path) -> Iterator[Figure]:
         taken: list[float] = []
 
         def snapshot() -> float:
-            fact = f.StateSaved(task, EngineState(10_000_000, (10_000,), STATE))
+            fact = f.CheckpointSaved(task, Checkpoint(10_000_000, (10_000,), STATE))
             books.apply(fact)
             changes.note(fact)
             began = time.perf_counter()

@@ -17,7 +17,8 @@ import fsspec
 import numpy as np
 from PIL import Image
 
-from penstock import AUTOTUNE, Dataset
+from penstock.dataset.dataset import Dataset
+from penstock.options import AUTOTUNE
 
 SIZE = 64
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock import AUTOTUNE, Dataset
+from penstock.dataset.dataset import Dataset
+from penstock.options import AUTOTUNE
 
 
 def parse(line: str) -> dict[str, Any]:

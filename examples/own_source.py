@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 
 class Table:

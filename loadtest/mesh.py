@@ -14,9 +14,9 @@ from typing import Any
 
 from loadtest.report import Cost
 from penstock.errors import PenstockError
-from penstock.service.arguments import address_of
+from penstock.reader.arguments import address_of
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
 from penstock_cluster.member import Member
 
 LOOK_EVERY = 0.5

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loadtest.histogram import Histogram
-from penstock import INFINITE, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import PenstockError
+from penstock.graph.node import INFINITE
 
 REPORT_EVERY = 0.5
 """Seconds between two reports of a reader."""

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock_cluster import LocalCluster
-from penstock_cluster.command.status import fetch
+from penstock_cluster.cli.status import fetch
+from penstock_cluster.local import LocalCluster
 
 # Hundreds of processes import the packages: that takes half the time when they are compiled once.
 sys.dont_write_bytecode = False

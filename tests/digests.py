@@ -1,9 +1,8 @@
 """Fingerprints of functions, digests of values."""
 
-from penstock import Dataset
-from penstock.fingerprint import fingerprint
-from penstock.travel.contents import ContentKeys
-from penstock.travel.digest import Digester
+from penstock.dataset.dataset import Dataset
+from penstock.serialization.digest import ContentKeys, Digester
+from penstock.serialization.fingerprint import fingerprint
 
 
 def digest(value):

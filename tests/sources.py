@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from penstock.graph import UNKNOWN, FilePattern, Node
+from penstock.analysis.sharding import per_task_operators
+from penstock.graph.node import UNKNOWN, Node
 from penstock.ops.batch import Batch
 from penstock.ops.map import Map
 from penstock.ops.range import Range
 from penstock.ops.zip import Zip
-from penstock.sharding import own_stream_operators
+from penstock.protocol.splits import FilePattern
 
 FILES = FilePattern(("a/*.txt",), False, None)
 
@@ -49,7 +50,7 @@ class OwnStream(Through):
 
 
 def labels(root):
-    return [node.label for node in own_stream_operators(root)]
+    return [node.label for node in per_task_operators(root)]
 
 
 def numbers(n):

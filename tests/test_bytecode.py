@@ -4,7 +4,7 @@ import dis
 
 import pytest
 
-from penstock.travel.bytecode import OPS, Op, Step, steps
+from penstock.serialization.bytecode import OPS, Op, Step, steps
 
 G, L, A = Op.READ_GLOBAL, Op.READ_LOCAL, Op.READ_ATTRIBUTE
 

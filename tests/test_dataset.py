@@ -2,9 +2,10 @@ import inspect
 
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
-from penstock.engine.root import DatasetIterator
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.iterator import DatasetIterator
 from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 def test_every_method_returns_a_new_dataset():

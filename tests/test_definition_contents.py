@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
 from penstock.errors import DefinitionError
-from penstock.graph import walk
+from penstock.graph.traversal import walk
 from penstock.ops.map import Map
 from penstock.ops.range import Range
-from penstock.travel.stages import operators
+from penstock.serialization.operators import operators
 from tests.travelling import Held, Pair, elements, travelled
 
 

@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
 from penstock.errors import DefinitionError
-from penstock.travel import pickling
-from penstock.travel.origin import is_local
+from penstock.serialization import pickling
+from penstock.serialization.modules import is_local
 from tests.travelling import VOCABULARY, Lazy
 
 # --- whose modules are whose ---
@@ -30,7 +30,7 @@ def test_modules_of_python_and_of_installed_distributions_are_installed(name):
     assert not is_local(name)
 
 
-@pytest.mark.parametrize("name", ["penstock", "penstock.graph", "penstock_cluster"])
+@pytest.mark.parametrize("name", ["penstock", "penstock.graph.node", "penstock_cluster"])
 def test_penstock_is_installed_however_it_is_installed(name):
     assert not is_local(name)
 
@@ -146,9 +146,9 @@ PROJECT = {
 DECODE = """
     import sys
     from penstock.definition import Definition
-    from penstock.engine.root import DatasetIterator
+    from penstock.dataset.iterator import DatasetIterator
     from penstock.definition import encode
-    from penstock.fingerprint import explain_difference
+    from penstock.serialization.fingerprint import explain_difference
     definition = Definition.from_bytes(sys.stdin.buffer.read())
     node = definition.decode()
     with DatasetIterator(node) as it:
@@ -273,7 +273,7 @@ def test_distributions_in_any_folder_and_editable_ones_are_installed(tmp_path, r
         sys.path += ["../vendor", "../sources"]
         site.addsitedir("../vendor")
         import colorsys, solid, mine, fluid.inner, scripts
-        from penstock.travel.origin import is_local
+        from penstock.serialization.modules import is_local
         names = ["solid", "mine", "fluid", "fluid.inner", "scripts", "colorsys", "penstock"]
         print([name for name in names if is_local(name)])
         """

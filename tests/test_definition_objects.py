@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DefinitionError
 from tests.travelling import VOCABULARY, Lazy, closing_over, travelled

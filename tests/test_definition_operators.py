@@ -5,12 +5,12 @@ import os
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DefinitionError
-from penstock.fingerprint import fingerprint
-from penstock.graph import walk
-from penstock.travel.stages import operators
+from penstock.graph.traversal import walk
+from penstock.serialization.fingerprint import fingerprint
+from penstock.serialization.operators import operators
 from tests.travelling import closing_over, elements, travelled
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.dtypes import StringDType
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.element import (
     as_array,
     as_arrays,

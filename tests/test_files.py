@@ -5,7 +5,7 @@ import pytest
 
 from penstock import files
 from penstock.errors import DatasetError, MissingFile
-from penstock.graph import FilePattern
+from penstock.protocol.splits import FilePattern
 
 
 def pattern(*patterns, literal=False):

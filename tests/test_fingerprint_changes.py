@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.fingerprint import explain_difference, fingerprint
+from penstock.serialization.fingerprint import explain_difference, fingerprint
 from tests.digests import of
 
 SCALE = 2

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.fingerprint import fingerprint
+from penstock.serialization.fingerprint import fingerprint
 from tests.digests import digest
 
 SCRIPT = """
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 import numpy as np
 from penstock import Dataset
-from penstock.fingerprint import fingerprint
+from penstock.serialization.fingerprint import fingerprint
 
 STOP = {"the", "a", "an", "of", "in"}
 TABLE = {"b": [1, 2.0], "a": {"x": (None, b"y")}, 3: frozenset({"p", "q"})}
@@ -177,7 +177,7 @@ def test_a_local_package_may_lie_anywhere(tmp_path):
         "main.py": """
             import helpers
             from penstock import Dataset
-            from penstock.fingerprint import fingerprint
+            from penstock.serialization.fingerprint import fingerprint
             def lazily(x):
                 from helpers.inner import f
                 return f(x)

@@ -8,8 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from penstock.travel.contents import ContentKeys
-from penstock.travel.digest import Digester
+from penstock.serialization.digest import ContentKeys, Digester
 from tests.digests import digest, of
 
 # --- single values ---

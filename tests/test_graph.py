@@ -6,10 +6,10 @@ import traceback
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DatasetError
-from penstock.graph import DEEPEST, MOST_PLACES, extent
+from penstock.graph.traversal import DEEPEST, MOST_PLACES, extent
 
 
 @pytest.fixture

@@ -13,17 +13,17 @@ from random import choice as pick
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.analysis.determinism import nondeterminism
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
-from penstock.fingerprint import fingerprint
-from penstock.inexact import weaknesses
+from penstock.serialization.fingerprint import fingerprint
 
 SHARED = np.random.default_rng(5)
 
 
 def of(fn, **kwargs):
     """Return what is said of `map(fn)`."""
-    return "; ".join(weaknesses(Dataset.range(3).map(fn, **kwargs).node))
+    return "; ".join(nondeterminism(Dataset.range(3).map(fn, **kwargs).node))
 
 
 # --- functions that draw on chance or the clock ---
@@ -274,12 +274,12 @@ def test_elements_that_overtake_each_other_are_a_weakness():
     nested = functools.partial(ds.interleave, Dataset.range, num_parallel_calls=2)
 
     assert "map(abs) lets elements overtake" in of(abs, num_parallel_calls=2, deterministic=False)
-    assert "interleave" in weaknesses(nested(deterministic=False).node)[0]
+    assert "interleave" in nondeterminism(nested(deterministic=False).node)[0]
     assert of(abs, num_parallel_calls=1, deterministic=False) == ""
     assert of(abs, deterministic=False) == ""
     assert of(abs, num_parallel_calls=2) == ""
-    assert weaknesses(nested(cycle_length=1, deterministic=False).node) == ()
-    assert weaknesses(nested().node) == ()
+    assert nondeterminism(nested(cycle_length=1, deterministic=False).node) == ()
+    assert nondeterminism(nested().node) == ()
 
 
 class Images:
@@ -299,17 +299,19 @@ def test_sources_are_looked_into_and_told_another_remedy():
 
     assert (
         "from_sequence(Images) draws on random.random (in Images.flipped)"
-        in (weaknesses(Dataset.from_sequence(Images()).node)[0])
+        in (nondeterminism(Dataset.from_sequence(Images()).node)[0])
     )
-    assert "seeded by the element's number" in weaknesses(Dataset.from_sequence(Images()).node)[0]
-    assert "random.randint" in weaknesses(Dataset.from_generator(rows).node)[0]
-    assert weaknesses(Dataset.from_generator(lambda: range(3)).node) == ()
+    assert (
+        "seeded by the element's number" in nondeterminism(Dataset.from_sequence(Images()).node)[0]
+    )
+    assert "random.randint" in nondeterminism(Dataset.from_generator(rows).node)[0]
+    assert nondeterminism(Dataset.from_generator(lambda: range(3)).node) == ()
 
 
 def test_datasets_inside_functions_are_looked_into():
     inner = Dataset.range(3).map(helper)
 
-    (said,) = weaknesses(Dataset.range(2).flat_map(lambda n: inner.take(n)).node)
+    (said,) = nondeterminism(Dataset.range(2).flat_map(lambda n: inner.take(n)).node)
 
     assert said.startswith("map(helper) draws on random.random")
 
@@ -318,7 +320,7 @@ def test_each_kind_of_weakness_is_said_once_an_operator():
     def all_of_it(x):
         return random.random() + random.gauss(0, 1) + SHARED.normal() + time.time()
 
-    said = weaknesses(Dataset.range(3).filter(all_of_it).node)
+    said = nondeterminism(Dataset.range(3).filter(all_of_it).node)
 
     assert [sentence.split(" so that")[0] for sentence in said] == [
         "filter(all_of_it) draws on random.random, random.gauss,",
@@ -335,7 +337,7 @@ def test_a_definition_says_so_without_being_unpickled():
 
     read = Definition.from_bytes(encode(ds.node).to_bytes())
 
-    assert read.inexact == "; ".join(weaknesses(ds.node))
+    assert read.inexact == "; ".join(nondeterminism(ds.node))
     assert "random.random" in read.inexact
     assert encode(Dataset.range(3).node).inexact == ""
 
@@ -366,6 +368,8 @@ def test_no_function_is_called_to_find_out():
 
     loud = Loud()
     called.clear()
-    weaknesses(Dataset.from_sequence(loud).map(lambda x: loud.noisy or loud.missing.rand(x)).node)
+    nondeterminism(
+        Dataset.from_sequence(loud).map(lambda x: loud.noisy or loud.missing.rand(x)).node
+    )
 
     assert called == []

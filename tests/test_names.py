@@ -3,7 +3,13 @@
 import pytest
 
 from penstock.errors import Refused
-from penstock.names import LONGEST_NAME, all_printable, check_name, printable, printable_lines
+from penstock.protocol.names import (
+    LONGEST_NAME,
+    all_printable,
+    check_name,
+    printable,
+    printable_lines,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.numbers import NO_RUNS, Runs, Split, SplitLog, Taken
+from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
 
 spans = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])),
     max_size=8,
 )
-runs = spans.map(lambda given: Runs.of(*given))
-taken = st.builds(Taken, st.integers(0, 40), runs)
+runs = spans.map(lambda given: RangeSet.of(*given))
+taken = st.builds(AckedSet, st.integers(0, 40), runs)
 
 
 def as_set(value):
-    return set(value.runs) if isinstance(value, Taken) else set(value)
+    return set(value.runs) if isinstance(value, AckedSet) else set(value)
 
 
 @given(spans)
 def test_runs_are_sorted_disjoint_and_do_not_touch(given):
-    made = Runs.of(*given)
+    made = RangeSet.of(*given)
 
     assert as_set(made) == {n for start, stop in given for n in range(start, stop)}
     assert all(a < b for a, b in made.spans)
@@ -60,6 +61,6 @@ def test_a_log_forgets_its_beginning_and_keeps_its_positions(sizes, position):
 def test_an_empty_split_ends_a_pass_and_a_negative_one_is_refused():
     assert not Split(3, 3)
     assert len(Split(3, 7)) == 4
-    assert not NO_RUNS
+    assert not NO_RANGES
     with pytest.raises(ValueError, match="negative"):
         Split(5, 3)

@@ -9,7 +9,7 @@ import pytest
 
 SERVICE = """
 import asyncio, sys
-from penstock.process import announce, run_service
+from penstock.runtime.signals import announce, run_service
 async def serve(leave):
     announce("here")
     try:

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.settings import from_env, to_env
+from penstock.runtime.settings import from_env, to_env
 
 
 @dataclass(frozen=True)

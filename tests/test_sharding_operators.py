@@ -6,16 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from penstock import Dataset
-from penstock.engine.context import Context, SplitReader, open_node
-from penstock.engine.root import DatasetIterator
+from penstock.analysis.index_selection import selected
+from penstock.analysis.sharding import assignments, pass_number_of, split_providers
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.iterator import DatasetIterator
+from penstock.engine.context import Context, open_node
+from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, TransformError
-from penstock.graph import Node
-from penstock.numbers import Split
+from penstock.graph.node import Node
 from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
-from penstock.selecting import selected
-from penstock.sharding import assignments, plan, turn_of
+from penstock.protocol.splits import Split
 from tests.sources import labels, mapped
 
 # --- with the sources and operators that there are ---
@@ -25,17 +26,19 @@ def test_file_names_may_be_zipped_and_lines_of_files_may_not():
     names = Dataset.list_files("a/*", shuffle=False)
     lines = Dataset.text_lines("a")
 
-    (stream,) = plan(Dataset.zip(Dataset.range(9).prefetch(2).cache(), names.enumerate()).node)
+    (stream,) = split_providers(
+        Dataset.zip(Dataset.range(9).prefetch(2).cache(), names.enumerate()).node
+    )
 
     assert stream.sources == (".0.0.0", ".1.0", ".1.1")
     assert stream.files == names.node.units()
     with pytest.raises(DatasetError, match="zip: what text_lines is split by"):
-        plan(Dataset.zip(Dataset.range(9), lines).node)
+        split_providers(Dataset.zip(Dataset.range(9), lines).node)
 
 
 def test_what_stands_in_a_branch_of_zip_is_refused_with_what_may_and_the_ways_out():
     with pytest.raises(DatasetError) as caught:
-        plan(Dataset.zip(Dataset.range(9).filter(bool), Dataset.range(9)).node)
+        split_providers(Dataset.zip(Dataset.range(9).filter(bool), Dataset.range(9)).node)
 
     assert str(caught.value) == (
         "zip: filter(bool) stands between a source and zip; under dynamic sharding the branches of "
@@ -50,9 +53,9 @@ def test_a_generator_cannot_be_split_unless_it_is_inside_flat_map():
         yield from range(x)
 
     with pytest.raises(DatasetError, match=r"^from_generator\(numbers\) cannot be split"):
-        plan(Dataset.from_generator(numbers).node)
+        split_providers(Dataset.from_generator(numbers).node)
     inner = Dataset.range(3).flat_map(lambda x: Dataset.from_generator(numbers, args=(x,)))
-    assert [stream.units for stream in plan(inner.node)] == [3]
+    assert [stream.units for stream in split_providers(inner.node)] == [3]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +79,11 @@ def test_operators_that_change_the_count_or_order_stay_behind_zip(change):
     ds = Dataset.range(9)
 
     with pytest.raises(DatasetError, match="stands between a source and zip"):
-        plan(Dataset.zip(ds, change(ds)).node)
+        split_providers(Dataset.zip(ds, change(ds)).node)
 
-    assert [s.units for s in plan(change(Dataset.zip(ds, ds).map(lambda a, b: a)).node)][:1] == [9]
+    assert [s.units for s in split_providers(change(Dataset.zip(ds, ds).map(lambda a, b: a)).node)][
+        :1
+    ] == [9]
 
 
 # --- passes ---
@@ -106,9 +111,9 @@ def test_each_pass_has_the_turn_that_it_has_in_a_local_run(counts):
     with DatasetIterator(root) as it:
         for _ in zip(it, range(12), strict=False):
             pass
-    (stream,) = plan(root)
+    (stream,) = split_providers(root)
 
-    assert turns == [turn_of(stream.repeats, number) for number in range(len(turns))]
+    assert turns == [pass_number_of(stream.repeats, number) for number in range(len(turns))]
     assert len(set(turns)) == len(turns) >= min(12, abs(stream.passes))
 
 
@@ -166,7 +171,7 @@ def test_tasks_that_draw_by_plan_make_together_what_one_reader_makes(make, sizes
     with DatasetIterator(node) as it:
         expected = sorted(map(repr, it))
 
-    streams = plan(node)
+    streams = split_providers(node)
     for seed in range(10):
         rng = random.Random(seed)
         logs = [deal(rng, stream, tasks=3) for stream in streams]
@@ -212,7 +217,7 @@ ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshap
 )
 def test_what_counts_elements_of_a_source_with_an_index_counts_all_of_them(ds):
     expected = sorted(map(repr, ds))
-    streams = plan(ds.node)
+    streams = split_providers(ds.node)
 
     for seed in range(10):
         rng = random.Random(seed)
@@ -235,16 +240,16 @@ def test_what_counts_elements_of_a_source_with_an_index_counts_all_of_them(ds):
 )
 def test_a_shard_that_no_index_can_do_is_refused_with_the_ways_out(ds, label):
     with pytest.raises(DatasetError, match=f"^shard: .*{label} before it stands in the") as caught:
-        plan(ds.node)
+        split_providers(ds.node)
 
     assert "job_name" in str(caught.value)
 
 
 def test_a_shard_of_files_in_an_order_of_each_run_is_refused():
     with pytest.raises(DatasetError, match="shuffle=False or a seed"):
-        plan(Dataset.list_files("a/*").map(str).shard(2, 0).node)
+        split_providers(Dataset.list_files("a/*").map(str).shard(2, 0).node)
 
-    (stream,) = plan(Dataset.list_files("a/*", shuffle=False).shard(2, 1).skip(3).node)
+    (stream,) = split_providers(Dataset.list_files("a/*", shuffle=False).shard(2, 1).skip(3).node)
     assert stream.files.cut(tuple(range(10))) == (7, 9)
 
 
@@ -272,10 +277,10 @@ def test_an_error_of_an_item_names_its_number_in_the_sequence():
 
 def test_a_cache_below_zip_that_is_read_again_is_refused():
     again = Dataset.zip(RANGE.cache(), RANGE)
-    plan(again.node)
+    split_providers(again.node)
 
     with pytest.raises(DatasetError, match="put cache behind zip"):
-        plan(again.repeat(2).node)
+        split_providers(again.repeat(2).node)
 
 
 def test_a_shard_of_what_readers_share_is_refused():

@@ -2,11 +2,12 @@
 
 import pytest
 
-from penstock import Dataset
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec, assignments, split_providers
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
-from penstock.graph import INFINITE, FilePattern
+from penstock.graph.node import INFINITE
 from penstock.ops.repeat import Repeat
-from penstock.sharding import UNLISTED, Stream, assignments, plan
+from penstock.protocol.splits import FilePattern
 from tests.sources import (
     FILES,
     Listing,
@@ -26,26 +27,26 @@ from tests.sources import (
 def test_a_source_has_a_stream_of_its_units():
     root = batched(mapped(numbers(10)), 3)
 
-    assert plan(root) == (Stream((".0.0",), 10, align=3),)
+    assert split_providers(root) == (SplitProviderSpec((".0.0",), 10, align=3),)
 
 
 def test_a_bare_source_is_the_root():
-    assert plan(numbers(7)) == (Stream(("",), 7),)
+    assert split_providers(numbers(7)) == (SplitProviderSpec(("",), 7),)
 
 
 def test_files_are_counted_when_they_are_listed():
-    assert plan(mapped(Source(FILES))) == (Stream((".0",), UNLISTED, FILES),)
+    assert split_providers(mapped(Source(FILES))) == (SplitProviderSpec((".0",), UNLISTED, FILES),)
 
 
 def test_sources_side_by_side_have_streams_of_their_own():
     root = Through((numbers(10), mapped(Source(FILES)), numbers(5)))
 
-    streams = plan(root)
+    streams = split_providers(root)
 
     assert streams == (
-        Stream((".0",), 10),
-        Stream((".1.0",), UNLISTED, FILES),
-        Stream((".2",), 5),
+        SplitProviderSpec((".0",), 10),
+        SplitProviderSpec((".1.0",), UNLISTED, FILES),
+        SplitProviderSpec((".2",), 5),
     )
     assert assignments(streams) == {".0": 0, ".1.0": 1, ".2": 2}
 
@@ -53,11 +54,14 @@ def test_sources_side_by_side_have_streams_of_their_own():
 def test_a_source_that_is_read_in_two_places_has_two_streams():
     shared = numbers(4)
 
-    assert [stream.sources for stream in plan(Through((shared, shared)))] == [(".0",), (".1",)]
+    assert [stream.sources for stream in split_providers(Through((shared, shared)))] == [
+        (".0",),
+        (".1",),
+    ]
 
 
 def test_a_source_whose_units_are_not_its_elements_is_fine_alone():
-    assert plan(Source(5, cardinality=50)) == (Stream(("",), 5),)
+    assert split_providers(Source(5, cardinality=50)) == (SplitProviderSpec(("",), 5),)
 
 
 @pytest.mark.parametrize(
@@ -69,28 +73,30 @@ def test_passes_are_the_product_of_the_repeats_around_a_source(counts, passes):
     for count in counts:
         root = mapped(Repeat(root, count))
 
-    assert [stream.passes for stream in plan(root)] == [passes]
+    assert [stream.passes for stream in split_providers(root)] == [passes]
 
 
 def test_a_repeat_of_no_times_reads_no_pass():
-    assert [stream.passes for stream in plan(Repeat(Repeat(numbers(10), None), 0))] == [0]
+    assert [stream.passes for stream in split_providers(Repeat(Repeat(numbers(10), None), 0))] == [
+        0
+    ]
 
 
 def test_a_repeat_counts_for_the_sources_below_it_only():
     root = Through((Repeat(numbers(3), 2), numbers(4)))
 
-    assert [stream.passes for stream in plan(root)] == [2, 1]
+    assert [stream.passes for stream in split_providers(root)] == [2, 1]
 
 
 def test_inner_datasets_of_a_function_draw_no_splits():
     root = mapped(numbers(3), lambda x: Dataset.range(x))
 
-    assert plan(root) == (Stream((".0",), 3),)
+    assert split_providers(root) == (SplitProviderSpec((".0",), 3),)
 
 
 def test_a_source_that_cannot_be_split_is_named_with_the_ways_out():
     with pytest.raises(DatasetError, match="^source cannot be split") as caught:
-        plan(mapped(Source(None)))
+        split_providers(mapped(Source(None)))
 
     for way in ("parallel_epochs", "OFF", "from_sequence", "from_tensor_slices", "list_files"):
         assert way in str(caught.value)
@@ -102,19 +108,22 @@ def test_a_source_that_cannot_be_split_is_named_with_the_ways_out():
 def test_sources_below_zip_share_one_stream():
     root = mapped(zipped(numbers(10), mapped(mapped(numbers(7)))))
 
-    assert plan(root) == (Stream((".0.0", ".0.1.0.0"), 7),)
+    assert split_providers(root) == (SplitProviderSpec((".0.0", ".0.1.0.0"), 7),)
 
 
 def test_nested_zips_share_one_stream():
     root = zipped(zipped(numbers(10), numbers(20)), mapped(numbers(30)))
 
-    assert plan(root) == (Stream((".0.0", ".0.1", ".1.0"), 10),)
+    assert split_providers(root) == (SplitProviderSpec((".0.0", ".0.1", ".1.0"), 10),)
 
 
 def test_zips_side_by_side_have_streams_of_their_own():
     root = Through((zipped(numbers(3), numbers(4)), numbers(5)))
 
-    assert [(s.sources, s.units) for s in plan(root)] == [((".0.0", ".0.1"), 3), ((".1",), 5)]
+    assert [(s.sources, s.units) for s in split_providers(root)] == [
+        ((".0.0", ".0.1"), 3),
+        ((".1",), 5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +132,7 @@ def test_zips_side_by_side_have_streams_of_their_own():
 def test_equal_batches_below_zip_align_the_splits(sizes, units):
     root = zipped(*(batched(numbers(size), 4) for size in sizes))
 
-    (stream,) = plan(root)
+    (stream,) = split_providers(root)
 
     assert (stream.units, stream.align) == (units, 4)
 
@@ -131,7 +140,7 @@ def test_equal_batches_below_zip_align_the_splits(sizes, units):
 def test_batches_that_drop_the_rest_end_the_pass_earlier():
     root = zipped(batched(numbers(11), 4, drop=True), batched(numbers(11), 4))
 
-    (stream,) = plan(root)
+    (stream,) = split_providers(root)
 
     assert (stream.units, stream.align) == (8, 4)
 
@@ -140,18 +149,20 @@ def test_batches_may_come_in_steps_and_inside_nested_zips():
     pairs = batched(zipped(batched(numbers(24), 2), batched(numbers(24), 2)), 3)
     root = zipped(pairs, batched(mapped(numbers(20)), 6))
 
-    assert plan(root) == (Stream((".0.0.0.0", ".0.0.1.0", ".1.0.0"), 24, align=6),)
+    assert split_providers(root) == (
+        SplitProviderSpec((".0.0.0.0", ".0.0.1.0", ".1.0.0"), 24, align=6),
+    )
 
 
 def test_unequal_batches_below_zip_are_refused():
     root = zipped(batched(numbers(8), 4), numbers(8))
 
     with pytest.raises(DatasetError, match="zip: range is batched by 4 and range by 1"):
-        plan(root)
+        split_providers(root)
 
 
 def test_a_repeat_above_zip_repeats_the_pass():
-    assert [s.passes for s in plan(Repeat(zipped(numbers(3), numbers(4)), 5))] == [5]
+    assert [s.passes for s in split_providers(Repeat(zipped(numbers(3), numbers(4)), 5))] == [5]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +175,7 @@ def test_a_repeat_above_zip_repeats_the_pass():
 )
 def test_what_does_not_keep_one_element_per_element_below_zip_is_named(make, label):
     with pytest.raises(DatasetError, match=f"^zip: {label} stands between") as caught:
-        plan(zipped(numbers(3), make(numbers(3))))
+        split_providers(zipped(numbers(3), make(numbers(3))))
 
     assert "zip the sources first" in str(caught.value)
     assert "OFF" in str(caught.value)
@@ -172,26 +183,26 @@ def test_what_does_not_keep_one_element_per_element_below_zip_is_named(make, lab
 
 def test_a_source_that_cannot_be_split_is_named_below_zip_too():
     with pytest.raises(DatasetError, match="^source cannot be split"):
-        plan(zipped(numbers(3), Source(None)))
+        split_providers(zipped(numbers(3), Source(None)))
 
 
 @pytest.mark.parametrize("source", [Source(FILES), Source(5, cardinality=50)])
 def test_units_of_many_elements_below_zip_are_refused(source):
     with pytest.raises(DatasetError, match="zip: what source is split by may hold any number"):
-        plan(zipped(numbers(3), source))
+        split_providers(zipped(numbers(3), source))
 
 
 def test_files_one_by_one_may_be_zipped_with_what_has_an_index():
-    (stream,) = plan(zipped(numbers(3), mapped(Listing(FILES))))
+    (stream,) = split_providers(zipped(numbers(3), mapped(Listing(FILES))))
 
-    assert stream == Stream((".0", ".1.0"), UNLISTED, FILES)
+    assert stream == SplitProviderSpec((".0", ".1.0"), UNLISTED, FILES)
 
 
 @pytest.mark.parametrize("pattern", [FILES, FilePattern(("a/*.txt",), True, 1)])
 def test_the_same_files_in_the_same_order_may_be_zipped(pattern):
-    (stream,) = plan(zipped(Listing(pattern), Listing(pattern)))
+    (stream,) = split_providers(zipped(Listing(pattern), Listing(pattern)))
 
-    assert stream == Stream((".0", ".1"), UNLISTED, pattern)
+    assert stream == SplitProviderSpec((".0", ".1"), UNLISTED, pattern)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +215,7 @@ def test_the_same_files_in_the_same_order_may_be_zipped(pattern):
 )
 def test_files_in_other_orders_cannot_be_zipped(one, other):
     with pytest.raises(DatasetError, match="zip: two listing below it list their files"):
-        plan(zipped(Listing(one), Listing(other)))
+        split_providers(zipped(Listing(one), Listing(other)))
 
 
 # --- operators that work on their own stream ---

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock import ArraySpec, Dataset, DatasetSpec
+from penstock.analysis.element_spec import ArraySpec, DatasetSpec
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile
-from penstock.fingerprint import fingerprint
+from penstock.serialization.fingerprint import fingerprint
 
 INT = np.dtype(np.int64)
 

@@ -4,9 +4,9 @@ import traceback
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
-from penstock.tracing import LONGEST, told
+from penstock.runtime.tracebacks import LONGEST, told
 
 
 def parse(line):

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from penstock.usage import usage
+from penstock.runtime.usage import usage
 
 
 def test_memory_that_is_written_to_shows():

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from penstock import Dataset
-from penstock.visitation import Promise, Visitation
+from penstock.analysis.visitation import Guarantee, Visitation
+from penstock.dataset.dataset import Dataset
 
 SERVICE = "grpc://127.0.0.1:1"
 
@@ -22,25 +22,25 @@ def promised(ds):
 def test_a_pipeline_that_repeats_itself_gives_each_element_exactly_once():
     ds = Dataset.range(9).map(lambda x: x).shuffle(4).batch(2)
 
-    assert ds.visitation() == Visitation(Promise.EXACTLY_ONCE)
+    assert ds.visitation() == Visitation(Guarantee.EXACTLY_ONCE)
 
 
 def test_each_policy_has_a_promise_of_its_own():
     ds = Dataset.range(9).map(abs)
 
-    assert promised(ds.distribute("distributed_epoch", SERVICE)) is Promise.EXACTLY_ONCE
-    assert promised(ds.distribute("parallel_epochs", SERVICE)) is Promise.EXACT_COPIES
+    assert promised(ds.distribute("distributed_epoch", SERVICE)) is Guarantee.EXACTLY_ONCE
+    assert promised(ds.distribute("parallel_epochs", SERVICE)) is Guarantee.EXACT_COPIES
 
 
 def test_an_inexact_function_weakens_the_promise_of_each_policy():
     ds = Dataset.range(9).map(jitter)
     dynamic = ds.distribute("distributed_epoch", SERVICE).visitation()
 
-    assert dynamic.promise is Promise.ONCE_WHILE_NOTHING_DIES
+    assert dynamic.promise is Guarantee.ONCE_WHILE_NOTHING_DIES
     assert dynamic.reasons == ds.visitation().reasons
     assert "map(jitter) draws on random.random" in dynamic.reasons[0]
     off = ds.distribute("parallel_epochs", SERVICE)
-    assert promised(off) is Promise.COPIES_WHILE_NOTHING_DIES
+    assert promised(off) is Guarantee.COPIES_WHILE_NOTHING_DIES
 
 
 def test_what_runs_in_the_training_process_is_never_made_again_and_weakens_nothing():
@@ -55,9 +55,9 @@ def test_of_several_jobs_the_weakest_counts():
     copies = Dataset.range(9).distribute("parallel_epochs", SERVICE)
     inexact = Dataset.range(9).map(jitter).distribute("distributed_epoch", SERVICE)
 
-    assert promised(Dataset.zip(exact, copies)) is Promise.EXACT_COPIES
+    assert promised(Dataset.zip(exact, copies)) is Guarantee.EXACT_COPIES
     assert promised(Dataset.zip(exact, copies).concatenate(inexact)) is (
-        Promise.ONCE_WHILE_NOTHING_DIES
+        Guarantee.ONCE_WHILE_NOTHING_DIES
     )
 
 
@@ -65,7 +65,7 @@ def test_a_job_read_by_workers_of_another_is_a_weakness():
     near = Dataset.range(9).distribute("distributed_epoch", SERVICE)
     ds = near.map(abs).distribute("parallel_epochs", SERVICE)
 
-    assert promised(ds) is Promise.COPIES_WHILE_NOTHING_DIES
+    assert promised(ds) is Guarantee.COPIES_WHILE_NOTHING_DIES
     assert "put distribute on the training side only" in ds.visitation().reasons[0]
     assert ds.node.remote.definition.inexact == ds.visitation().reasons[0]
 
@@ -73,7 +73,7 @@ def test_a_job_read_by_workers_of_another_is_a_weakness():
 def test_a_generator_keeps_the_promise_on_a_condition_that_is_said():
     (note,) = Dataset.from_generator(lambda: range(3)).visitation().notes
 
-    assert promised(Dataset.from_generator(lambda: range(3))) is Promise.EXACTLY_ONCE
+    assert promised(Dataset.from_generator(lambda: range(3))) is Guarantee.EXACTLY_ONCE
     assert note.startswith("from_generator(<lambda>) is run again from its start")
 
 
@@ -97,7 +97,7 @@ def test_operators_that_the_source_does_by_its_index_see_all_elements():
     assert ds.distribute("distributed_epoch", SERVICE).visitation().apart == ("enumerate",)
     ds = Dataset.range(9).shard(2, 1).skip(1).enumerate().take(5).batch(2)
     far = ds.distribute("distributed_epoch", SERVICE).visitation()
-    assert far == Visitation(Promise.EXACTLY_ONCE)
+    assert far == Visitation(Guarantee.EXACTLY_ONCE)
 
 
 def test_a_branch_is_not_taken_for_another_whose_number_begins_alike():
@@ -140,4 +140,4 @@ def test_a_visitation_reads_as_text():
 
 def test_a_visitation_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Dataset.range(1).visitation().promise = Promise.EXACT_COPIES
+        Dataset.range(1).visitation().promise = Guarantee.EXACT_COPIES

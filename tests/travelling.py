@@ -3,10 +3,10 @@
 import functools
 from dataclasses import dataclass
 
-from penstock import Dataset, graph
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.iterator import DatasetIterator
 from penstock.definition import Definition, encode
-from penstock.engine.root import DatasetIterator
-from penstock.graph import Node
+from penstock.graph.node import Node, arrays
 
 VOCABULARY = {f"word{i}": i for i in range(10)}
 
@@ -16,7 +16,7 @@ class Held(Node):
     """A source of a test's own: what stands in its fields."""
 
     op = "held"
-    data: object = graph.arrays(default=None)
+    data: object = arrays(default=None)
     extra: object = None
 
     cardinality = 0

@@ -1,11 +1,10 @@
 """Feed training from a mesh of input workers."""
 
 from penstock import errors, service
-from penstock.autotune import AUTOTUNE
-from penstock.dataset import Dataset
-from penstock.graph import INFINITE, UNKNOWN
-from penstock.options import AutotuneOptions, Options
-from penstock.spec import ArraySpec, DatasetSpec
+from penstock.analysis.element_spec import ArraySpec, DatasetSpec
+from penstock.dataset.dataset import Dataset
+from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.options import AUTOTUNE, AutotuneOptions, Options
 
 __all__ = [
     "AUTOTUNE",

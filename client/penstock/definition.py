@@ -13,16 +13,17 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.sharding import SplitProviderSpec, split_providers
 from penstock.errors import DatasetError, DefinitionError
-from penstock.fingerprint import Outline, outline
-from penstock.graph import Node, check_extent, stages
-from penstock.inexact import weaknesses
-from penstock.malformed import MALFORMED
-from penstock.sharding import Stream, plan
-from penstock.travel import pickling
-from penstock.travel.contents import ContentKeys
-from penstock.travel.pickling import Pickled
-from penstock.travel.stages import Stage, StageReader, StageWriter
+from penstock.graph.node import Node
+from penstock.graph.traversal import check_extent, topological_order
+from penstock.protocol.malformed import MALFORMED
+from penstock.serialization import pickling
+from penstock.serialization.digest import ContentKeys
+from penstock.serialization.fingerprint import PipelineOutline, outline
+from penstock.serialization.operators import OperatorReader, OperatorRecord, OperatorWriter
+from penstock.serialization.pickling import Pickled
 
 _VERSION = 1
 
@@ -34,10 +35,10 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 class Definition:
     """A pipeline as it travels. The last stage is the outermost; sources come first."""
 
-    stages: tuple[Stage, ...]
-    outline: Outline
+    stages: tuple[OperatorRecord, ...]
+    outline: PipelineOutline
     cardinality: int
-    streams: tuple[Stream, ...]
+    streams: tuple[SplitProviderSpec, ...]
     """Which sources draw splits of what; empty when the pipeline cannot be split."""
     unsplittable: str
     """Why it cannot be split, or nothing."""
@@ -52,7 +53,7 @@ class Definition:
 
     @property
     def fingerprint(self) -> str:
-        """See `penstock.fingerprint`."""
+        """See `penstock.serialization.fingerprint`."""
         return self.outline.fingerprint
 
     @property
@@ -106,7 +107,7 @@ class Definition:
             DefinitionError: naming what is missing in this process.
         """
         _check_versions(self)
-        reader = StageReader(pickling.load(self.pickled, self.contents), self.contents)
+        reader = OperatorReader(pickling.load(self.pickled, self.contents), self.contents)
         node = [reader.node(stage) for stage in self.stages][-1]
         check_extent(node)
         return node
@@ -119,8 +120,8 @@ def encode(root: Node) -> Definition:
         DefinitionError: naming the operator, and what in it cannot be sent.
     """
     keys = ContentKeys()
-    writer = StageWriter(keys)
-    made = tuple(writer.stage(node) for node in stages(root))
+    writer = OperatorWriter(keys)
+    made = tuple(writer.stage(node) for node in topological_order(root))
     pickled, contents = pickling.dump(writer.owned, keys)
     streams, unsplittable = _streams(root)
     return Definition(
@@ -129,15 +130,15 @@ def encode(root: Node) -> Definition:
         root.cardinality,
         streams,
         unsplittable,
-        "; ".join(weaknesses(root)),
+        "; ".join(nondeterminism(root)),
         pickled,
         writer.contents | contents,
     )
 
 
-def _streams(root: Node) -> tuple[tuple[Stream, ...], str]:
+def _streams(root: Node) -> tuple[tuple[SplitProviderSpec, ...], str]:
     try:
-        return plan(root), ""
+        return split_providers(root), ""
     except DatasetError as exc:
         return (), str(exc)
 

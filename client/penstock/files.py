@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from penstock.errors import DatasetError, MissingFile
-from penstock.graph import FilePattern
+from penstock.protocol.splits import FilePattern
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any, Final, TypeVar
 
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count, folded
+
+AUTOTUNE: Final = -1
+"""For `num_parallel_calls` and `buffer_size`: let the pipeline find the number as it runs."""
+
+
+def check_count_or_auto(op: str, name: str, value: Any) -> int:
+    """Return *value* as an int of at least 1, or `AUTOTUNE`.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    return AUTOTUNE if value == AUTOTUNE else check_count(op, name, value)
+
+
+def check_count(
+    op: str, name: str, value: Any, *, least: int = 1, most: int | None = 2**63 - 1
+) -> int:
+    """Return *value* as an int of at least *least* and at most *most*.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    try:
+        number = value.__index__()
+    except AttributeError:
+        number = None
+    if number is None or isinstance(value, bool) or number < least:
+        raise DatasetError(f"{op}: {name} must be an integer of at least {least}, not {value!r}")
+    if most is not None and number > most:
+        shown = number if number.bit_length() < 200 else f"a number of {number.bit_length()} bits"
+        raise DatasetError(f"{op}: {name} must fit int64, which {shown} does not")
+    return int(number)
+
 
 T = TypeVar("T")
 
@@ -92,21 +123,6 @@ class Options:
         )
 
 
-def options_of(node: Node) -> Options:
-    """Return the options that hold for the pipeline that ends in *node*: of several, the last."""
-    return folded(node, _known, _options_of)
-
-
-_known: WeakKeyDictionary[Node, Options] = WeakKeyDictionary()
-
-
-def _options_of(node: Node, below: list[Options]) -> Options:
-    options = node.options or _NO_OPTIONS
-    for each in below:
-        options = options.under(each)
-    return options
-
-
 def _first(one: T | None, other: T | None) -> T | None:
     return other if one is None else one
 
@@ -114,6 +130,3 @@ def _first(one: T | None, other: T | None) -> T | None:
 def _check_flag(name: str, value: object) -> None:
     if value is not None and not isinstance(value, bool):
         raise DatasetError(f"options: {name} must be True, False or None, not {value!r}")
-
-
-_NO_OPTIONS = Options()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.autotune.budget import Budget
-from penstock.autotune.buffer import FIRST, LONGEST, BufferTuner
+from penstock.autotune.buffers import FIRST, LONGEST, BufferTuner
 
 PLENTY = 1e12
 

@@ -8,9 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from penstock import AUTOTUNE, AutotuneOptions, Dataset, Options
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
-from penstock.fingerprint import fingerprint
+from penstock.options import AUTOTUNE, AutotuneOptions, Options
+from penstock.serialization.fingerprint import fingerprint
 
 
 def threads():

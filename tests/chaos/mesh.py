@@ -16,11 +16,11 @@ from chaos.plan import LEASE, Plan
 from chaos.processes import TOKEN, Process
 from chaos.proxy import Link, Links
 from penstock.errors import PenstockError
-from penstock.numbers import WorkerId
-from penstock.settings import to_env
+from penstock.protocol.types import WorkerId
+from penstock.runtime.settings import to_env
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
-from penstock_dispatcher import DispatcherConfig
+from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker import WorkerConfig
 
 BEAT = 0.15

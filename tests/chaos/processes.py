@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.process import LIFELINE_FD, READY_FD
+from penstock.runtime.signals import LIFELINE_FD, READY_FD
 
 READY_WITHIN = 40.0
 STOPS_WITHIN = 1.0

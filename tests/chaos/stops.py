@@ -28,12 +28,12 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from penstock.process import READY_FD
+from penstock.runtime.signals import READY_FD
 
 PRELOADED = [
     "penstock_dispatcher.__main__",
     "penstock_worker.__main__",
-    "penstock.service.reading",
+    "penstock.reader.job_run",
 ]
 END_WITHIN = 15.0
 """Seconds until who was told to end counts as hung; a worker's `drain` is shorter."""

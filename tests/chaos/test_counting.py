@@ -10,7 +10,7 @@ from chaos.counting import Taken, check
 from chaos.mesh import Reader
 from chaos.plan import Life, Plan
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.facts import Doubt
+from penstock_dispatcher.core.facts import InDoubt
 
 PLAN = Plan(0, (Life(),), elements=100)
 OFF = replace(PLAN, mode="parallel_epochs")
@@ -47,7 +47,7 @@ def test_a_killed_loop_may_have_had_one_step_in_hand():
 
 
 def test_what_comes_again_is_named_unless_it_is_doubted():
-    doubted = accounts(doubted=1, untold=1, doubts=(Doubt(1, 1, 0.0),))
+    doubted = accounts(doubted=1, untold=1, doubts=(InDoubt(1, 1, 0.0),))
 
     (problem, *_) = check(PLAN, Taken(once(7), 1, 1), accounts(untold=1))
     assert "1 ids were repeated, and 0 elements are doubted: [7]" in problem

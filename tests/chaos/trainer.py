@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import SaveFailed, WaitedTooLong
 from penstock.service import save_job
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed
-from penstock_cluster import LocalCluster, WorkerConfig
+from penstock_cluster import WorkerConfig
+from penstock_cluster.local import LocalCluster
 
 
 def slow(x):

@@ -10,9 +10,9 @@ from itertools import islice
 
 import pytest
 
-from penstock_cluster.command.app import main
+from penstock_cluster.cli.app import main
 
-PENSTOCK = [sys.executable, "-m", "penstock_cluster.command.app"]
+PENSTOCK = [sys.executable, "-m", "penstock_cluster.cli.app"]
 
 
 def penstock(*args):

@@ -7,19 +7,20 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock import Dataset
-from penstock.messages import ReaderProcess, Versions
-from penstock_cluster.command import status
-from penstock_cluster.command.picture import Look, jobs_table, picture
+from penstock.dataset.dataset import Dataset
+from penstock.protocol.control import ReaderProcess
+from penstock.protocol.types import Versions
+from penstock_cluster.cli import status
+from penstock_cluster.cli.picture import Look, jobs_table, picture
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.stats import (
     Counts,
+    DispatcherStats,
     ForgottenStats,
     IterationStats,
     ReaderStats,
-    Stats,
     TaskStats,
-    WorkerStats,
+    WorkerSummary,
 )
 
 WIDTHS = [60, 80, 100, 160]
@@ -35,7 +36,7 @@ def account(taken=100, made=100, finished=False):
 
 def worker(address, silent=0.1, *, connected=True, draining=False, versions=VERSIONS):
     stats = {"elements_made": 12_345_678, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
-    return WorkerStats(address, 1, silent, connected, draining, (1,), stats, 0, versions)
+    return WorkerSummary(address, 1, silent, connected, draining, (1,), stats, 0, versions)
 
 
 def task(name, where, failure=None, *, done=False):
@@ -50,7 +51,9 @@ def a_pass(number, job="j", *, tasks=(), readers=(), finished=False, **more):
 
 
 def look(*iterations, workers=()):
-    stats = Stats("0.0.0.0:7000", 1, 1, 1, Counts(), tuple(workers), iterations, None, VERSIONS)
+    stats = DispatcherStats(
+        "0.0.0.0:7000", 1, 1, 1, Counts(), tuple(workers), iterations, None, VERSIONS
+    )
     return Look("big:7000", 10.0, 1_800_000_000.0, stats)
 
 

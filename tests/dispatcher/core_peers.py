@@ -2,13 +2,9 @@
 
 import json
 
-from penstock.messages import (
-    Progress,
-    Versions,
-    Work,
-    WorkerBeat,
-)
-from penstock.numbers import EngineState, Taken
+from penstock.protocol.control import AttemptProgress, ElementCounts, WorkerHeartbeat
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Checkpoint, Versions
 
 VERSIONS = Versions(1, "3.11", "0")
 
@@ -43,7 +39,7 @@ class Run:
                 asks.append((stream, self.starts[stream] + len(log)))
         if self.made % 3 == 0:
             positions = tuple(s + p for s, p in zip(self.starts, self.places))
-            self.states.append(EngineState(self.made, positions, json.dumps(self.ended)))
+            self.states.append(Checkpoint(self.made, positions, json.dumps(self.ended)))
         return asks
 
     def granted(self, grant):
@@ -68,15 +64,17 @@ class Worker:
             self.runs.clear()  # its deadline is over
         for task, run in self.runs.items():
             done = run.done and chance.random() < 0.7
-            run.taken |= Taken(run.made if run.done else max(0, run.made - 2))
+            run.taken |= AckedSet(run.made if run.done else max(0, run.made - 2))
             taken = run.taken
             states = [state for state in run.states if state.number <= taken.floor]
             state = states[-1] if states else None
-            work = Work(run.made, sent=run.made)
-            progress[task] = Progress(run.attempt, run.made, taken, state, done, None, work)
+            work = ElementCounts(run.made, sent=run.made)
+            progress[task] = AttemptProgress(run.attempt, run.made, taken, state, done, None, work)
         running = {(task, run.attempt) for task, run in self.runs.items()}
         ended = frozenset(self.started - running)
-        return WorkerBeat(self.name, self.incarnation, self.as_of, progress, ended, self.draining)
+        return WorkerHeartbeat(
+            self.name, self.incarnation, self.as_of, progress, ended, self.draining
+        )
 
 
 class Reader:

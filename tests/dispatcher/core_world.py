@@ -5,39 +5,39 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from penstock.messages import (
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Cut,
-    Failure,
-    Holding,
-    Mode,
-    Opened,
-    OpenRequest,
-    ReaderBeat,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
     SplitGrant,
     SplitRequest,
-    WorkerBeat,
+    TaskReport,
+    WorkerHeartbeat,
 )
-from penstock.numbers import Runs, Standing, Taken
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Books, Core, Settings
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec, Failure, Mode, ReaderStatus
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
-    Drain,
-    HangUp,
-    LineBroken,
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    CloseReaderStream,
+    DrainWorker,
     OpenIteration,
-    ReaderLineBroken,
-    Register,
-    Send,
-    Show,
+    ReaderDisconnected,
+    RegisterDataset,
+    ReplyToCall,
+    SendCommand,
+    SendView,
+    StartHistory,
     Tick,
-    WorkerGone,
-    Write,
+    WorkerDead,
+    WorkerDisconnected,
 )
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 from tests.dispatcher.core_peers import VERSIONS, Reader, Run, Worker
 
 
@@ -47,19 +47,21 @@ class World:
     def __init__(self, seed, gc_dynamic=False):
         self.chance = random.Random(seed)
         self.now, self.facts, self.calls = 50.0, [], {}
-        settings = Settings(reader_lease=3.0, idle=40.0, gc_dynamic=gc_dynamic, sweep_interval=1.0)
-        self.core = Core(Books(), settings, self.now)
+        settings = CoreSettings(
+            reader_lease=3.0, idle=40.0, gc_dynamic=gc_dynamic, sweep_interval=1.0
+        )
+        self.core = DispatcherCore(DispatcherState(), settings, self.now)
         self.workers, self.lives, self.readers = {}, Counter(), []
-        self.words, self.cuts, self.told = {}, {}, defaultdict(Taken)
+        self.words, self.cuts, self.told = {}, {}, defaultdict(AckedSet)
         self.states, self.judged = [], {}
         self.passes = {}
         self.gc_dynamic = gc_dynamic
         self.datasets = {}
         self.calm = False
-        self.tell(Begin(seed))
+        self.tell(StartHistory(seed))
         for name in "ab":
             streams = tuple(
-                Stream(
+                SplitProviderSpec(
                     (f".{i}",),
                     self.chance.choice([0, 1, 7, 60, 1000]),
                     None,
@@ -69,10 +71,10 @@ class World:
                 for i in range(self.chance.choice([1, 1, 2]))
             )
             self.datasets[name] = streams
-            self.tell(Register(1, VERSIONS, name, streams, ""))
+            self.tell(RegisterDataset(1, VERSIONS, name, streams, ""))
 
     def tell(self, signal):
-        if isinstance(signal, WorkerBeat):
+        if isinstance(signal, WorkerHeartbeat):
             for task, progress in signal.progress.items():
                 self.told[task] |= progress.taken
         self.perform(self.core.handle(signal, self.now))
@@ -82,20 +84,20 @@ class World:
     def perform(self, effects):
         for effect in effects:
             match effect:
-                case Write(fact):
+                case AppendFact(fact):
                     self.check(fact)
                     self.facts.append(fact)
-                case Send(worker, incarnation, order):
+                case SendCommand(worker, incarnation, order):
                     self.order(worker, incarnation, order)
-                case Show(view):
+                case SendView(view):
                     self.view(view)
-                case Answer(call, Opened(iteration)):
+                case ReplyToCall(call, OpenIterationReply(iteration)):
                     self.calls.pop(call).iteration = iteration
-                case Answer(call, Failure() as failure):
+                case ReplyToCall(call, Failure() as failure):
                     kinds = {"Unavailable"} | ({"JobForgotten"} if self.gc_dynamic else set())
                     assert failure.kind in kinds, failure.error()
                     self.readers.remove(self.calls.pop(call))
-                case HangUp(token, failure):
+                case CloseReaderStream(token, failure):
                     assert failure.kind == "Superseded", failure.error()
                     for reader in self.readers:
                         reader.superseded |= reader.token == token
@@ -109,10 +111,10 @@ class World:
                     holding = self.words.get(token, {}).get(task)
                     assert holding is not None, "a live reader gave no word"
                     assert holding.fence >= attempt, "a live reader accepts the old attempt"
-                    assert held.get(reader, Runs()) == holding.buffered - taken.runs
-            case f.StateSaved(task, state):
+                    assert held.get(reader, RangeSet()) == holding.buffered - taken.runs
+            case f.CheckpointSaved(task, state):
                 assert state.number <= self.told[task].floor, "a state is ahead of what is taken"
-            case f.SaveJudged(iteration, verdict):
+            case f.SaveCompleted(iteration, verdict):
                 key = iteration, verdict.number
                 assert key not in self.judged, "a save is judged once"
                 self.judged[key] = verdict
@@ -152,12 +154,12 @@ class World:
             if reader.token == view.token:
                 assert view.as_of >= reader.as_of, "views are dated in order"
                 reader.as_of = view.as_of
-                reader.id = view.reader if view.standing is Standing.LIVE else None
+                reader.id = view.reader if view.standing is ReaderStatus.LIVE else None
                 reader.finished |= view.finished
                 reader.saves = view.saves
                 for name, task in view.tasks.items():
                     reader.fences[name] = task.attempt + (task.worker is None)
-                if view.standing is Standing.GONE:
+                if view.standing is ReaderStatus.GONE:
                     reader.cut = None  # who was given up at its cut may never hear
                     continue
                 for verdict in view.verdicts:
@@ -186,7 +188,7 @@ class World:
             self.readers.append(reader)
             job = self.chance.choice(["j", None])
             self.calls[len(self.readers)] = reader
-            request = OpenRequest(
+            request = OpenIterationRequest(
                 VERSIONS,
                 self.chance.choice("ab") if job is None else "a",
                 self.chance.choice([Mode.DYNAMIC, Mode.DYNAMIC, Mode.OFF])
@@ -203,9 +205,9 @@ class World:
             self.start_worker(f"w{len(self.lives) % 4}")
 
     def asked_again(self, repetition):
-        request = OpenRequest(VERSIONS, "a", Mode.DYNAMIC, "j", repetition, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "a", Mode.DYNAMIC, "j", repetition, Codec.NONE)
         effects = self.core.handle(OpenIteration(99, request, 1), self.now)
-        return next(effect.answer for effect in effects if isinstance(effect, Answer))
+        return next(effect.answer for effect in effects if isinstance(effect, ReplyToCall))
 
     def restoring(self, request):
         saved = self.chance.choice(self.states)
@@ -226,8 +228,8 @@ class World:
 
     def kill(self, name):
         worker = self.workers.pop(name)
-        self.tell(LineBroken(name, worker.incarnation))
-        self.tell(WorkerGone(name, worker.incarnation))
+        self.tell(WorkerDisconnected(name, worker.incarnation))
+        self.tell(WorkerDead(name, worker.incarnation))
 
     def work(self):
         for worker in self.workers.values():
@@ -252,15 +254,15 @@ class World:
             holdings = {}
             for task, fence in reader.fences.items():
                 floor = min(self.told[task].floor, 3)
-                buffered = Runs.of((floor + 1, floor + 1 + self.chance.randint(0, 2)))
-                holdings[task] = Holding(fence, Taken(floor), buffered)
+                buffered = RangeSet.of((floor + 1, floor + 1 + self.chance.randint(0, 2)))
+                holdings[task] = TaskReport(fence, AckedSet(floor), buffered)
             leaving = not self.calm and self.chance.random() < 0.01
             reader.left = leaving
             seen = reader.id is not None
             if seen and reader.cut is None and not self.calm and self.chance.random() < 0.1:
                 label = self.chance.choice(["", "x", "x"])
-                reader.cut = Cut(reader.saves, label, self.chance.uniform(0.2, 5))
-            beat = ReaderBeat(
+                reader.cut = SaveBarrier(reader.saves, label, self.chance.uniform(0.2, 5))
+            beat = ReaderHeartbeat(
                 reader.iteration,
                 reader.token,
                 reader.id,
@@ -279,7 +281,7 @@ class World:
             reader = self.chance.choice(self.readers)
             reader.asleep = self.now + self.chance.uniform(1, 9)
             if reader.iteration is not None:
-                self.tell(ReaderLineBroken(reader.iteration, reader.token))
+                self.tell(ReaderDisconnected(reader.iteration, reader.token))
         if self.chance.random() < 0.03:
             self.restart()
         if not self.workers or self.chance.random() < 0.9:
@@ -289,24 +291,24 @@ class World:
         if kind < 0.3:
             self.start_worker(name)
         elif kind < 0.4:
-            self.tell(Drain(7, name))
+            self.tell(DrainWorker(7, name))
         elif kind < 0.5:
             self.kill(name)
         elif kind < 0.8:
             worker = self.workers[name]
-            self.tell(LineBroken(name, worker.incarnation))
+            self.tell(WorkerDisconnected(name, worker.incarnation))
         else:
             self.now += self.chance.uniform(2, 8)
             self.tick()
 
     def restart(self):
         """Kill the dispatcher: what it has not told anybody is told again by itself."""
-        books = Books()
+        books = DispatcherState()
         for fact in self.facts:
             books.apply(fact)
         assert books == self.core.books, "replay gives the books"
         self.words, self.cuts = {}, {}
-        self.core = Core(books, self.core.desk.settings, self.now)
+        self.core = DispatcherCore(books, self.core.desk.settings, self.now)
         for worker in self.workers.values():
             self.tell(replace(worker.beat(self.chance), versions=VERSIONS))
 

@@ -3,27 +3,32 @@
 import copy
 import random
 
-from penstock.messages import (
-    PROTOCOL,
-    Codec,
-    Holding,
-    Mode,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
+    AttemptProgress,
+    OpenIterationRequest,
+    ReaderHeartbeat,
     SplitRequest,
-    Versions,
-    WorkerBeat,
+    TaskReport,
+    WorkerHeartbeat,
 )
-from penstock.numbers import EngineState, Runs, Taken
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Books, Core, Settings
-from penstock_dispatcher.core.signals import Begin, OpenIteration, Register, Tick, Write
-from penstock_dispatcher.journal import forms
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Mode, Versions
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    OpenIteration,
+    RegisterDataset,
+    StartHistory,
+    Tick,
+)
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.journal import encoding
 from penstock_dispatcher.journal.store import Store
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
-SETTINGS = Settings(worker_lease=5, reader_lease=30, idle=60, sweep_interval=10)
+SETTINGS = CoreSettings(worker_lease=5, reader_lease=30, idle=60, sweep_interval=10)
 
 
 class World:
@@ -32,7 +37,7 @@ class World:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.now, self.calls, self.lives = 0.0, 0, 0
-        self.core = Core(Books(), SETTINGS, 0.0)
+        self.core = DispatcherCore(DispatcherState(), SETTINGS, 0.0)
         self.begun = False
 
     @property
@@ -42,7 +47,7 @@ class World:
     def step(self):
         if not self.begun:
             self.begun = True
-            return self.hear(Begin(1000)) + self.register(0)
+            return self.hear(StartHistory(1000)) + self.register(0)
         self.now += 0.3
         action = self.rng.choice(
             [self.register, self.open, self.join, self.work, self.work, self.read, self.split]
@@ -53,13 +58,15 @@ class World:
         return facts
 
     def hear(self, signal):
-        return [e.fact for e in self.core.handle(signal, self.now) if isinstance(e, Write)]
+        return [e.fact for e in self.core.handle(signal, self.now) if isinstance(e, AppendFact)]
 
     def register(self, number=None):
         self.calls += 1
         name = f"set{self.rng.randrange(5) if number is None else number}"
         return self.hear(
-            Register(self.calls, VERSIONS, name, (Stream(("s",), 1000, None, 1, 1),), "")
+            RegisterDataset(
+                self.calls, VERSIONS, name, (SplitProviderSpec(("s",), 1000, None, 1, 1),), ""
+            )
         )
 
     def open(self):
@@ -67,7 +74,7 @@ class World:
         job = self.rng.choice([None, "a", "b", "c"])
         repetition = self.rng.randrange(1, 4)
         mode = Mode.DYNAMIC if job != "c" else Mode.OFF
-        request = OpenRequest(VERSIONS, "set0", mode, job, repetition, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "set0", mode, job, repetition, Codec.NONE)
         return self.hear(OpenIteration(self.calls, request, self.rng.getrandbits(63)))
 
     def join(self):
@@ -75,24 +82,26 @@ class World:
         if not open_:
             return self.open()
         token = f"t{self.rng.randrange(50)}"
-        return self.hear(ReaderBeat(self.rng.choice(open_), token, None, 1))
+        return self.hear(ReaderHeartbeat(self.rng.choice(open_), token, None, 1))
 
     def work(self):
         worker = f"w:{self.rng.randrange(3)}"
         if worker not in self.books.workers or self.rng.random() < 0.03:
             self.lives += 1
-            return self.hear(WorkerBeat(worker, self.lives, -1, versions=VERSIONS))
+            return self.hear(WorkerHeartbeat(worker, self.lives, -1, versions=VERSIONS))
         known, progress = self.books.workers[worker], {}
         for task in known.tasks:
             one = self.books.task(task)
             number = max(one.state.number, one.taken.floor) + self.rng.randrange(5)
             positions = tuple(log.stop for log in one.logs)
-            state = EngineState(number, positions, '{"k": [1]}')
+            state = Checkpoint(number, positions, '{"k": [1]}')
             done = self.rng.random() < 0.4
-            taken = Taken(number, Runs.of((number + 3, number + 5)) if not done else Runs())
-            progress[task] = Progress(one.attempt, number, taken, state, done=done)
+            taken = AckedSet(
+                number, RangeSet.of((number + 3, number + 5)) if not done else RangeSet()
+            )
+            progress[task] = AttemptProgress(one.attempt, number, taken, state, done=done)
         as_of = self.books.as_of
-        return self.hear(WorkerBeat(worker, known.incarnation, as_of, progress))
+        return self.hear(WorkerHeartbeat(worker, known.incarnation, as_of, progress))
 
     def read(self):
         facts = []
@@ -101,12 +110,14 @@ class World:
                 if reader not in one.live:
                     continue
                 holdings = {
-                    task: Holding(t.attempt + (t.worker is None), t.taken, Runs())
+                    task: TaskReport(t.attempt + (t.worker is None), t.taken, RangeSet())
                     for task, t in one.tasks.items()
                 }
                 leaving = self.rng.random() < 0.1
                 beat = int(self.now * 100)
-                facts += self.hear(ReaderBeat(name, token, reader, beat, holdings, leaving=leaving))
+                facts += self.hear(
+                    ReaderHeartbeat(name, token, reader, beat, holdings, leaving=leaving)
+                )
         return facts
 
     def split(self):
@@ -134,7 +145,7 @@ def copied(books):
 
 
 def written(store, facts, length):
-    store.append(length, forms.encode_facts(map(forms.encode_fact, facts)))
+    store.append(length, encoding.encode_facts(map(encoding.encode_fact, facts)))
 
 
 def loaded(file):

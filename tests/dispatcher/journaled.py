@@ -5,20 +5,17 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 from penstock.definition import encode
-from penstock.errors import (
-    Unavailable,
-)
-from penstock.messages import (
+from penstock.errors import Unavailable
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Mode,
-    OpenRequest,
-    ReaderBeat,
-    WorkerBeat,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    WorkerHeartbeat,
 )
-from penstock.versions import versions
-from penstock_dispatcher.journal import open_journal
-from penstock_dispatcher.service import Dispatcher
+from penstock.protocol.types import Codec, Mode
+from penstock.runtime.versions import versions
+from penstock_dispatcher.journal.journal import open_journal
+from penstock_dispatcher.service import DispatcherService
 
 VERSIONS = versions()
 
@@ -27,7 +24,7 @@ VERSIONS = versions()
 async def living(config, **options):
     """A dispatcher whose journal is at hand."""
     journal = await asyncio.to_thread(open_journal, folder_of(config), power=False, **options)
-    dispatcher = Dispatcher(config, journal)
+    dispatcher = DispatcherService(config, journal)
     try:
         yield dispatcher, journal
     finally:
@@ -78,11 +75,11 @@ async def register(api, dataset):
 
 
 def request(dataset, mode=Mode.DYNAMIC, job="j", repetition=1):
-    return OpenRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)
+    return OpenIterationRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)
 
 
 def worker_beat(as_of=-1, progress=None):
-    return WorkerBeat("w:1", 1, as_of, progress or {}, versions=VERSIONS)
+    return WorkerHeartbeat("w:1", 1, as_of, progress or {}, versions=VERSIONS)
 
 
 @asynccontextmanager
@@ -91,7 +88,7 @@ async def running(api, iteration):
     async with aclosing(Line(api.worker_control)) as worker:
         worker.say(worker_beat())
         async with aclosing(Line(api.reader_control)) as reader:
-            reader.say(ReaderBeat(iteration, "r", None, 1))
+            reader.say(ReaderHeartbeat(iteration, "r", None, 1))
             order = await worker.hear_until(lambda o: isinstance(o, Assignment) and o.runs)
             view = await reader.hear_until(lambda view: view.tasks)
             yield worker, reader, order, view

@@ -10,37 +10,36 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.graph import FilePattern
-from penstock.messages import (
-    Codec,
-    Cut,
-    Failure,
-    Holding,
-    Mode,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec
+from penstock.protocol.control import (
+    AttemptProgress,
+    ElementCounts,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
     SplitRequest,
-    Unreached,
-    Versions,
-    Work,
-    WorkerBeat,
+    TaskReport,
+    UnreachableWorker,
+    WorkerHeartbeat,
 )
-from penstock.numbers import EngineState, Runs, Taken, TaskId
-from penstock.sharding import UNLISTED, Stream
-from penstock_dispatcher.core import Books, Core, Settings
-from penstock_dispatcher.core.listings import outline
-from penstock_dispatcher.core.signals import (
-    Begin,
-    Drain,
-    LineBroken,
-    ListFiles,
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import Checkpoint, Codec, Failure, Mode, TaskId, Versions
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    DrainWorker,
+    ListSourceFiles,
     OpenIteration,
-    ReaderLineBroken,
-    Register,
+    ReaderDisconnected,
+    RegisterDataset,
+    StartHistory,
     Tick,
-    WorkerGone,
+    WorkerDead,
+    WorkerDisconnected,
 )
+from penstock_dispatcher.core.listings import outline
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 from tests.dispatcher.scenario_answers import DATE, Answers
 
 VERSIONS = Versions(1, "3.11.7", "0.1.0")
@@ -52,16 +51,16 @@ class Player(Answers):
     def __init__(self):
         super().__init__()
         self.now = 1000.0
-        self.settings = Settings()
-        self.begin(Books())
-        list(self.tell(Begin(0)))
+        self.settings = CoreSettings()
+        self.begin(DispatcherState())
+        list(self.tell(StartHistory(0)))
         self.incarnation, self.ended, self.python = {}, {}, {}
         self.beats, self.handed, self.unreached = {}, {}, {}
         self.files, self.listed = {}, {}
         self.calls = 0
 
     def begin(self, books):
-        self.core = Core(books, self.settings, self.now, DATE + self.now)
+        self.core = DispatcherCore(books, self.settings, self.now, DATE + self.now)
         self.core.desk.address = "here:1"
 
     def play(self, script):
@@ -83,7 +82,7 @@ class Player(Answers):
     def shown(self, effects):
         for effect in effects:
             yield self.show(effect)
-            if isinstance(effect, ListFiles):
+            if isinstance(effect, ListSourceFiles):
                 names = {i: self.files[p.patterns[0]] for i, p in effect.patterns.items()}
                 listings = {i: outline(found) for i, found in names.items()}
                 self.listed.update((listings[i].digest, names[i]) for i in names)
@@ -114,22 +113,22 @@ class Player(Answers):
             size = UNLISTED if names else int(units)
             count = int(passes or 1)
             repeats = (("", count),) if count > 1 else ()
-            plans.append(Stream((".0",), size, pattern, count, int(align or 1), repeats))
-        yield Register(1, VERSIONS, name, tuple(plans), "")
+            plans.append(SplitProviderSpec((".0",), size, pattern, count, int(align or 1), repeats))
+        yield RegisterDataset(1, VERSIONS, name, tuple(plans), "")
 
     def unsplittable(self, name, why):
-        yield Register(1, VERSIONS, name, (), why)
+        yield RegisterDataset(1, VERSIONS, name, (), why)
 
     def inexact(self, name, units, why):
-        stream = Stream((".0",), int(units))
-        yield Register(1, VERSIONS, name, (stream,), "", why)
+        stream = SplitProviderSpec((".0",), int(units))
+        yield RegisterDataset(1, VERSIONS, name, (stream,), "", why)
 
     def made_by(self, name, units, python):
-        stream = Stream((".0",), int(units))
-        yield Register(1, VERSIONS, name, (stream,), "", "", "", python)
+        stream = SplitProviderSpec((".0",), int(units))
+        yield RegisterDataset(1, VERSIONS, name, (stream,), "", "", "", python)
 
     def opens(self, reader, job, dataset, mode, repetition, protocol, codec, saved=None):
-        request = OpenRequest(
+        request = OpenIterationRequest(
             Versions(int(protocol or 1), "3.11.7", "0.1.0"),
             dataset,
             Mode(mode),
@@ -143,7 +142,7 @@ class Player(Answers):
         yield OpenIteration(self.calls, request, seed=5)
 
     def beat(self, worker, draining=False, first=False):
-        return WorkerBeat(
+        return WorkerHeartbeat(
             worker,
             self.incarnation[worker],
             self.orders[worker].as_of if worker in self.orders else -1,
@@ -164,19 +163,19 @@ class Player(Answers):
         yield self.beat(worker, bool(draining))
 
     def late_beat(self, worker):
-        yield WorkerBeat(worker, self.incarnation[worker] - 1, 0)
+        yield WorkerHeartbeat(worker, self.incarnation[worker] - 1, 0)
 
     def line_breaks(self, worker):
-        yield LineBroken(worker, self.incarnation[worker])
+        yield WorkerDisconnected(worker, self.incarnation[worker])
 
     def nobody_listens(self, worker):
-        yield WorkerGone(worker, self.incarnation[worker])
+        yield WorkerDead(worker, self.incarnation[worker])
 
     def drains(self, worker):
-        yield Drain(1, worker)
+        yield DrainWorker(1, worker)
 
     def reader_line_breaks(self, reader):
-        yield ReaderLineBroken(self.iteration[reader], reader)
+        yield ReaderDisconnected(self.iteration[reader], reader)
 
     def collects(self):
         self.settings = replace(self.settings, gc_dynamic=True)
@@ -184,7 +183,7 @@ class Player(Answers):
         return ()
 
     def restarts(self):
-        books = Books()
+        books = DispatcherState()
         for fact in self.facts:
             books.apply(fact)
         assert books == self.core.books
@@ -198,20 +197,20 @@ class Player(Answers):
         return ()
 
     def stray_beat(self, worker, as_of):
-        yield WorkerBeat(worker, self.incarnation[worker], int(as_of))
+        yield WorkerHeartbeat(worker, self.incarnation[worker], int(as_of))
 
     def tells(self, worker, task, made, taken, state, place, doubted, end, as_of):
         attempt = self.attempt(worker, int(task))
         failure = end and end.startswith("failed") and Failure("TransformError", ("map", 3, "no"))
-        at = EngineState(int(state), (int(place or 1),)) if state else None
-        told = Progress(
+        at = Checkpoint(int(state), (int(place or 1),)) if state else None
+        told = AttemptProgress(
             attempt,
             int(made),
-            Taken(int(taken)),
+            AckedSet(int(taken)),
             at,
             end == "done",
             failure or None,
-            Work(int(made)),
+            ElementCounts(int(made)),
             int(doubted or 0),
         )
         self.progress.setdefault(worker, {})[TaskId(int(task))] = told
@@ -229,14 +228,14 @@ class Player(Answers):
 
     def turns_down(self, worker, task, made, why):
         task, attempt = TaskId(int(task)), self.attempt(worker, int(task))
-        told = Progress(attempt, int(made or 0), Taken(), lacking=why)
+        told = AttemptProgress(attempt, int(made or 0), AckedSet(), lacking=why)
         self.progress.setdefault(worker, {})[task] = told
         self.ended.setdefault(worker, set()).add((task, attempt))
         yield self.beat(worker)
 
     def lacks(self, worker, task, made, why):
         attempt = self.attempt(worker, int(task))
-        told = Progress(attempt, int(made or 0), Taken(), lacking=why)
+        told = AttemptProgress(attempt, int(made or 0), AckedSet(), lacking=why)
         self.progress.setdefault(worker, {})[TaskId(int(task))] = told
         yield self.beat(worker)
 
@@ -250,10 +249,10 @@ class Player(Answers):
         self.beats[reader] = self.beats.get(reader, 0) + 1
         kept = self.holdings.get(reader, {})
         holdings = {
-            task: replace(kept.get(task, Holding(0, Taken())), fence=fence)
+            task: replace(kept.get(task, TaskReport(0, AckedSet())), fence=fence)
             for task, fence in self.fences.get(reader, {}).items()
         }
-        yield ReaderBeat(
+        yield ReaderHeartbeat(
             self.iteration[reader],
             reader,
             self.reader.get(reader),
@@ -267,7 +266,7 @@ class Player(Answers):
 
     def misses(self, reader, workers, seconds):
         self.unreached[reader] = {
-            worker: Unreached(self.incarnation[worker], float(seconds))
+            worker: UnreachableWorker(self.incarnation[worker], float(seconds))
             for worker in workers.split(" and ")
         }
         yield from self.reader_beats(reader, leaving=False)
@@ -277,7 +276,7 @@ class Player(Answers):
         yield from self.reader_beats(reader, leaving=False)
 
     def takes(self, reader, task, runs, buffered, handed):
-        held = Holding(1, Taken().plus(_runs(runs)), _runs(buffered))
+        held = TaskReport(1, AckedSet().plus(_runs(runs)), _runs(buffered))
         self.holdings.setdefault(reader, {})[TaskId(int(task))] = held
         taken = sum(len(held.taken.runs) for held in self.holdings[reader].values())
         self.handed[reader] = int(handed) if handed else taken
@@ -286,7 +285,7 @@ class Player(Answers):
     def saves(self, reader, label, seconds, number, missing):
         judged = self.core.books.iterations[self.iteration[reader]].saves
         number = judged if number is None else int(number)
-        self.cuts[reader] = Cut(number, label or "", float(seconds), bool(missing))
+        self.cuts[reader] = SaveBarrier(number, label or "", float(seconds), bool(missing))
         yield from self.reader_beats(reader, leaving=False)
 
     def reads_on(self, reader):
@@ -375,7 +374,7 @@ class Player(Answers):
 
 def _runs(text):
     spans = [[int(n) for n in word.split("-")] for word in (text or "").split()]
-    return Runs.of(*((span[0], span[1]) if span[1:] else (0, span[0]) for span in spans))
+    return RangeSet.of(*((span[0], span[1]) if span[1:] else (0, span[0]) for span in spans))
 
 
 def play(script):

@@ -2,24 +2,19 @@
 
 from dataclasses import replace
 
-from penstock.messages import (
-    Assignment,
-    Failure,
-    Opened,
-    SplitGrant,
-    WorkerRefused,
-)
-from penstock.numbers import Runs, Standing
+from penstock.protocol.control import Assignment, OpenIterationReply, SplitGrant, WorkerRefused
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Failure, ReaderStatus
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.signals import (
-    Answer,
-    HangUp,
-    ListFiles,
-    Probe,
-    Report,
-    Send,
-    Show,
-    Write,
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    CloseReaderStream,
+    ListSourceFiles,
+    ProbeWorker,
+    ReplyToCall,
+    ReportUncaught,
+    SendCommand,
+    SendView,
 )
 
 DATE = 1_800_000_000.0
@@ -39,45 +34,45 @@ class Answers:
 
     def show(self, effect):
         match effect:
-            case Write(fact):
+            case AppendFact(fact):
                 self.facts.append(fact)
                 return f"= {self.fact(fact)}"
-            case Probe(worker):
+            case ProbeWorker(worker):
                 return f"is anybody at {worker}?"
-            case Send(worker, _, Assignment() as order):
+            case SendCommand(worker, _, Assignment() as order):
                 self.orders[worker] = order
                 if worker in self.progress:
                     runs = {run.task for run in order.runs}
                     kept = {t: p for t, p in self.progress[worker].items() if t in runs}
                     self.progress[worker] = kept
                 return f"-> {worker}: {self.order(order)}"
-            case Send(worker, _, SplitGrant(task, _, stream, position, splits)):
+            case SendCommand(worker, _, SplitGrant(task, _, stream, position, splits)):
                 where = f"stream {stream} of " if stream else ""
                 return f"-> {worker}: {where}task {task} at {position}: {_splits(splits)}"
-            case Send(worker, _, WorkerRefused(failure)):
+            case SendCommand(worker, _, WorkerRefused(failure)):
                 return f"-> {worker} is refused: {failure.error()}"
-            case Show(view):
+            case SendView(view):
                 self.see(view)
                 return f"-> {view.token}: {self.view(view)}"
-            case HangUp(token, failure):
+            case CloseReaderStream(token, failure):
                 return f"-> {token} hears {failure.kind}: {failure.error()}"
-            case Answer(_, Opened(iteration, job, _, _, before)):
+            case ReplyToCall(_, OpenIterationReply(iteration, job, _, _, before)):
                 self.iteration[self.opening] = iteration
                 used = f"; {before}" if before else ""
                 return f"-> {self.opening}: job {job}, iteration {iteration}{used}"
-            case Answer(_, Failure() as failure):
+            case ReplyToCall(_, Failure() as failure):
                 return f"-> {failure.kind}: {failure.error()}"
-            case Answer(_, None):
+            case ReplyToCall(_, None):
                 return "-> it leaves"
-            case Answer(_, dataset):
+            case ReplyToCall(_, dataset):
                 return f"-> dataset {dataset}"
-            case Report(line):
+            case ReportUncaught(line):
                 return f"! {line}"
-            case ListFiles(_, patterns):
+            case ListSourceFiles(_, patterns):
                 return f"lists {', '.join(p.patterns[0] for p in patterns.values())}"
 
     def see(self, view):
-        live = view.standing is Standing.LIVE
+        live = view.standing is ReaderStatus.LIVE
         self.reader[view.token] = view.reader if live else None
         fences = self.fences.setdefault(view.token, {})
         for name, task in view.tasks.items():
@@ -88,7 +83,9 @@ class Answers:
                 self.states[view.token] = verdict.state
         if not live and view.token in self.holdings:
             kept = self.holdings[view.token]
-            self.holdings[view.token] = {n: replace(h, buffered=Runs()) for n, h in kept.items()}
+            self.holdings[view.token] = {
+                n: replace(h, buffered=RangeSet()) for n, h in kept.items()
+            }
 
     def order(self, order):
         runs = [
@@ -123,7 +120,7 @@ class Answers:
         match fact:
             case f.DatasetRegistered(dataset):
                 return f"dataset {dataset} is registered"
-            case f.JobMade(job, parameters):
+            case f.JobCreated(job, parameters):
                 return f"job {job} is made of {parameters.dataset}, {parameters.mode.value}"
             case f.IterationOpened(iteration, job, repetition):
                 return f"iteration {iteration} is repetition {repetition} of {job}"
@@ -132,19 +129,19 @@ class Answers:
                     f", task {at.task} from element {at.state.number}" for at in fact.tasks
                 )
                 return f"iteration {iteration} is repetition {repetition} of {job} again{tasks}"
-            case f.SaveJudged(iteration, verdict):
+            case f.SaveCompleted(iteration, verdict):
                 return f"iteration {iteration}: {_verdict(verdict)}"
-            case f.Finished(iteration):
+            case f.IterationFinished(iteration):
                 return f"iteration {iteration} is finished"
-            case f.IterationForgotten(iteration, superseded, unfinished):
+            case f.IterationDeleted(iteration, superseded, unfinished):
                 how = "superseded" if superseded else "forgotten"
                 left = f" after {unfinished.taken} were taken" if unfinished else ""
                 return f"iteration {iteration} is {how}{left}"
-            case f.WorkerSeen(worker, incarnation):
+            case f.WorkerRegistered(worker, incarnation):
                 return f"{worker} is there, life {incarnation}"
             case f.WorkerLost(worker):
                 return f"{worker} {'is gone' if fact.left else 'is lost'}"
-            case f.TaskMade(task, iteration, index):
+            case f.TaskCreated(task, iteration, index):
                 return f"task {task} of iteration {iteration}, number {index}"
             case f.AttemptStarted(task, attempt, worker, taken, held, unknown):
                 kept = "".join(f", reader {r} holds {_spans(runs)}" for r, runs in held.items())
@@ -152,12 +149,12 @@ class Answers:
                 return f"task {task} runs on {worker}, attempt {attempt}{kept}{doubt}"
             case f.AttemptEnded(task):
                 return f"task {task} runs nowhere"
-            case f.Settled(task, _, doubted):
+            case f.InDoubtResolved(task, _, doubted):
                 return f"task {task} is settled" + (f", doubt {doubted}" if doubted else "")
             case f.SplitsGranted(task, stream, splits):
                 where = f"of stream {stream} " if stream else ""
                 return f"task {task} gets {where}{_splits(splits)}"
-            case f.StateSaved(task, state):
+            case f.CheckpointSaved(task, state):
                 return f"task {task} can go on from element {state.number}"
             case f.TaskDone(task):
                 return f"task {task} is done"
@@ -165,13 +162,13 @@ class Answers:
                 return f"task {task} failed: {failure.error()}"
             case f.ReaderJoined(iteration, reader, token):
                 return f"{token} is reader {reader} of iteration {iteration}"
-            case f.ReaderParted(_, reader, standing, taken):
+            case f.ReaderRemoved(_, reader, standing, taken):
                 known = "".join(f", took {_spans(t.runs)} of task {n}" for n, t in taken.items())
                 doubt = "".join(
                     f", doubt {_spans(runs)} of task {n}" for n, runs in fact.doubted.items()
                 )
                 return f"reader {reader} {standing.value}{known}{doubt}"
-            case f.ReaderTold(_, reader, handed, last):
+            case f.ConsumptionReported(_, reader, handed, last):
                 return f"reader {reader} was handed {handed}{' in all' if last else ''}"
 
     def account(self, stats):

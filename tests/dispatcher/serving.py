@@ -4,20 +4,12 @@ import asyncio
 from contextlib import aclosing, asynccontextmanager
 
 from penstock.definition import encode
-from penstock.errors import (
-    PenstockError,
-)
-from penstock.messages import (
-    Codec,
-    Mode,
-    OpenRequest,
-    ReaderBeat,
-    WorkerBeat,
-)
-from penstock.numbers import WorkerId
-from penstock.versions import versions
+from penstock.errors import PenstockError
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.types import Codec, Mode, WorkerId
+from penstock.runtime.versions import versions
+from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
-from penstock.wire.line import connect, listening
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import dispatching
 
@@ -104,14 +96,14 @@ class Line:
 @asynccontextmanager
 async def worker_line(api, worker="w:1", incarnation=1):
     async with aclosing(Line(api.worker_control)) as line:
-        line.say(WorkerBeat(WorkerId(worker), incarnation, -1, versions=VERSIONS))
+        line.say(WorkerHeartbeat(WorkerId(worker), incarnation, -1, versions=VERSIONS))
         yield line
 
 
 @asynccontextmanager
 async def reader_line(api, iteration, token="r"):
     async with aclosing(Line(api.reader_control)) as line:
-        line.say(ReaderBeat(iteration, token, None, 1))
+        line.say(ReaderHeartbeat(iteration, token, None, 1))
         yield line
 
 
@@ -120,4 +112,4 @@ async def register(api, dataset):
 
 
 def request(dataset, mode=Mode.DYNAMIC, job=None, repetition=1):
-    return OpenRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)
+    return OpenIterationRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)

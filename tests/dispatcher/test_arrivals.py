@@ -5,33 +5,32 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import DefinitionError, Refused
-from penstock.messages import (
-    PROTOCOL,
-    Codec,
-    Cut,
-    Mode,
-    OpenRequest,
-    ReaderBeat,
+from penstock.protocol.control import (
+    OpenIterationRequest,
+    ReaderHeartbeat,
     ReaderProcess,
+    SaveBarrier,
     SplitRequest,
-    Versions,
-    WorkerBeat,
+    WorkerHeartbeat,
 )
-from penstock_dispatcher import arrivals
+from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
+from penstock_dispatcher import request_checks
 
 LONG = "x" * 1025
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
-OPEN = OpenRequest(VERSIONS, "set", Mode.OFF, "job", 0, Codec.NONE)
-BEAT = ReaderBeat(1, "token", None, 0)
-WORKER = WorkerBeat("w:1", 1, -1, versions=VERSIONS)
+OPEN = OpenIterationRequest(VERSIONS, "set", Mode.OFF, "job", 0, Codec.NONE)
+BEAT = ReaderHeartbeat(1, "token", None, 0)
+WORKER = WorkerHeartbeat("w:1", 1, -1, versions=VERSIONS)
 
 
 def test_what_real_processes_say_is_taken():
-    arrivals.check_opening(OPEN)
-    arrivals.check_beat(replace(BEAT, cut=Cut(0, "step 1", 5.0), process=ReaderProcess("a", 1)))
-    arrivals.check_signal(WORKER)
-    arrivals.check_signal(SplitRequest("[::1]:5000", 1, 1, 1, 0, 0))
-    arrivals.check_definition(b"x", 1)
+    request_checks.check_opening(OPEN)
+    request_checks.check_beat(
+        replace(BEAT, cut=SaveBarrier(0, "step 1", 5.0), process=ReaderProcess("a", 1))
+    )
+    request_checks.check_signal(WORKER)
+    request_checks.check_signal(SplitRequest("[::1]:5000", 1, 1, 1, 0, 0))
+    request_checks.check_definition(b"x", 1)
 
 
 @pytest.mark.parametrize(
@@ -49,36 +48,36 @@ def test_what_real_processes_say_is_taken():
 )
 def test_a_long_name_in_a_request_is_refused(changes):
     with pytest.raises(Refused, match="1025 bytes, and a name may take 1024"):
-        arrivals.check_opening(replace(OPEN, **changes))
+        request_checks.check_opening(replace(OPEN, **changes))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"token": LONG},
-        {"cut": Cut(0, LONG, 5.0)},
+        {"cut": SaveBarrier(0, LONG, 5.0)},
         {"process": ReaderProcess(LONG, 1)},
     ],
     ids=lambda changes: next(iter(changes)),
 )
 def test_a_long_name_in_a_beat_is_refused(changes):
     with pytest.raises(Refused, match="1025 bytes, and a name may take 1024"):
-        arrivals.check_beat(replace(BEAT, **changes))
+        request_checks.check_beat(replace(BEAT, **changes))
 
 
 @pytest.mark.parametrize("worker", [LONG, "", " ", "w:1\n", "\x1b[2Jw:1", "w\u202e:1"], ids=repr)
 def test_what_is_no_address_is_no_worker(worker):
     for signal in (replace(WORKER, worker=worker), SplitRequest(worker, 1, 1, 1, 0, 0)):
         with pytest.raises(Refused) as told:
-            arrivals.check_signal(signal)
+            request_checks.check_signal(signal)
         assert str(told.value).isprintable()
 
 
 def test_a_worker_that_says_too_much_is_refused():
     with pytest.raises(Refused, match="bytes of itself"):
-        arrivals.check_signal(replace(WORKER, stats=bytes(arrivals.MOST_STATS + 1)))
+        request_checks.check_signal(replace(WORKER, stats=bytes(request_checks.MOST_STATS + 1)))
 
 
 def test_a_definition_over_the_limit_is_refused_with_the_way_out():
     with pytest.raises(DefinitionError, match=r"takes 2 bytes.*takes 1: .*max_definition_bytes"):
-        arrivals.check_definition(b"xx", 1)
+        request_checks.check_definition(b"xx", 1)

@@ -1,12 +1,12 @@
 import pytest
 
 from penstock.errors import Refused, StoreFull
-from penstock.messages import Failure
-from penstock_dispatcher.calls import Calls
+from penstock.protocol.types import Failure
+from penstock_dispatcher.calls import PendingCalls
 
 
 async def test_an_answer_reaches_who_waits_for_it_and_nobody_else():
-    calls = Calls()
+    calls = PendingCalls()
     first, second = calls.name(), calls.name()
     async with calls.waiting(first) as one, calls.waiting(second) as other:
         calls.answer(second, "b")
@@ -19,7 +19,7 @@ async def test_an_answer_reaches_who_waits_for_it_and_nobody_else():
 
 
 async def test_a_failure_is_raised():
-    calls = Calls()
+    calls = PendingCalls()
     call = calls.name()
     async with calls.waiting(call) as answer:
         calls.answer(call, Failure.of(Refused("no")))
@@ -29,7 +29,7 @@ async def test_a_failure_is_raised():
 
 
 async def test_all_calls_fail_that_were_not_answered():
-    calls = Calls()
+    calls = PendingCalls()
     first, second = calls.name(), calls.name()
     async with calls.waiting(first) as one, calls.waiting(second) as other:
         calls.answer(first, "a")

@@ -3,9 +3,9 @@ from dataclasses import fields
 
 import pytest
 
-from penstock import settings
 from penstock.errors import ConfigError
-from penstock_dispatcher import DispatcherConfig
+from penstock.runtime import settings
+from penstock_dispatcher.config import DispatcherConfig
 
 
 def test_names_and_places_are_those_of_the_reference():

@@ -4,34 +4,34 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.messages import (
-    Codec,
-    Holding,
-    Mode,
-    Opened,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
-    Versions,
-    Work,
-    WorkerBeat,
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
+    AttemptProgress,
+    ElementCounts,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    TaskReport,
+    WorkerHeartbeat,
 )
-from penstock.numbers import Runs, Taken
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Books, Core, Settings
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec, Mode, Versions
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.facts import Doubt, JobParameters, Unfinished
-from penstock_dispatcher.core.records import Job
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
-    LineBroken,
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
     OpenIteration,
-    Register,
+    RegisterDataset,
+    ReplyToCall,
+    StartHistory,
     Tick,
-    WorkerGone,
-    Write,
+    WorkerDead,
+    WorkerDisconnected,
 )
+from penstock_dispatcher.core.facts import InDoubt, JobParameters, Unfinished
+from penstock_dispatcher.core.records import JobRecord
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 
 VERSIONS = Versions(1, "3.11", "0")
 
@@ -52,7 +52,7 @@ BALANCED = Account(
     lost=0,
     splits=3,
     units=100,
-    doubts=(Doubt((7,), 4, 0.0),),
+    doubts=(InDoubt((7,), 4, 0.0),),
 )
 
 
@@ -80,7 +80,7 @@ def test_what_does_not_balance_is_said_in_words(changed, fault):
     [
         {"finished": False, "taken": 3},
         {"handed": 98, "repeated": 0, "untold": 1},
-        {"repeated": 9, "handed": 109, "doubts": (Doubt((7,), None, 0.0),)},
+        {"repeated": 9, "handed": 109, "doubts": (InDoubt((7,), None, 0.0),)},
         {"taken": 98, "handed": 98, "repeated": 0, "inexact": 20, "lost": 20},
     ],
     ids=["it goes on", "a reader did not tell", "doubt without bounds", "a weaker promise"],
@@ -94,15 +94,15 @@ class Life:
 
     def __init__(self):
         self.now, self.facts = 100.0, []
-        self.start(Books())
-        self.tell(Begin(1))
-        self.tell(Register(1, VERSIONS, "d", (Stream((".0",), 100),), ""))
+        self.start(DispatcherState())
+        self.tell(StartHistory(1))
+        self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 100),), ""))
         self.comes("w1")
-        request = OpenRequest(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE)
         (opened,) = [
             e.answer
             for e in self.tell(OpenIteration(1, request, 5))
-            if isinstance(e, Answer) and isinstance(e.answer, Opened)
+            if isinstance(e, ReplyToCall) and isinstance(e.answer, OpenIterationReply)
         ]
         self.iteration, self.beats, self.ids = opened.iteration, 0, {}
         self.reads("r1")
@@ -110,47 +110,49 @@ class Life:
         (self.task,) = self.core.books.iterations[self.iteration].tasks
 
     def start(self, books):
-        self.core = Core(books, Settings(), self.now, 5000.0)
+        self.core = DispatcherCore(books, CoreSettings(), self.now, 5000.0)
 
     def tell(self, signal):
         effects = [*self.core.handle(signal, self.now), *self.core.push(self.now)]
-        self.facts += [e.fact for e in effects if isinstance(e, Write)]
+        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
         return effects
 
     def comes(self, worker):
-        self.tell(WorkerBeat(worker, 1, -1, versions=VERSIONS))
+        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
 
     def dies(self, worker):
-        self.tell(LineBroken(worker, 1))
-        self.tell(WorkerGone(worker, 1))
+        self.tell(WorkerDisconnected(worker, 1))
+        self.tell(WorkerDead(worker, 1))
 
     def restarts(self):
-        books = Books()
+        books = DispatcherState()
         for fact in self.facts:
             books.apply(fact)
         self.start(books)
 
-    def reads(self, token, runs=Runs(), holds=Runs(), fence=1, leaving=False, handed=None):
+    def reads(self, token, runs=RangeSet(), holds=RangeSet(), fence=1, leaving=False, handed=None):
         self.beats += 1
         known = self.core.books.iterations[self.iteration].tokens.get(token)
-        holdings = {self.task: Holding(fence, Taken().plus(runs), holds)} if known else {}
+        holdings = {self.task: TaskReport(fence, AckedSet().plus(runs), holds)} if known else {}
         count = len(runs) if handed is None else handed
         self.tell(
-            ReaderBeat(
+            ReaderHeartbeat(
                 self.iteration, token, known, self.beats, holdings, None, leaving, handed=count
             )
         )
 
     def works(self, worker, head, taken, attempt=1, done=False, **work):
-        told = Progress(attempt, head, Taken(taken), done=done, work=Work(**work))
-        self.tell(WorkerBeat(worker, 1, self.core.books.as_of, {self.task: told}))
+        told = AttemptProgress(
+            attempt, head, AckedSet(taken), done=done, work=ElementCounts(**work)
+        )
+        self.tell(WorkerHeartbeat(worker, 1, self.core.books.as_of, {self.task: told}))
 
     def pass_time(self, seconds, *workers):
         until = self.now + seconds
         while self.now < until:
             self.now += 0.25
             for worker in workers:
-                self.tell(WorkerBeat(worker, 1, self.core.books.as_of))
+                self.tell(WorkerHeartbeat(worker, 1, self.core.books.as_of))
             self.tell(Tick())
 
     @property
@@ -162,8 +164,8 @@ class Life:
 def test_a_pass_without_trouble_balances():
     life = Life()
     life.works("w1", 10, 10, made=10, sent=10, done=True)
-    life.reads("r1", Runs.of((0, 6)), leaving=True)
-    life.reads("r2", Runs.of((6, 10)), leaving=True)
+    life.reads("r1", RangeSet.of((0, 6)), leaving=True)
+    life.reads("r2", RangeSet.of((6, 10)), leaving=True)
 
     account = life.stats.account
     assert (account.made, account.taken, account.elements, account.handed) == (10, 10, 10, 10)
@@ -176,7 +178,7 @@ def test_what_two_attempts_cost_is_summed_up_and_outlasts_the_dispatcher():
     life.works("w1", 6, 4, made=6, sent=6, skipped=2)
     life.dies("w1")
     life.comes("w2")
-    life.reads("r1", Runs.of((0, 4)), fence=2)
+    life.reads("r1", RangeSet.of((0, 4)), fence=2)
     life.reads("r2", fence=2)
     life.restarts()
     life.comes("w2")
@@ -192,8 +194,8 @@ def test_what_two_attempts_cost_is_summed_up_and_outlasts_the_dispatcher():
 def test_an_element_that_counts_as_taken_and_that_nobody_was_handed_is_a_fault():
     life = Life()
     life.works("w1", 10, 10, made=10, sent=10, done=True)
-    life.reads("r1", Runs.of((0, 6)), leaving=True)
-    life.reads("r2", Runs.of((6, 9)), leaving=True)
+    life.reads("r1", RangeSet.of((0, 6)), leaving=True)
+    life.reads("r2", RangeSet.of((6, 9)), leaving=True)
 
     assert life.stats.faults == ("10 elements count as taken, but loops were handed 9",)
 
@@ -201,7 +203,7 @@ def test_an_element_that_counts_as_taken_and_that_nobody_was_handed_is_a_fault()
 def test_readers_that_have_not_told_all_are_waited_for():
     life = Life()
     life.works("w1", 10, 10, made=10, sent=10, done=True)
-    life.reads("r1", Runs.of((0, 6)), leaving=True)
+    life.reads("r1", RangeSet.of((0, 6)), leaving=True)
 
     assert life.stats.account.untold == 1
     assert life.stats.faults == ()
@@ -209,10 +211,10 @@ def test_readers_that_have_not_told_all_are_waited_for():
 
 def test_what_a_reader_was_handed_counts_once_under_whatever_id():
     life = Life()
-    life.reads("r1", Runs.of((0, 4)))
+    life.reads("r1", RangeSet.of((0, 4)))
     life.pass_time(34, "w1")
     given_up = life.stats.account
-    life.tell(ReaderBeat(life.iteration, "r1", None, 900, handed=5))
+    life.tell(ReaderHeartbeat(life.iteration, "r1", None, 900, handed=5))
 
     assert (given_up.handed, given_up.untold) == (4, 2)
     assert (life.stats.account.handed, life.stats.account.untold) == (5, 1)
@@ -220,7 +222,7 @@ def test_what_a_reader_was_handed_counts_once_under_whatever_id():
 
 def test_what_readers_were_handed_is_known_behind_the_end_also_if_they_say_no_more():
     life = Life()
-    life.reads("r1", Runs.of((0, 6)))
+    life.reads("r1", RangeSet.of((0, 6)))
     life.works("w1", 10, 10, made=10, sent=10, done=True)
     life.restarts()
 
@@ -229,11 +231,11 @@ def test_what_readers_were_handed_is_known_behind_the_end_also_if_they_say_no_mo
 
 
 def test_what_was_forgotten_before_its_end_is_counted_newest_first():
-    books = Books()
+    books = DispatcherState()
     parameters = JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
     for name in ("old", "new"):
-        books.jobs[name] = Job(parameters, 1, False, unfinished={2: Unfinished(5)})
+        books.jobs[name] = JobRecord(parameters, 1, False, unfinished={2: Unfinished(5)})
 
-    shown = Core(books, Settings(), 0.0).stats(0.0).forgotten
+    shown = DispatcherCore(books, CoreSettings(), 0.0).stats(0.0).forgotten
 
     assert [(was.job, was.repetition, was.taken) for was in shown] == [("new", 2, 5), ("old", 2, 5)]

@@ -2,30 +2,31 @@
 
 import pytest
 
-from penstock.messages import (
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Mode,
-    Opened,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
-    Versions,
-    WorkerBeat,
+    AttemptProgress,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    WorkerHeartbeat,
 )
-from penstock.numbers import Standing, Taken
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Books, Core, Settings, books
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Codec, Mode, ReaderStatus, Versions
+from penstock_dispatcher.core import state
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
     OpenIteration,
-    Register,
-    Send,
-    Show,
+    RegisterDataset,
+    ReplyToCall,
+    SendCommand,
+    SendView,
+    StartHistory,
     Tick,
-    Write,
 )
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 
 VERSIONS = Versions(1, "3.11", "0")
 
@@ -35,32 +36,34 @@ class Life:
 
     def __init__(self, facts=(), now=0.0):
         self.facts, self.now = list(facts), now
-        replayed = Books()
+        replayed = DispatcherState()
         for fact in self.facts:
             replayed.apply(fact)
-        self.core = Core(replayed, Settings(), now)
+        self.core = DispatcherCore(replayed, CoreSettings(), now)
         if not self.facts:
-            self.tell(Begin(7))
-            self.tell(Register(1, VERSIONS, "d", (Stream((".0",), 10),), ""))
+            self.tell(StartHistory(7))
+            self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 10),), ""))
 
     def tell(self, signal):
         effects = [*self.core.handle(signal, self.now), *self.core.push(self.now)]
-        self.facts += [effect.fact for effect in effects if isinstance(effect, Write)]
+        self.facts += [effect.fact for effect in effects if isinstance(effect, AppendFact)]
         return effects
 
     def open(self, job="j", repetition=1):
-        request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
         effects = self.tell(OpenIteration(1, request, 5))
         return next(
             e.answer.iteration
             for e in effects
-            if isinstance(e, Answer) and isinstance(e.answer, Opened)
+            if isinstance(e, ReplyToCall) and isinstance(e.answer, OpenIterationReply)
         )
 
     def finish(self, iteration):
-        self.tell(ReaderBeat(iteration, "r", None, 1))
+        self.tell(ReaderHeartbeat(iteration, "r", None, 1))
         (task,) = self.core.books.iterations[iteration].tasks
-        self.tell(WorkerBeat("w", 1, 0, {task: Progress(1, 10, Taken(10), done=True)}))
+        self.tell(
+            WorkerHeartbeat("w", 1, 0, {task: AttemptProgress(1, 10, AckedSet(10), done=True)})
+        )
         assert self.core.books.iterations[iteration].finished
 
     def pass_time(self, seconds, beat=True):
@@ -68,48 +71,48 @@ class Life:
         while self.now < until:
             self.now += 0.25
             if beat:
-                self.tell(WorkerBeat("w", 1, self.core.books.as_of))
+                self.tell(WorkerHeartbeat("w", 1, self.core.books.as_of))
             self.tell(Tick())
 
 
 def test_a_restart_from_the_books_gives_everybody_a_full_lease_and_tells_all_again():
     first = Life()
-    first.tell(WorkerBeat("w", 1, -1, versions=VERSIONS))
+    first.tell(WorkerHeartbeat("w", 1, -1, versions=VERSIONS))
     iteration = first.open()
-    shown = first.tell(ReaderBeat(iteration, "r", None, 1))
-    (view,) = [effect.view for effect in shown if isinstance(effect, Show)]
+    shown = first.tell(ReaderHeartbeat(iteration, "r", None, 1))
+    (view,) = [effect.view for effect in shown if isinstance(effect, SendView)]
 
     again = Life(first.facts, now=5000.0)
     again.pass_time(4.5, beat=False)
-    heard = again.tell(WorkerBeat("w", 1, 0))
-    seen = again.tell(ReaderBeat(iteration, "r", view.reader, 9))
+    heard = again.tell(WorkerHeartbeat("w", 1, 0))
+    seen = again.tell(ReaderHeartbeat(iteration, "r", view.reader, 9))
 
-    (order,) = [effect.order for effect in heard if isinstance(effect, Send)]
+    (order,) = [effect.order for effect in heard if isinstance(effect, SendCommand)]
     assert isinstance(order, Assignment)
     assert len(order.runs) == 1
-    (answer,) = [effect.view for effect in seen if isinstance(effect, Show)]
+    (answer,) = [effect.view for effect in seen if isinstance(effect, SendView)]
     assert answer.tasks == view.tasks
-    assert (answer.standing, answer.beat) == (Standing.LIVE, 9)
+    assert (answer.standing, answer.beat) == (ReaderStatus.LIVE, 9)
     assert again.facts == first.facts
 
 
 def test_whoever_does_not_come_back_after_a_restart_is_given_up_when_its_lease_is_over():
     first = Life()
-    first.tell(WorkerBeat("w", 1, -1))
+    first.tell(WorkerHeartbeat("w", 1, -1))
     iteration = first.open()
-    first.tell(ReaderBeat(iteration, "r", None, 1))
+    first.tell(ReaderHeartbeat(iteration, "r", None, 1))
 
     again = Life(first.facts, now=5000.0)
     again.pass_time(40, beat=False)
 
     assert not again.core.books.workers
     (reader,) = again.core.books.iterations[iteration].readers.values()
-    assert reader.standing is Standing.GONE
+    assert reader.standing is ReaderStatus.GONE
 
 
 def test_of_a_finished_job_one_line_stays():
     life = Life()
-    life.tell(WorkerBeat("w", 1, -1))
+    life.tell(WorkerHeartbeat("w", 1, -1))
     for repetition in (1, 2, 3):
         life.finish(life.open(repetition=repetition))
     life.pass_time(320)
@@ -123,7 +126,7 @@ def test_of_a_finished_job_one_line_stays():
 
 def test_nothing_stays_of_a_private_job():
     life = Life()
-    life.tell(WorkerBeat("w", 1, -1))
+    life.tell(WorkerHeartbeat("w", 1, -1))
     life.finish(life.open(job=None))
     life.pass_time(320)
 
@@ -131,9 +134,9 @@ def test_nothing_stays_of_a_private_job():
 
 
 def test_lines_of_the_oldest_jobs_are_forgotten(monkeypatch):
-    monkeypatch.setattr(books, "JOBS_KEPT", 3)
+    monkeypatch.setattr(state, "JOBS_KEPT", 3)
     life = Life()
-    life.tell(WorkerBeat("w", 1, -1))
+    life.tell(WorkerHeartbeat("w", 1, -1))
     for name in "abcde":
         life.finish(life.open(job=name))
         life.pass_time(320)
@@ -143,9 +146,12 @@ def test_lines_of_the_oldest_jobs_are_forgotten(monkeypatch):
 
 
 def test_two_histories_share_no_ids_and_no_dates():
-    early, late = Core(Books(), Settings(), 0.0), Core(Books(), Settings(), 0.0)
-    early.handle(Begin(1_000), 0.0)
-    late.handle(Begin(1_001), 0.0)
+    early, late = (
+        DispatcherCore(DispatcherState(), CoreSettings(), 0.0),
+        DispatcherCore(DispatcherState(), CoreSettings(), 0.0),
+    )
+    early.handle(StartHistory(1_000), 0.0)
+    late.handle(StartHistory(1_001), 0.0)
 
     assert early.books.as_of < late.books.as_of
     assert early.books.next_id < late.books.next_id
@@ -154,15 +160,15 @@ def test_two_histories_share_no_ids_and_no_dates():
 @pytest.mark.parametrize("word", ["stats", "versions"])
 def test_what_a_worker_said_of_itself_is_kept_until_it_says_otherwise(word):
     life = Life()
-    life.tell(WorkerBeat("w", 1, -1, versions=VERSIONS, stats=b"{}"))
-    life.tell(WorkerBeat("w", 1, 0))
+    life.tell(WorkerHeartbeat("w", 1, -1, versions=VERSIONS, stats=b"{}"))
+    life.tell(WorkerHeartbeat("w", 1, 0))
 
     assert getattr(life.core.desk.heard.workers["w"], word)
 
 
 def test_statistics_of_a_worker_that_are_no_json_are_left_out():
     life = Life()
-    life.tell(WorkerBeat("w", 1, -1, stats=b"\xff{"))
+    life.tell(WorkerHeartbeat("w", 1, -1, stats=b"\xff{"))
 
     (worker,) = life.core.stats(0.0).workers
     assert worker.stats is None

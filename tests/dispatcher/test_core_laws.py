@@ -7,9 +7,10 @@ from typing import get_args
 import msgspec
 import pytest
 
-from penstock.messages import Mode, ReaderBeat
-from penstock_dispatcher.core import Books
+from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.types import Mode
 from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core_world import run_world
 
 SEEDS = range(120)
@@ -37,7 +38,7 @@ def check_splits(world):
     made = defaultdict(list)
     for fact in world.facts:
         match fact:
-            case f.JobMade(job, parameters):
+            case f.JobCreated(job, parameters):
                 dataset[job] = parameters
             case f.IterationOpened(iteration, job):
                 streams[iteration] = world.datasets[dataset[job].dataset]
@@ -53,7 +54,7 @@ def check_splits(world):
                     owner[was.task] = iteration
                     made[iteration].append(was.task)
                     ended.update({(was.task, s): n for s, n in enumerate(was.ended)})
-            case f.TaskMade(task, iteration):
+            case f.TaskCreated(task, iteration):
                 owner[task] = iteration
                 made[iteration].append(task)
             case f.SplitsGranted(task, stream, splits):
@@ -73,7 +74,7 @@ def check_splits(world):
                         assert sum(given[key, turns[key]].values()) == plan.units
                         turns[key] = turn
                 assert ended[task, stream] <= max(1, plan.passes), "a pass ends once in a log"
-            case f.Finished(iteration) if (
+            case f.IterationFinished(iteration) if (
                 made[iteration] and dataset_mode(world, iteration) is Mode.DYNAMIC
             ):
                 for stream, plan in enumerate(streams[iteration]):
@@ -89,14 +90,14 @@ def dataset_mode(world, iteration):
         for x in world.facts
         if isinstance(x, f.IterationOpened | f.IterationRestored) and x.iteration == iteration
     )
-    made = next(x for x in world.facts if isinstance(x, f.JobMade) and x.job == opened.job)
+    made = next(x for x in world.facts if isinstance(x, f.JobCreated) and x.job == opened.job)
     return made.parameters.mode
 
 
 def test_replaying_all_facts_gives_equal_books():
     for seed in SEEDS:
         world = settled(seed)
-        again = Books()
+        again = DispatcherState()
 
         for fact in world.facts:
             again.apply(fact)
@@ -107,11 +108,11 @@ def test_replaying_all_facts_gives_equal_books():
 def test_books_that_were_written_and_read_go_on_like_those_that_were_not():
     for seed in range(30):
         world = run_world(seed)
-        written, half = Books(), len(world.facts) // 2
+        written, half = DispatcherState(), len(world.facts) // 2
 
         for fact in world.facts[:half]:
             written.apply(fact)
-        again = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=Books)
+        again = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=DispatcherState)
         for fact in world.facts[half:]:
             again.apply(fact)
 
@@ -136,13 +137,13 @@ def test_nothing_happens_to_an_iteration_behind_its_end():
         world = settled(seed)
         finished, owner = set(), {}
         for fact in world.facts:
-            if isinstance(fact, f.TaskMade):
+            if isinstance(fact, f.TaskCreated):
                 owner[fact.task] = fact.iteration
             iteration = getattr(fact, "iteration", owner.get(getattr(fact, "task", None)))
             if iteration in finished:
-                kinds = f.IterationForgotten | f.ReaderTold
+                kinds = f.IterationDeleted | f.ConsumptionReported
                 assert isinstance(fact, kinds), f"seed {seed}: {fact}"
-            if isinstance(fact, f.Finished):
+            if isinstance(fact, f.IterationFinished):
                 finished.add(fact.iteration)
 
 
@@ -163,7 +164,7 @@ def test_what_was_taken_of_a_named_job_is_not_given_out_again_in_silence(gc_dyna
         forgotten = [
             fact.iteration
             for fact in world.facts
-            if isinstance(fact, f.IterationForgotten) and fact.unfinished
+            if isinstance(fact, f.IterationDeleted) and fact.unfinished
         ]
         kept += len(forgotten) if gc_dynamic else sum(begun.values())
         assert not (forgotten and not gc_dynamic) and not (any(begun.values()) and gc_dynamic)
@@ -186,7 +187,7 @@ def test_ids_are_never_used_twice():
         world = settled(seed)
         ids = [
             fact.task
-            if isinstance(fact, f.TaskMade | f.TaskAt)
+            if isinstance(fact, f.TaskCreated | f.RestoredTask)
             else fact.iteration
             if isinstance(fact, f.IterationOpened | f.IterationRestored)
             else fact.reader
@@ -194,7 +195,11 @@ def test_ids_are_never_used_twice():
             for fact in (whole, *getattr(whole, "tasks", ()))
             if isinstance(
                 fact,
-                f.TaskMade | f.TaskAt | f.IterationOpened | f.IterationRestored | f.ReaderJoined,
+                f.TaskCreated
+                | f.RestoredTask
+                | f.IterationOpened
+                | f.IterationRestored
+                | f.ReaderJoined,
             )
         ]
 
@@ -211,7 +216,7 @@ def test_what_is_volatile_does_not_pile_up():
                 reader.beats += 1
                 reader.left = True
                 world.tell(
-                    ReaderBeat(
+                    ReaderHeartbeat(
                         reader.iteration, reader.token, reader.id, reader.beats, leaving=True
                     )
                 )

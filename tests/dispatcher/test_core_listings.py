@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from penstock import files
-from penstock.graph import FilePattern
-from penstock.sharding import UNLISTED, Stream
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec
+from penstock.protocol.splits import FilePattern
 from penstock_dispatcher.core.listings import difference, outline
-from penstock_dispatcher.core.sources import Source, order_seed
+from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
 
 NAMES = tuple(f"/data/shard-{i:05}.tar" for i in range(1000))
 
@@ -49,9 +49,9 @@ def test_the_outline_of_many_files_is_small():
 
 def test_an_order_made_elsewhere_is_the_one_that_a_source_makes():
     pattern = FilePattern(("*",), shuffle=True, seed=None)
-    stream = Stream((".0",), UNLISTED, pattern, 3, repeats=(("", 3),))
+    stream = SplitProviderSpec((".0",), UNLISTED, pattern, 3, repeats=(("", 3),))
     for turn in range(3):
-        slow, quick = (Source.of(stream, outline(NAMES), 7) for _ in range(2))
+        slow, quick = (SplitProvider.of(stream, outline(NAMES), 7) for _ in range(2))
         quick.turn = turn
         seed = order_seed(pattern, 7, stream.repeats, turn)
         slow.know(NAMES, {})

@@ -2,27 +2,27 @@
 
 import logging
 
-from penstock.messages import (
-    Codec,
-    Mode,
-    OpenRequest,
-    ReaderBeat,
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
+    OpenIterationRequest,
+    ReaderHeartbeat,
     ReaderProcess,
-    Versions,
-    WorkerBeat,
+    WorkerHeartbeat,
 )
-from penstock.sharding import Stream
-from penstock_dispatcher import told
-from penstock_dispatcher.core import Books, Core, Settings
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
+from penstock.protocol.types import Codec, Mode, Versions
+from penstock_dispatcher import fact_log
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
     OpenIteration,
-    Register,
-    Show,
+    RegisterDataset,
+    ReplyToCall,
+    SendView,
+    StartHistory,
     Tick,
-    Write,
 )
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 
 VERSIONS = Versions(1, "3.11", "0")
 ONE, TWO = ReaderProcess("a", 7, 1), ReaderProcess("b", 8)
@@ -34,24 +34,24 @@ class Life:
     def __init__(self):
         self.now, self.beats = 100.0, 0
         self.facts = []
-        self.core = Core(Books(), Settings(), self.now, 1_800_000_000.0)
-        self.tell(Begin(1))
-        self.tell(Register(1, VERSIONS, "d", (Stream((".0",), 100),), ""))
+        self.core = DispatcherCore(DispatcherState(), CoreSettings(), self.now, 1_800_000_000.0)
+        self.tell(StartHistory(1))
+        self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), 100),), ""))
 
     def tell(self, signal):
         effects = [*self.core.handle(signal, self.now), *self.core.push(self.now)]
-        self.facts += [effect.fact for effect in effects if isinstance(effect, Write)]
+        self.facts += [effect.fact for effect in effects if isinstance(effect, AppendFact)]
         return effects
 
     def open(self):
-        request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE)
         effects = self.tell(OpenIteration(1, request, 5))
-        return next(e.answer for e in effects if isinstance(e, Answer)).iteration
+        return next(e.answer for e in effects if isinstance(e, ReplyToCall)).iteration
 
     def beat(self, iteration, token, reader=None, **more):
         self.beats += 1
-        effects = self.tell(ReaderBeat(iteration, token, reader, self.beats, **more))
-        return next(e.view for e in effects if isinstance(e, Show) and e.view.token == token)
+        effects = self.tell(ReaderHeartbeat(iteration, token, reader, self.beats, **more))
+        return next(e.view for e in effects if isinstance(e, SendView) and e.view.token == token)
 
     def wait(self, seconds):
         for _ in range(round(4 * seconds)):
@@ -63,11 +63,11 @@ def test_a_reader_is_known_by_its_process_also_after_a_restart():
     life = Life()
     iteration = life.open()
     life.beat(iteration, "r", process=ONE)
-    again = Books()
+    again = DispatcherState()
     for fact in life.facts:
         again.apply(fact)
 
-    (stats,) = Core(again, Settings(), 0.0).stats(0.0).iterations
+    (stats,) = DispatcherCore(again, CoreSettings(), 0.0).stats(0.0).iterations
 
     assert [reader.process for reader in stats.readers] == [ONE]
 
@@ -80,7 +80,7 @@ def test_the_log_says_who_reads_and_who_is_given_up(caplog):
 
     with caplog.at_level(logging.INFO, "penstock.dispatcher"):
         for fact in life.facts:
-            told.tell(fact, life.core.books)
+            fact_log.tell(fact, life.core.books)
 
     lines = [record.getMessage() for record in caplog.records]
     assert lines[-2:] == [
@@ -98,7 +98,7 @@ def test_what_silent_readers_hold_is_said_in_views_and_counters_with_their_proce
     assert life.beat(iteration, "here", here).held_by == ""
     life.wait(1)
     assert life.beat(iteration, "here", here).held_by == "", "there is nothing to hold"
-    life.tell(WorkerBeat("w", 1, -1, versions=VERSIONS))
+    life.tell(WorkerHeartbeat("w", 1, -1, versions=VERSIONS))
     life.wait(0.25)
 
     said = life.beat(iteration, "here", here).held_by

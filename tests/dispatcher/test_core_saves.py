@@ -6,39 +6,39 @@ from dataclasses import replace
 import pytest
 
 from penstock import files
-from penstock.graph import FilePattern
-from penstock.messages import (
-    Codec,
-    Cut,
-    Failure,
-    Holding,
-    Mode,
-    Opened,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
-    Versions,
-    Work,
-    WorkerBeat,
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec
+from penstock.protocol.control import (
+    AttemptProgress,
+    ElementCounts,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
+    TaskReport,
+    WorkerHeartbeat,
 )
-from penstock.numbers import EngineState, Runs, Split, SplitLog, Taken
-from penstock.sharding import UNLISTED, Stream
-from penstock_dispatcher.core import Books, Core, Settings, sources
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import FilePattern, Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec, Failure, Mode, Versions
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.listings import outline
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
-    ListFiles,
+from penstock_dispatcher.core import split_provider
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    ListSourceFiles,
     OpenIteration,
-    Register,
-    Show,
-    Write,
+    RegisterDataset,
+    ReplyToCall,
+    SendView,
+    StartHistory,
 )
+from penstock_dispatcher.core.listings import outline
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 
 VERSIONS = Versions(1, "3.11", "0")
-RANGE = (Stream((".0",), 100, None, 2),)
-FILES = (Stream((".0",), UNLISTED, FilePattern(("*",), shuffle=True, seed=3)),)
+RANGE = (SplitProviderSpec((".0",), 100, None, 2),)
+FILES = (SplitProviderSpec((".0",), UNLISTED, FilePattern(("*",), shuffle=True, seed=3)),)
 NAMES = tuple(f"file-{i}" for i in range(7))
 
 
@@ -47,41 +47,45 @@ class Life:
 
     def __init__(self, streams=RANGE, workers=2, birth=1):
         self.now = 100.0
-        self.core = Core(Books(), Settings(), self.now, 1_800_000_000.0)
-        self.tell(Begin(birth))
-        self.tell(Register(1, VERSIONS, "d", streams, ""))
+        self.core = DispatcherCore(DispatcherState(), CoreSettings(), self.now, 1_800_000_000.0)
+        self.tell(StartHistory(birth))
+        self.tell(RegisterDataset(1, VERSIONS, "d", streams, ""))
         for i in range(workers):
-            self.tell(WorkerBeat(f"w{i}", 1, -1, versions=VERSIONS))
+            self.tell(WorkerHeartbeat(f"w{i}", 1, -1, versions=VERSIONS))
 
     def tell(self, signal):
         return [*self.core.handle(signal, self.now), *self.core.push(self.now)]
 
     def open(self, mode=Mode.DYNAMIC, restore=b"", job="j", replaces=()):
         more = {"restore": restore, "replaces": replaces}
-        request = OpenRequest(VERSIONS, "d", mode, job, 1, Codec.NONE, **more)
+        request = OpenIterationRequest(VERSIONS, "d", mode, job, 1, Codec.NONE, **more)
         signal = OpenIteration(1, request, 5)
         effects = self.tell(signal)
-        if isinstance(effects[0], ListFiles):
+        if isinstance(effects[0], ListSourceFiles):
             names, listings = {0: NAMES}, {0: outline(NAMES)}
             effects = self.tell(replace(signal, names=names, listings=listings))
-        (answer,) = [e.answer for e in effects if isinstance(e, Answer)]
+        (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
         return answer
 
     def read(self, iteration):
-        self.tell(ReaderBeat(iteration, "r", None, 1))
+        self.tell(ReaderHeartbeat(iteration, "r", None, 1))
         return self.core.books.iterations[iteration]
 
     def make(self, task, made, taken, state=None, **more):
         worker = self.core.books.task(task).worker
         attempt = self.core.books.task(task).attempt
-        progress = Progress(attempt, made, taken, state, work=Work(made, sent=made), **more)
-        self.tell(WorkerBeat(worker, 1, self.core.books.as_of, {task: progress}))
+        progress = AttemptProgress(
+            attempt, made, taken, state, work=ElementCounts(made, sent=made), **more
+        )
+        self.tell(WorkerHeartbeat(worker, 1, self.core.books.as_of, {task: progress}))
 
     def save(self, iteration, holdings=None, handed=0):
-        beat = ReaderBeat(iteration, "r", None, 9, holdings or {}, Cut(0, "", 9.0), handed=handed)
+        beat = ReaderHeartbeat(
+            iteration, "r", None, 9, holdings or {}, SaveBarrier(0, "", 9.0), handed=handed
+        )
         effects = self.tell(beat)
-        facts = [e.fact for e in effects if isinstance(e, Write)]
-        (judged,) = [fact for fact in facts if isinstance(fact, f.SaveJudged)]
+        facts = [e.fact for e in effects if isinstance(e, AppendFact)]
+        (judged,) = [fact for fact in facts if isinstance(fact, f.SaveCompleted)]
         return judged.verdict.state
 
 
@@ -91,16 +95,16 @@ def saved(streams=RANGE, mode=Mode.DYNAMIC):
     opened = life.open(mode)
     iteration = life.read(opened.iteration)
     first, second = iteration.tasks
-    life.make(first, 5, Taken(3), EngineState(2, (1,) if iteration.sources else (), '{"a":[1]}'))
-    life.make(second, 1, Taken(0))
-    word = {first: Holding(1, Taken(4, Runs.of((6, 8))), Runs.of((8, 9)))}
+    life.make(first, 5, AckedSet(3), Checkpoint(2, (1,) if iteration.sources else (), '{"a":[1]}'))
+    life.make(second, 1, AckedSet(0))
+    word = {first: TaskReport(1, AckedSet(4, RangeSet.of((6, 8))), RangeSet.of((8, 9)))}
     return life.save(opened.iteration, word, handed=6), life
 
 
 def restored(state, streams=RANGE, mode=Mode.DYNAMIC):
     life = Life(streams, birth=77)
     opened = life.open(mode, state)
-    assert isinstance(opened, Opened), opened
+    assert isinstance(opened, OpenIterationReply), opened
     return life.core.books.iterations[opened.iteration], life
 
 
@@ -112,8 +116,8 @@ def test_a_restored_pass_goes_on_where_it_was_saved_on_a_dispatcher_that_never_s
     iteration, life = restored(state, streams)
 
     first, second = iteration.tasks.values()
-    assert first.state == EngineState(2, (1,), '{"a":[1]}')
-    assert first.taken == Taken(4, Runs.of((6, 8)))
+    assert first.state == Checkpoint(2, (1,), '{"a":[1]}')
+    assert first.taken == AckedSet(4, RangeSet.of((6, 8)))
     assert first.logs == (SplitLog(1, ()),)
     assert second.logs == list(was.tasks.values())[1].logs
     assert iteration.sources == was.sources
@@ -147,7 +151,7 @@ def test_who_restores_again_in_place_of_the_only_reader_begins_again():
     state, _ = saved()
     life = Life()
     one = life.open(restore=state)
-    life.tell(ReaderBeat(one.iteration, "r", None, 1))
+    life.tell(ReaderHeartbeat(one.iteration, "r", None, 1))
 
     assert life.open(restore=state) == one, "somebody reads on"
     assert life.open(restore=state, replaces=("r",)).iteration != one.iteration
@@ -157,7 +161,7 @@ def test_a_state_that_json_cannot_say_comes_back_too():
     life = Life(workers=1)
     opened = life.open()
     (task,) = life.read(opened.iteration).tasks
-    life.make(task, 3, Taken(3), EngineState(3, (1,), '{"lowest":NaN}'))
+    life.make(task, 3, AckedSet(3), Checkpoint(3, (1,), '{"lowest":NaN}'))
     state = life.save(opened.iteration)
 
     iteration, _ = restored(json.dumps(json.loads(state)).encode())
@@ -180,14 +184,16 @@ def test_a_pass_that_ends_as_its_save_is_due_is_over_in_the_state():
     life = Life()
     opened = life.open(Mode.OFF)
     first, second = life.read(opened.iteration).tasks
-    life.tell(ReaderBeat(opened.iteration, "silent", None, 1))
-    life.make(first, 100, Taken(100), done=True)
-    at_cut = ReaderBeat(opened.iteration, "r", None, 9, cut=Cut(0, "", 9.0, without_missing=True))
+    life.tell(ReaderHeartbeat(opened.iteration, "silent", None, 1))
+    life.make(first, 100, AckedSet(100), done=True)
+    at_cut = ReaderHeartbeat(
+        opened.iteration, "r", None, 9, cut=SaveBarrier(0, "", 9.0, without_missing=True)
+    )
     life.tell(at_cut)
 
     life.now += 3
-    life.make(second, 100, Taken(100), done=True)
-    views = [effect.view for effect in life.tell(at_cut) if isinstance(effect, Show)]
+    life.make(second, 100, AckedSet(100), done=True)
+    views = [effect.view for effect in life.tell(at_cut) if isinstance(effect, SendView)]
 
     verdicts = [verdict for view in views for verdict in view.verdicts]
     assert [json.loads(verdict.state)["over"] for verdict in verdicts] == [True]
@@ -199,7 +205,7 @@ def test_the_account_goes_on_with_what_was_before_the_save():
     iteration, life = restored(state)
     life.read(next(iter(life.core.books.iterations)))
     first = next(iter(iteration.tasks))
-    life.make(first, 12, Taken(12))
+    life.make(first, 12, AckedSet(12))
     (stats,) = life.core.stats(life.now).iterations
 
     assert stats.restored
@@ -209,11 +215,11 @@ def test_the_account_goes_on_with_what_was_before_the_save():
 def test_the_state_of_ten_tasks_is_as_small_after_a_million_elements_as_after_ten_thousand():
     sizes = []
     for made in (10_000, 1_000_000):
-        life = Life((Stream((".0",), 10 * made),), workers=10)
+        life = Life((SplitProviderSpec((".0",), 10 * made),), workers=10)
         opened = life.open()
         for task in life.read(opened.iteration).tasks:
-            at = EngineState(made // 10, (1,), "{}")
-            life.make(task, made // 10 + 9, Taken(made // 10, Runs.of((made, made + 3))), at)
+            at = Checkpoint(made // 10, (1,), "{}")
+            life.make(task, made // 10 + 9, AckedSet(made // 10, RangeSet.of((made, made + 3))), at)
         sizes.append(len(life.save(opened.iteration)))
 
     assert sizes[1] <= sizes[0] + 10 * 10
@@ -303,7 +309,7 @@ def test_a_state_holds_numbers_of_files_and_not_their_names(files, monkeypatch):
     life = Life(FILES, workers=10)
     opened = life.open()
     for task in life.read(opened.iteration).tasks:
-        life.make(task, 900, Taken(800, Runs.of((810, 820))), EngineState(700, (0,), "{}"))
+        life.make(task, 900, AckedSet(800, RangeSet.of((810, 820))), Checkpoint(700, (0,), "{}"))
     state = life.save(opened.iteration)
 
     iteration, _ = restored(state, FILES)
@@ -330,17 +336,19 @@ def test_the_orders_that_a_state_needs_are_made_where_nobody_waits(monkeypatch, 
     stream = replace(FILES[0], files=FilePattern(("*",), shuffle=True, seed=None), passes=3)
     streams = (replace(stream, repeats=(("", 3),)),)
     state, was = saved(streams)
-    monkeypatch.setattr(sources, "MANY", 3)
+    monkeypatch.setattr(split_provider, "MANY", 3)
     life = Life(streams, birth=77)
     if goes_on:
         life.open(job="another")  # over the same files, in another order
-    request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, restore=state)
+    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, restore=state)
 
-    (wanted,) = [e for e in life.tell(OpenIteration(1, request, 5)) if isinstance(e, ListFiles)]
+    (wanted,) = [
+        e for e in life.tell(OpenIteration(1, request, 5)) if isinstance(e, ListSourceFiles)
+    ]
     assert wanted.names == ({0: NAMES} if goes_on else {})
     orders = {0: {seed: files.order(NAMES, seed) for seed in wanted.seeds[0]}}
     found = {"names": {0: NAMES}, "listings": {0: outline(NAMES)}, "orders": orders}
-    monkeypatch.setattr(sources, "order", None)
+    monkeypatch.setattr(split_provider, "order", None)
     life.tell(replace(wanted.signal, **found))
 
     (before,), *_, after = was.core.books.iterations.values(), *life.core.books.iterations.values()
@@ -360,7 +368,7 @@ def test_a_pass_that_goes_on_here_is_restored_whatever_files_there_are_now(monke
 
 def test_a_job_that_exists_with_other_parameters_is_not_restored():
     state, life = saved()
-    request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.LZ4, restore=state)
+    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.LZ4, restore=state)
 
     (answer,) = [e.answer for e in life.tell(OpenIteration(1, request, 5))]
 
@@ -369,7 +377,7 @@ def test_a_job_that_exists_with_other_parameters_is_not_restored():
 
 def test_a_restore_goes_back_to_the_saved_repetition_and_forgets_those_behind_it():
     state, life = saved()
-    request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 2, Codec.NONE)
+    request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, "j", 2, Codec.NONE)
     life.tell(OpenIteration(1, request, 5))
 
     opened = life.open(restore=state)
@@ -382,8 +390,8 @@ def test_repetitions_that_were_finished_after_the_save_are_read_again():
     state, life = saved(mode=Mode.OFF)
     (name,) = life.core.books.iterations
     for task in life.core.books.iterations[name].tasks:
-        life.make(task, 100, Taken(100), done=True)
-    assert life.core.books.jobs["j"].finished == Runs.of((1, 2))
+        life.make(task, 100, AckedSet(100), done=True)
+    assert life.core.books.jobs["j"].finished == RangeSet.of((1, 2))
 
     life.open(Mode.OFF, restore=state)
 
@@ -395,8 +403,8 @@ def test_splits_drawn_after_a_restore_are_those_behind_the_cursor():
     offset = json.loads(state)["sources"][0]["offset"]
 
     _, life = restored(state)
-    life.tell(WorkerBeat("w9", 1, -1, versions=VERSIONS))
-    effects = life.tell(ReaderBeat(next(iter(life.core.books.iterations)), "r", None, 1))
+    life.tell(WorkerHeartbeat("w9", 1, -1, versions=VERSIONS))
+    effects = life.tell(ReaderHeartbeat(next(iter(life.core.books.iterations)), "r", None, 1))
 
     (granted,) = [e.fact for e in effects if isinstance(getattr(e, "fact", 0), f.SplitsGranted)]
     assert granted.splits[0].start == offset

@@ -4,20 +4,20 @@ import random
 
 import pytest
 
-from penstock import Dataset, files
-from penstock.graph import FilePattern
-from penstock.numbers import Split
-from penstock.sharding import UNLISTED, Stream, plan
+from penstock import files
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec, split_providers
+from penstock.dataset.dataset import Dataset
+from penstock.protocol.splits import FilePattern, Split
 from penstock_dispatcher.core.listings import outline
-from penstock_dispatcher.core.sources import END, Pace, Source, split_size
+from penstock_dispatcher.core.split_provider import END, DrawRate, SplitProvider, split_size
 
 
 def source(units=100, passes=1, align=1):
-    return Source.of(Stream((".0",), units, None, passes, align), None, 0)
+    return SplitProvider.of(SplitProviderSpec((".0",), units, None, passes, align), None, 0)
 
 
 def over(names, stream, seed=0):
-    made = Source.of(stream, outline(names), seed)
+    made = SplitProvider.of(stream, outline(names), seed)
     made.know(names, {})
     return made
 
@@ -32,7 +32,7 @@ def read_all(made, seconds_a_unit, tasks=1):
         units = sum(map(len, splits))
         sizes.append(units)
         if pace is None:
-            pace = Pace(now, units)
+            pace = DrawRate(now, units)
         else:
             # It asks again when it begins what was granted now.
             pace.granted(units, now)
@@ -61,7 +61,7 @@ def test_no_split_takes_more_than_its_share_of_what_is_left_unless_that_is_no_wo
     for _ in range(500):
         made = source(rng.randint(1, 10_000))
         made.offset = rng.randrange(made.units)
-        pace = Pace(0.0, rng.randint(1, 500), rng.randint(0, 500))
+        pace = DrawRate(0.0, rng.randint(1, 500), rng.randint(0, 500))
         now, tasks = rng.uniform(0.001, 5), rng.randint(1, 9)
 
         size = split_size(made, pace, tasks, now)
@@ -72,7 +72,9 @@ def test_no_split_takes_more_than_its_share_of_what_is_left_unless_that_is_no_wo
 
 def test_first_splits_of_files_are_few():
     names = tuple(f"f{i}" for i in range(5000))
-    made = over(names, Stream((".0",), UNLISTED, FilePattern(("*",), shuffle=False, seed=None)))
+    made = over(
+        names, SplitProviderSpec((".0",), UNLISTED, FilePattern(("*",), shuffle=False, seed=None))
+    )
 
     assert split_size(made, None, 1, 0.0) == 4
 
@@ -112,7 +114,7 @@ def test_files_with_a_seed_come_in_the_order_of_a_local_run_in_each_pass(tmp_pat
         (tmp_path / f"f{i}").touch()
     ds = Dataset.list_files(f"{tmp_path}/*", seed=3).repeat(2).map(lambda name: name).repeat(2)
     local = list(ds)
-    (stream,) = plan(ds.node)
+    (stream,) = split_providers(ds.node)
     made, far = over(tuple(sorted(set(local))), stream), []
 
     while made.left:
@@ -128,7 +130,7 @@ def test_files_come_in_an_order_of_the_seed_anew_in_each_pass():
     names = tuple(f"f{i:02}" for i in range(20))
 
     def orders(pattern, seed):
-        stream = Stream((".0",), UNLISTED, pattern, 2, repeats=(("", 2),))
+        stream = SplitProviderSpec((".0",), UNLISTED, pattern, 2, repeats=(("", 2),))
         made, passes = over(names, stream, seed), []
         for turn in range(2):
             (split, _) = made.draw(turn, 20)

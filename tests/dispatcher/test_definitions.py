@@ -4,7 +4,7 @@ import os
 import pytest
 
 from penstock.errors import ConfigError, DefinitionError, Refused, StoreFull
-from penstock_dispatcher.definitions import KEPT, InFolder, InMemory
+from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions
 
 
 class Clock:
@@ -22,8 +22,8 @@ def clock():
 @pytest.fixture(params=["memory", "folder", "power"])
 def definitions(request, tmp_path, clock):
     if request.param == "memory":
-        return InMemory(clock)
-    return InFolder(tmp_path / "datasets", power=request.param == "power", clock=clock)
+        return MemoryDefinitions(clock)
+    return FileDefinitions(tmp_path / "datasets", power=request.param == "power", clock=clock)
 
 
 async def test_the_first_definition_of_a_fingerprint_stays(definitions):
@@ -35,7 +35,7 @@ async def test_the_first_definition_of_a_fingerprint_stays(definitions):
 
 
 async def test_a_fingerprint_is_no_way_out_of_the_folder(tmp_path):
-    definitions = InFolder(tmp_path / "datasets")
+    definitions = FileDefinitions(tmp_path / "datasets")
     (tmp_path / "secret").write_text("x")
 
     assert await definitions.find("../secret") is None
@@ -45,7 +45,7 @@ async def test_a_fingerprint_is_no_way_out_of_the_folder(tmp_path):
 
 
 async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    definitions = InFolder(tmp_path / "datasets")
+    definitions = FileDefinitions(tmp_path / "datasets")
     (tmp_path / "datasets").rmdir()
 
     with pytest.raises(Refused, match="datasets/abc"):
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(ConfigError, match="work_dir"):
-        InFolder(tmp_path / "file")
+        FileDefinitions(tmp_path / "file")
 
 
 async def test_what_no_job_uses_is_forgotten_but_not_at_once(definitions, clock):
@@ -74,11 +74,11 @@ async def test_what_no_job_uses_is_forgotten_but_not_at_once(definitions, clock)
 
 
 async def test_a_later_life_finds_what_was_kept_and_clears_what_was_half_written(tmp_path):
-    await InFolder(tmp_path).keep("abc", b"x")
+    await FileDefinitions(tmp_path).keep("abc", b"x")
     (tmp_path / ".half").write_bytes(b"x")
     (tmp_path / "empty.any").touch()
 
-    later = InFolder(tmp_path)
+    later = FileDefinitions(tmp_path)
 
     assert await later.find("abc") == b"x"
     assert not later.variants("empty")
@@ -86,7 +86,7 @@ async def test_a_later_life_finds_what_was_kept_and_clears_what_was_half_written
 
 
 async def test_a_file_that_somebody_removed_is_kept_anew(tmp_path):
-    definitions = InFolder(tmp_path)
+    definitions = FileDefinitions(tmp_path)
     await definitions.keep("abc", b"x")
     (tmp_path / "abc.any").unlink()
 
@@ -99,7 +99,7 @@ async def test_a_file_that_somebody_removed_is_kept_anew(tmp_path):
 async def test_a_damaged_file_is_none_and_is_overwritten_when_it_is_registered_again(
     tmp_path, damage, caplog
 ):
-    definitions = InFolder(tmp_path)
+    definitions = FileDefinitions(tmp_path)
     await definitions.keep("abc", b"x" * 100)
     await definitions.keep("other", b"y" * 100)
     file, data = tmp_path / "abc.any", bytearray((tmp_path / "abc.any").read_bytes())
@@ -117,12 +117,12 @@ async def test_a_damaged_file_is_none_and_is_overwritten_when_it_is_registered_a
 
     assert await definitions.find("abc") is None
     assert [r for r in caplog.records if "abc.any" in r.message and "again" in r.message]
-    assert not await InFolder(tmp_path).find("abc")
+    assert not await FileDefinitions(tmp_path).find("abc")
     if damage != "unreadable":
         await definitions.keep("abc", b"x" * 100)
 
         assert await definitions.find("abc") == b"x" * 100
-        assert await InFolder(tmp_path).find("abc") == b"x" * 100
+        assert await FileDefinitions(tmp_path).find("abc") == b"x" * 100
 
 
 async def test_each_python_finds_its_own_variant_or_the_one_that_all_can_load(definitions):
@@ -139,11 +139,11 @@ async def test_each_python_finds_its_own_variant_or_the_one_that_all_can_load(de
 
 
 async def test_variants_are_known_to_a_later_life_and_a_version_is_no_way_out(tmp_path):
-    await InFolder(tmp_path).keep("abc", b"newer", "3.13")
+    await FileDefinitions(tmp_path).keep("abc", b"newer", "3.13")
 
-    assert await InFolder(tmp_path).find("abc", "3.13") == b"newer"
+    assert await FileDefinitions(tmp_path).find("abc", "3.13") == b"newer"
     with pytest.raises(DefinitionError, match="version of Python"):
-        await InFolder(tmp_path).keep("abc", b"x", "../3.13")
+        await FileDefinitions(tmp_path).keep("abc", b"x", "../3.13")
 
 
 async def test_no_room_is_told_as_such(tmp_path, monkeypatch):
@@ -153,5 +153,5 @@ async def test_no_room_is_told_as_such(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
 
     with pytest.raises(StoreFull, match="no room to write .*abc.any .*No space left"):
-        await InFolder(tmp_path, power=True).keep("abc", b"x")
+        await FileDefinitions(tmp_path, power=True).keep("abc", b"x")
     assert not list(tmp_path.iterdir())

@@ -6,14 +6,11 @@ import sqlite3
 import pytest
 
 from penstock.errors import JournalError
-from penstock.messages import (
-    Codec,
-    Mode,
-)
-from penstock_dispatcher.core import Books
-from penstock_dispatcher.core.facts import DatasetRegistered, JobMade, JobParameters
-from penstock_dispatcher.journal import forms, wal
-from penstock_dispatcher.journal.changes import Changes
+from penstock.protocol.types import Codec, Mode
+from penstock_dispatcher.core.facts import DatasetRegistered, JobCreated, JobParameters
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal import encoding, wal_check
+from penstock_dispatcher.journal.snapshot import Changes
 from penstock_dispatcher.journal.store import FORMAT, Store
 from tests.dispatcher.journal_world import World, copied, loaded, written
 
@@ -67,7 +64,7 @@ def test_a_torn_end_is_told_in_one_line_and_a_whole_one_is_not(file, caplog):
     (record,) = caplog.records
     assert "cut short" in record.getMessage()
     assert str(log) in record.getMessage()
-    assert str(wal.FRAME.size + 4096 - 100) in record.getMessage()
+    assert str(wal_check.FRAME.size + 4096 - 100) in record.getMessage()
 
 
 def test_a_log_whose_older_round_shows_behind_the_newer_is_whole(file):
@@ -75,8 +72,8 @@ def test_a_log_whose_older_round_shows_behind_the_newer_is_whole(file):
     with Store(file, power=False) as store:
         for length in range(1, 3000):
             written(store, [DatasetRegistered(f"d{length}", (), "x" * 50)], length)
-        assert wal.inspect(log).nbytes == 0
-        assert 0 < wal.inspect(log).at < log.stat().st_size
+        assert wal_check.inspect(log).nbytes == 0
+        assert 0 < wal_check.inspect(log).at < log.stat().st_size
 
 
 def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_place(file):
@@ -157,10 +154,10 @@ def test_a_damaged_page_is_named_and_nothing_is_changed(file):
 )
 def test_a_flipped_bit_in_any_name_is_damage_too(file, was, now):
     parameters = JobParameters("d1", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
-    books = Books()
+    books = DispatcherState()
     with Store(file, power=False) as store:
         changes = Changes(books)
-        for fact in (DatasetRegistered("d1", (), ""), JobMade("j", parameters, 1, False)):
+        for fact in (DatasetRegistered("d1", (), ""), JobCreated("j", parameters, 1, False)):
             books.apply(fact)
             changes.note(fact)
         store.compact(changes.snapshot())
@@ -224,7 +221,7 @@ def test_another_file_of_sqlite_is_no_journal(file):
 
 def test_a_fact_that_only_a_newer_version_knows_is_named(file):
     with Store(file, power=False) as store:
-        store.append(1, forms.encode_facts([forms.msgspec.Raw(b"\x92\xa4Futu\x80")]))
+        store.append(1, encoding.encode_facts([encoding.msgspec.Raw(b"\x92\xa4Futu\x80")]))
 
     with pytest.raises(JournalError, match="'Futu', which only a newer Penstock knows"):
         loaded(file)
@@ -232,6 +229,6 @@ def test_a_fact_that_only_a_newer_version_knows_is_named(file):
 
 def test_a_field_that_has_a_default_may_be_missing_and_one_too_many_is_passed_over():
     fields = {"dataset": "d", "streams": [], "unsplittable": "", "newer": 1}
-    row = forms.msgspec.msgpack.encode([("DatasetRegistered", fields)])
+    row = encoding.msgspec.msgpack.encode([("DatasetRegistered", fields)])
 
-    assert forms.decode_facts(row) == [DatasetRegistered("d", (), "")]
+    assert encoding.decode_facts(row) == [DatasetRegistered("d", (), "")]

@@ -4,19 +4,22 @@ import random
 
 import pytest
 
+from penstock.analysis.sharding import SplitProviderSpec
 from penstock.errors import ConfigError, StoreFull
-from penstock.messages import (
-    Codec,
-    Mode,
-    OpenRequest,
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.types import Codec, Mode
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    OpenIteration,
+    RegisterDataset,
+    StartHistory,
+    Tick,
 )
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Core
-from penstock_dispatcher.core.facts import DatasetRegistered, JobMade, JobParameters
-from penstock_dispatcher.core.signals import Begin, OpenIteration, Register, Tick, Write
-from penstock_dispatcher.journal import forms
-from penstock_dispatcher.journal.changes import Changes
+from penstock_dispatcher.core.facts import DatasetRegistered, JobCreated, JobParameters
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.journal import encoding
 from penstock_dispatcher.journal.lock import FolderLock
+from penstock_dispatcher.journal.snapshot import Changes
 from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal_world import SETTINGS, VERSIONS, World, loaded, written
 
@@ -27,7 +30,7 @@ def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, 
     store = Store(file, power=False)
     read = store.load()
     books, changes = read.books, read.changes
-    world.core = Core(books, SETTINGS, 0.0)
+    world.core = DispatcherCore(books, SETTINGS, 0.0)
     kinds = set()
     for _ in range(400):
         facts = world.step()
@@ -46,7 +49,7 @@ def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, 
             assert list(read.books.jobs) == list(books.jobs)
             assert list(read.books.iterations) == list(books.iterations)
             books, changes = read.books, read.changes
-            world.core = Core(books, SETTINGS, world.now)
+            world.core = DispatcherCore(books, SETTINGS, world.now)
     store.close()
 
     assert loaded(file) == books
@@ -56,7 +59,7 @@ def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, 
 def test_the_file_does_not_grow_with_history(file):
     world = World(5)
     store = Store(file, power=False)
-    world.core = Core(store.load().books, SETTINGS, 0.0)
+    world.core = DispatcherCore(store.load().books, SETTINGS, 0.0)
     changes, sizes = Changes(world.books), []
     for step in range(3000):
         facts = world.step()
@@ -77,15 +80,17 @@ def test_the_file_does_not_grow_with_history(file):
 def test_a_snapshot_writes_only_the_lines_that_were_named(file):
     store = Store(file, power=False)
     books = store.load().books
-    core = Core(books, SETTINGS, 0.0)
+    core = DispatcherCore(books, SETTINGS, 0.0)
     changes = Changes(books)
-    core.handle(Begin(1000), 0.0)
-    core.handle(Register(1, VERSIONS, "d", (Stream(("s",), 10, None, 1, 1),), ""), 0.0)
+    core.handle(StartHistory(1000), 0.0)
+    core.handle(
+        RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec(("s",), 10, None, 1, 1),), ""), 0.0
+    )
 
     def opened(job):
-        request = OpenRequest(VERSIONS, "d", Mode.DYNAMIC, job, 1, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, 1, Codec.NONE)
         for effect in core.handle(OpenIteration(2, request, 7), 0.0):
-            if isinstance(effect, Write):
+            if isinstance(effect, AppendFact):
                 changes.note(effect.fact)
 
     for job in range(200):
@@ -96,26 +101,29 @@ def test_a_snapshot_writes_only_the_lines_that_were_named(file):
     store.close()
 
     assert len([line for line in first.lines if line.table == "jobs"]) == 200
-    assert [line.key for line in second.lines] == [forms.encode_key("one more")]
+    assert [line.key for line in second.lines] == [encoding.encode_key("one more")]
 
 
 def test_jobs_that_are_dropped_for_there_are_too_many_leave_the_file(file, monkeypatch):
-    monkeypatch.setattr("penstock_dispatcher.core.books.JOBS_KEPT", 3)
+    monkeypatch.setattr("penstock_dispatcher.core.state.JOBS_KEPT", 3)
     store = Store(file, power=False)
     books = store.load().books
-    core, changes = Core(books, SETTINGS, 0.0), Changes(books)
+    core, changes = DispatcherCore(books, SETTINGS, 0.0), Changes(books)
 
     def hear(signal, now):
         for effect in core.handle(signal, now):
-            if isinstance(effect, Write):
+            if isinstance(effect, AppendFact):
                 changes.note(effect.fact)
 
-    hear(Begin(1000), 0.0)
-    hear(Register(1, VERSIONS, "d", (Stream(("s",), 10, None, 1, 1),), ""), 0.0)
+    hear(StartHistory(1000), 0.0)
+    hear(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec(("s",), 10, None, 1, 1),), ""), 0.0)
     now = 0.0
     for job in range(8):
         hear(
-            OpenIteration(2, OpenRequest(VERSIONS, "d", Mode.OFF, f"j{job}", 1, Codec.NONE), 7), now
+            OpenIteration(
+                2, OpenIterationRequest(VERSIONS, "d", Mode.OFF, f"j{job}", 1, Codec.NONE), 7
+            ),
+            now,
         )
         while books.iterations:
             now += 1
@@ -151,7 +159,10 @@ def test_a_snapshot_makes_room_in_a_full_store(file):
     changes = Changes(books)
     with pytest.raises(StoreFull):
         while True:
-            facts = [JobMade("j", _parameters(), 1, False), DatasetRegistered("d", (), "x" * 500)]
+            facts = [
+                JobCreated("j", _parameters(), 1, False),
+                DatasetRegistered("d", (), "x" * 500),
+            ]
             for fact in facts:
                 books.apply(fact)
                 changes.note(fact)

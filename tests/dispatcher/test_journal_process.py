@@ -13,24 +13,20 @@ from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import PenstockError
-from penstock.messages import (
-    PROTOCOL,
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Mode,
-    OpenRequest,
-    ReaderBeat,
+    OpenIterationRequest,
+    ReaderHeartbeat,
     SplitGrant,
     SplitRequest,
-    Versions,
-    WorkerBeat,
+    WorkerHeartbeat,
 )
-from penstock.numbers import Standing
+from penstock.protocol.types import PROTOCOL, Codec, Mode, ReaderStatus, Versions
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
 from penstock_dispatcher.journal.store import Store
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
@@ -38,7 +34,7 @@ VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 WRITER = """
 import asyncio, os, random, resource, sys
 from pathlib import Path
-from penstock.messages import Codec, Mode
+from penstock.protocol.control import Codec, Mode
 from penstock_dispatcher.core.facts import JobMade, JobParameters
 from penstock_dispatcher.journal import journal as module, open_journal
 
@@ -238,16 +234,16 @@ class Mesh:
         self.as_of, self.reader, self.beats = -1, None, 0
 
     def worker_beat(self):
-        return WorkerBeat("127.0.0.1:1", 1, self.as_of, versions=VERSIONS)
+        return WorkerHeartbeat("127.0.0.1:1", 1, self.as_of, versions=VERSIONS)
 
     def reader_beat(self):
         self.beats += 1
-        return ReaderBeat(self.iteration, "r", self.reader, self.beats)
+        return ReaderHeartbeat(self.iteration, "r", self.reader, self.beats)
 
     async def begin(self, stack):
         definition = encode(Dataset.range(100_000).node).to_bytes()
         dataset = await self.api.register_dataset(definition, VERSIONS)
-        wish = OpenRequest(VERSIONS, dataset, Mode.DYNAMIC, "j", 1, Codec.NONE)
+        wish = OpenIterationRequest(VERSIONS, dataset, Mode.DYNAMIC, "j", 1, Codec.NONE)
         self.iteration = (await self.api.open_iteration(wish)).iteration
         self.worker = Peer(self.api.worker_control, self.worker_beat)
         stack.push_async_callback(self.worker.aclose)
@@ -293,7 +289,7 @@ async def test_time_in_which_a_dispatcher_was_stopped_counts_against_nobody(tmp_
         beat = mesh.beats + 5
         view = await mesh.loop.until(lambda view, beat=beat: (view.beat or 0) >= beat)
 
-        assert view.standing is Standing.LIVE
+        assert view.standing is ReaderStatus.LIVE
         assert view.tasks[run.task].attempt == 1
         assert view.tasks[run.task].worker == "127.0.0.1:1"
     assert (await mesh.granted(run, run.logs[0].stop)).splits
@@ -321,7 +317,7 @@ async def test_peers_find_a_dispatcher_that_was_killed_and_nothing_was_forgotten
     following = await mesh.granted(run, at)
 
     assert time.monotonic() - began < 15
-    assert view.standing is Standing.LIVE
+    assert view.standing is ReaderStatus.LIVE
     assert (view.reader, view.tasks[run.task].attempt) == (mesh.reader, 1)
     told = [split for grant in grants for split in grant.splits]
     assert repeated.splits[: len(told)] == tuple(told)
@@ -347,7 +343,9 @@ async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_
         api = DispatcherClient(await stack.enter_async_context(connect(address)))
         definition = encode(Dataset.range(10).node).to_bytes()
         dataset = await api.register_dataset(definition, VERSIONS)
-        await api.open_iteration(OpenRequest(VERSIONS, dataset, Mode.OFF, "j", 1, Codec.NONE))
+        await api.open_iteration(
+            OpenIterationRequest(VERSIONS, dataset, Mode.OFF, "j", 1, Codec.NONE)
+        )
         said = await asyncio.to_thread(process.stderr.read)
         assert process.wait(20) == 1
     assert "RuntimeError: a fault\n" in said  # the end of a traceback

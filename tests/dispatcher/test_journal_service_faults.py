@@ -10,26 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Dataset
-from penstock.errors import (
-    ConfigError,
-    InternalError,
-    JournalError,
-    Unavailable,
-    UnknownDataset,
-)
-from penstock.messages import (
-    Codec,
-    Mode,
-    ReaderBeat,
-)
+from penstock.dataset.dataset import Dataset
+from penstock.errors import ConfigError, InternalError, JournalError, Unavailable, UnknownDataset
+from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher import service
-from penstock_dispatcher.core import Core
-from penstock_dispatcher.core.facts import JobMade, JobParameters
+from penstock_dispatcher.core.facts import JobCreated, JobParameters
+from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal import journal as module
-from penstock_dispatcher.journal import open_journal
+from penstock_dispatcher.journal.journal import open_journal
+from penstock_dispatcher.performer import Performer
 from penstock_dispatcher.server import dispatching
-from penstock_dispatcher.world import World
 from tests.dispatcher.journaled import Line, folder_of, living, register, request
 
 
@@ -38,7 +29,7 @@ async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_fr
 ):
     def half_done(core, signal, _):
         parameters = JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
-        core.desk.write(JobMade("half", parameters, 1, False))
+        core.desk.write(JobCreated("half", parameters, 1, False))
         raise RuntimeError("a fault")
 
     async with living(config) as (api, journal):
@@ -46,7 +37,7 @@ async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_fr
         await api.open_iteration(request(dataset))
         whole = journal.books.length
         with monkeypatch.context() as patched:
-            patched.setattr(Core, "_open", half_done)
+            patched.setattr(DispatcherCore, "_open", half_done)
             call = asyncio.create_task(api.open_iteration(request(dataset, job="other")))
             with pytest.raises(InternalError, match=r"deciding on OpenIteration .*a fault.*again"):
                 await asyncio.wait_for(api.tick_forever(), 10)
@@ -69,9 +60,9 @@ async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_fr
 )
 async def test_wherever_a_fault_is_the_dispatcher_stops(config, monkeypatch, method, caplog):
     broken = {
-        "_handle": (Core, "_tick"),
-        "_push": (Core, "push"),
-        "_carry_out": (World, "perform"),
+        "_handle": (DispatcherCore, "_tick"),
+        "_push": (DispatcherCore, "push"),
+        "_carry_out": (Performer, "perform"),
     }[method]
 
     def faulty(*_):
@@ -82,7 +73,7 @@ async def test_wherever_a_fault_is_the_dispatcher_stops(config, monkeypatch, met
         opened = await api.open_iteration(request(dataset))
         monkeypatch.setattr(*broken, faulty)
         async with aclosing(Line(api.reader_control)) as reader:
-            reader.say(ReaderBeat(opened.iteration, "r", None, 1))
+            reader.say(ReaderHeartbeat(opened.iteration, "r", None, 1))
             with pytest.raises(InternalError, match="a fault"):
                 await asyncio.wait_for(api.tick_forever(), 10)
     assert [r for r in caplog.records if r.levelno == logging.CRITICAL]

@@ -8,20 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.errors import (
-    JournalError,
-    UnknownDataset,
-)
-from penstock.messages import (
-    Progress,
-    ReaderBeat,
-    SplitGrant,
-    SplitRequest,
-)
-from penstock.numbers import EngineState, Taken
-from penstock_dispatcher.journal import open_journal
+from penstock.errors import JournalError, UnknownDataset
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, SplitGrant, SplitRequest
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Checkpoint
+from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.server import dispatching
 from tests.dispatcher.journaled import (
     VERSIONS,
@@ -82,14 +75,14 @@ async def test_a_finished_job_is_one_line_that_a_restart_knows(config):
             at = run.logs[0].stop
             worker.say(SplitRequest("w:1", 1, run.task, 1, 0, at))
             await worker.hear_until(lambda o: isinstance(o, SplitGrant))
-            done = Progress(1, 10, Taken(10), EngineState(10, (at,)), done=True)
+            done = AttemptProgress(1, 10, AckedSet(10), Checkpoint(10, (at,)), done=True)
             worker.say(worker_beat(order.as_of, {run.task: done}))
             await reader.hear_until(lambda view: view.finished)
 
     async with dispatching(config) as second:
         again = await second.open_iteration(request(dataset))
         async with aclosing(Line(second.reader_control)) as reader:
-            reader.say(ReaderBeat(again.iteration, "r", None, 1))
+            reader.say(ReaderHeartbeat(again.iteration, "r", None, 1))
             view = await reader.hear_until(lambda view: view is not None)
 
     assert again.iteration == opened.iteration

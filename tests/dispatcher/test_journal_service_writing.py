@@ -8,20 +8,14 @@ from functools import partial
 
 import pytest
 
-from penstock import Dataset
-from penstock.errors import (
-    StoreFull,
-)
-from penstock.messages import (
-    Progress,
-    ReaderBeat,
-    SplitGrant,
-    SplitRequest,
-)
-from penstock.numbers import EngineState, Standing, Taken
+from penstock.dataset.dataset import Dataset
+from penstock.errors import StoreFull
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, SplitGrant, SplitRequest
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Checkpoint, ReaderStatus
 from penstock_dispatcher.core.facts import DatasetRegistered
 from penstock_dispatcher.journal import journal as module
-from penstock_dispatcher.journal import open_journal
+from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.journal.store import Store
 from penstock_dispatcher.server import dispatching
 from tests.dispatcher.journaled import (
@@ -90,12 +84,12 @@ async def test_the_view_that_says_goodbye_is_sent_behind_its_fact_and_before_the
         dataset = await register(api, Dataset.range(10))
         opened = await api.open_iteration(request(dataset))
         async with aclosing(Line(api.reader_control)) as reader:
-            reader.say(ReaderBeat(opened.iteration, "r", None, 1))
+            reader.say(ReaderHeartbeat(opened.iteration, "r", None, 1))
             view = await reader.hear_until(lambda view: view.reader)
-            reader.say(ReaderBeat(opened.iteration, "r", view.reader, 2, leaving=True))
+            reader.say(ReaderHeartbeat(opened.iteration, "r", view.reader, 2, leaving=True))
             reader.say(None)
 
-            last = await reader.hear_until(lambda view: view.standing is Standing.LEFT)
+            last = await reader.hear_until(lambda view: view.standing is ReaderStatus.LEFT)
             end = await reader.hear_until(lambda view: view is None)
 
     assert last.beat == 2
@@ -130,7 +124,7 @@ async def test_a_full_store_takes_nothing_new_says_why_and_goes_on_when_there_is
             with pytest.raises(StoreFull, match=r"journal\.db .*free space"):
                 await api.open_iteration(request(other, job="another"))
             for beat in (2, 3):
-                reader.say(ReaderBeat(opened.iteration, "r", view.reader, beat))
+                reader.say(ReaderHeartbeat(opened.iteration, "r", view.reader, beat))
                 worker.say(SplitRequest("w:1", 1, run.task, 1, 0, 1))
             told = await reader.hear_until(lambda view: view.waiting_for)
             before = journal.books.length
@@ -143,7 +137,7 @@ async def test_a_full_store_takes_nothing_new_says_why_and_goes_on_when_there_is
     assert "no room to write" in said
     assert "journal.db" in told.waiting_for
     assert view.beat == 3
-    assert told.standing is Standing.LIVE
+    assert told.standing is ReaderStatus.LIVE
     assert grant.position == 1
     assert len(names) > 20
     assert journal.books.length > before
@@ -178,8 +172,8 @@ async def test_history_makes_room_by_itself(config):
                     lambda o, at=at: isinstance(o, SplitGrant) and o.position == at
                 )
                 at += len(grant.splits)
-                state = EngineState(number, (at,), "x" * 1000)
-                progress = Progress(1, number, Taken(number), state)
+                state = Checkpoint(number, (at,), "x" * 1000)
+                progress = AttemptProgress(1, number, AckedSet(number), state)
                 worker.say(worker_beat(order.as_of, {run.task: progress}))
         assert journal.full is None
         assert journal.books.length > 3000

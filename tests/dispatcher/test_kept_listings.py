@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import ConfigError, DatasetError, JournalError, Refused, StoreFull
-from penstock.messages import PROTOCOL, Codec, Mode, OpenRequest, ReaderBeat, Versions, WorkerBeat
-from penstock_dispatcher import kept_listings
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
+from penstock_dispatcher import listing_store
 from penstock_dispatcher.config import DispatcherConfig
-from penstock_dispatcher.core.listings import outline
-from penstock_dispatcher.journal import open_journal
-from penstock_dispatcher.kept_listings import KEPT, InFolder
+from penstock_dispatcher.core.listings import outline, read
+from penstock_dispatcher.journal.journal import open_journal
+from penstock_dispatcher.listing_store import KEPT, FileListings
 from penstock_dispatcher.server import dispatching
-from penstock_dispatcher.service import Dispatcher
+from penstock_dispatcher.service import DispatcherService
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 NAMES = ("/data/ä\udcff.tar", "/data/b\n.tar", "s3://c")
@@ -44,7 +45,7 @@ def folder(tmp_path):
 
 
 async def test_a_listing_is_one_file_however_often_it_is_kept(folder, clock):
-    kept = InFolder(folder, power=True, clock=clock)
+    kept = FileListings(folder, power=True, clock=clock)
     await kept.keep(LISTING, NAMES)
     (file,) = folder.iterdir()
     written = file.stat().st_ino
@@ -53,25 +54,25 @@ async def test_a_listing_is_one_file_however_often_it_is_kept(folder, clock):
     await kept.keep(outline(()), ())
 
     assert file.stat().st_ino == written
-    assert kept_listings.read(file.read_bytes(), LISTING) == NAMES
-    assert kept_listings.read((folder / outline(()).digest).read_bytes(), outline(())) == ()
+    assert read(file.read_bytes(), LISTING) == NAMES
+    assert read((folder / outline(()).digest).read_bytes(), outline(())) == ()
 
 
 async def test_a_damaged_listing_is_overwritten_when_it_is_kept_again(folder):
-    kept = InFolder(folder)
+    kept = FileListings(folder)
     await kept.keep(LISTING, NAMES)
     (file,) = folder.iterdir()
     for damage in (b"", file.read_bytes()[:-1], b"\xff" + file.read_bytes()[1:]):
         file.write_bytes(damage)
-        assert kept_listings.read(damage, LISTING) is None
+        assert read(damage, LISTING) is None
 
         await kept.keep(LISTING, NAMES)
 
-        assert kept_listings.read(file.read_bytes(), LISTING) == NAMES
+        assert read(file.read_bytes(), LISTING) == NAMES
 
 
 async def test_what_no_pass_refers_to_is_removed_but_not_at_once(folder, clock):
-    kept = InFolder(folder, clock=clock)
+    kept = FileListings(folder, clock=clock)
     await kept.keep(LISTING, NAMES)
     left = []
     for used in ((), {LISTING.digest}, (), ()):
@@ -84,7 +85,7 @@ async def test_what_no_pass_refers_to_is_removed_but_not_at_once(folder, clock):
 
 
 async def test_what_is_kept_again_before_the_sweep_stays(folder, clock):
-    kept = InFolder(folder, clock=clock)
+    kept = FileListings(folder, clock=clock)
     await kept.keep(LISTING, NAMES)
     clock.now += KEPT + 1
     kept.release(())
@@ -96,10 +97,10 @@ async def test_what_is_kept_again_before_the_sweep_stays(folder, clock):
 
 
 async def test_a_later_life_removes_what_was_half_written_and_what_nobody_uses(folder, clock):
-    await InFolder(folder).keep(LISTING, NAMES)
+    await FileListings(folder).keep(LISTING, NAMES)
     (folder / ".tmpabc").write_bytes(b"half")
 
-    kept = InFolder(folder, clock=clock)
+    kept = FileListings(folder, clock=clock)
     assert [file.name for file in folder.iterdir()] == [LISTING.digest]
     clock.now += KEPT + 1
     kept.release(())
@@ -111,15 +112,15 @@ async def test_a_later_life_removes_what_was_half_written_and_what_nobody_uses(f
 async def test_a_folder_of_no_use_and_a_full_disk_are_named(folder, monkeypatch):
     folder.touch()
     with pytest.raises(ConfigError, match="listings cannot be used"):
-        InFolder(folder)
+        FileListings(folder)
     folder.unlink()
-    kept = InFolder(folder)
+    kept = FileListings(folder)
     for number, kind in ((28, StoreFull), (5, Refused)):
 
         def fail(*_, number=number):
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(kept_listings, "write_whole", fail)
+        monkeypatch.setattr(listing_store, "write_whole", fail)
         with pytest.raises(kind, match=LISTING.digest):
             await kept.keep(LISTING, NAMES)
 
@@ -144,7 +145,7 @@ def data(tmp_path):
 @asynccontextmanager
 async def living(config):
     journal = await asyncio.to_thread(open_journal, Path(config.work_dir), power=False)
-    dispatcher = Dispatcher(config, journal)
+    dispatcher = DispatcherService(config, journal)
     try:
         yield dispatcher, journal
     finally:
@@ -155,7 +156,7 @@ async def living(config):
 async def opened(api, data, job="j", repetition=1, **more):
     dataset = Dataset.list_files(f"{data}/*.txt", **more).repeat(2)
     name = await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-    request = OpenRequest(VERSIONS, name, Mode.DYNAMIC, job, repetition, Codec.NONE)
+    request = OpenIterationRequest(VERSIONS, name, Mode.DYNAMIC, job, repetition, Codec.NONE)
     return (await api.open_iteration(request)).iteration
 
 
@@ -170,8 +171,8 @@ def source_of(api, iteration):
 
 async def begin(api, iteration):
     """Have a worker draw a first split."""
-    api._handle(WorkerBeat("w:1", 1, -1, versions=VERSIONS))
-    api._handle(ReaderBeat(iteration, "r", None, 1))
+    api._handle(WorkerHeartbeat("w:1", 1, -1, versions=VERSIONS))
+    api._handle(ReaderHeartbeat(iteration, "r", None, 1))
 
 
 async def test_names_are_on_disk_once_and_neither_in_facts_nor_in_snapshots(config, data):
@@ -205,14 +206,14 @@ def rows(config):
 
 async def test_names_are_on_disk_before_a_fact_refers_to_them(config, data, monkeypatch):
     seen = []
-    right = kept_listings.InFolder.keep
+    right = listing_store.FileListings.keep
 
     async def keep(self, listing, found):
         seen.append(len(self._folder.parent.joinpath("journal.db-wal").read_bytes()))
         await right(self, listing, found)
         seen.append(kept_files(config)[0].name == listing.digest)
 
-    monkeypatch.setattr(kept_listings.InFolder, "keep", keep)
+    monkeypatch.setattr(listing_store.FileListings, "keep", keep)
     async with living(config) as (api, journal):
         note = journal.note
         monkeypatch.setattr(
@@ -307,7 +308,7 @@ async def test_a_name_with_a_zero_byte_is_refused(config):
     async with living(config) as (api, _):
         dataset = Dataset.text_lines(["/a\0b"])
         name = await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-        request = OpenRequest(VERSIONS, name, Mode.DYNAMIC, "j", 1, Codec.NONE)
+        request = OpenIterationRequest(VERSIONS, name, Mode.DYNAMIC, "j", 1, Codec.NONE)
 
         with pytest.raises(DatasetError, match=r"'/a\\x00b'.*zero byte"):
             await api.open_iteration(request)
@@ -316,7 +317,7 @@ async def test_a_name_with_a_zero_byte_is_refused(config):
 async def test_the_order_of_the_next_pass_is_made_in_a_thread_while_this_one_is_read(
     config, data, monkeypatch
 ):
-    monkeypatch.setattr("penstock_dispatcher.core.sources.MANY", 10)
+    monkeypatch.setattr("penstock_dispatcher.core.split_provider.MANY", 10)
     async with dispatching(config) as api:
         iteration = await opened(api, data)
         await begin(api, iteration)
@@ -324,7 +325,7 @@ async def test_the_order_of_the_next_pass_is_made_in_a_thread_while_this_one_is_
             while len(source_of(api, iteration).known.orders) < 2:
                 await asyncio.sleep(0)
 
-        monkeypatch.setattr("penstock_dispatcher.core.sources.order", None)
+        monkeypatch.setattr("penstock.files.order", None)
         passes = [source_of(api, iteration).named(turn, 0, 40) for turn in (0, 1)]
     assert passes[0] != passes[1]
     assert set(passes[0]) == set(passes[1]) == set(names(data))
@@ -339,6 +340,6 @@ async def test_a_restart_makes_the_orders_of_soon_before_it_serves(
         source_of(api, iteration).offset = at
         orders = [source_of(api, iteration).named(turn, 0, 40) for turn in turns]
     async with dispatching(config) as api:
-        monkeypatch.setattr("penstock_dispatcher.core.sources.order", None)
+        monkeypatch.setattr("penstock.files.order", None)
 
         assert [source_of(api, iteration).named(turn, 0, 40) for turn in turns] == orders

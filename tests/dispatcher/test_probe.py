@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from penstock.numbers import WorkerId
-from penstock_dispatcher import world
-from penstock_dispatcher.calls import Calls
-from penstock_dispatcher.core.signals import Probe
+from penstock.protocol.types import WorkerId
+from penstock_dispatcher import performer
+from penstock_dispatcher.calls import PendingCalls
+from penstock_dispatcher.core.events import ProbeWorker
 from penstock_dispatcher.probe import is_refused
 
 
@@ -49,9 +49,9 @@ async def test_a_probe_that_fails_is_logged_and_proves_nothing(monkeypatch, capl
         raise RuntimeError("no sense")
 
     heard = []
-    monkeypatch.setattr(world, "is_refused", broken)
-    outside = world.World(Calls(), heard.append)
-    outside.perform(Probe(WorkerId("127.0.0.1:9"), 1))
+    monkeypatch.setattr(performer, "is_refused", broken)
+    outside = performer.Performer(PendingCalls(), heard.append)
+    outside.perform(ProbeWorker(WorkerId("127.0.0.1:9"), 1))
     others = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.wait(others, timeout=20)
 

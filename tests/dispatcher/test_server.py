@@ -11,13 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, ConfigError, InternalError
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
-from penstock.wire.loop import LoopThread
-from penstock_dispatcher import DispatcherConfig, DispatchServer
-from penstock_dispatcher.core import Core
+from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.server import DispatchServer
 
 
 def status(target):
@@ -92,7 +93,7 @@ def test_a_fault_ends_a_server_in_this_process_with_an_error_for_all_who_use_it(
     with DispatchServer() as server:
         numbers = Dataset.range(10).distribute("distributed_epoch", server.target)
         with numbers.iterator() as reading:
-            monkeypatch.setattr(Core, "_tick", faulty)
+            monkeypatch.setattr(DispatcherCore, "_tick", faulty)
             began = time.monotonic()
             with pytest.raises(InternalError, match="a fault.*no work_dir"):
                 next(reading)

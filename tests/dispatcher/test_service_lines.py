@@ -9,26 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import Dataset
-from penstock.errors import (
-    Refused,
-    TransformError,
-    Unavailable,
-    UnknownIteration,
-)
-from penstock.messages import (
+from penstock.dataset.dataset import Dataset
+from penstock.errors import Refused, TransformError, Unavailable, UnknownIteration
+from penstock.protocol.control import (
     Assignment,
-    Failure,
-    Mode,
-    Progress,
-    ReaderBeat,
+    AttemptProgress,
+    ElementCounts,
+    ReaderHeartbeat,
     SplitGrant,
     SplitRequest,
-    Work,
-    WorkerBeat,
+    WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.numbers import IterationId, Standing, Taken
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Failure, IterationId, Mode, ReaderStatus
 from tests.dispatcher.serving import (
     FAST,
     VERSIONS,
@@ -77,11 +71,11 @@ async def test_a_silent_reader_is_given_up_and_the_worker_hears_it(api):
 
         async def beat():
             while True:
-                worker.say(WorkerBeat("w:1", 1, 0))
+                worker.say(WorkerHeartbeat("w:1", 1, 0))
                 await asyncio.sleep(0.1)
 
         beating = asyncio.create_task(beat())
-        order = await worker.hear_until(lambda order: Standing.GONE in order.readers.values())
+        order = await worker.hear_until(lambda order: ReaderStatus.GONE in order.readers.values())
         beating.cancel()
 
     assert len(order.runs) == 1
@@ -92,7 +86,7 @@ async def test_another_life_of_a_worker_is_known_at_once_and_the_old_one_refused
         await old.hear()
         async with worker_line(api, incarnation=2) as new:
             await new.hear()
-            old.say(WorkerBeat("w:1", 1, 0))
+            old.say(WorkerHeartbeat("w:1", 1, 0))
 
             refused = await old.hear_until(lambda order: isinstance(order, WorkerRefused))
 
@@ -108,7 +102,7 @@ async def test_a_worker_that_opens_its_line_anew_is_told_everything_again(api):
     async with reader_line(api, opened.iteration), worker_line(api) as first:
         order = await first.hear_until(lambda order: order.runs)
         async with aclosing(Line(api.worker_control)) as second:
-            second.say(WorkerBeat("w:1", 1, order.as_of, versions=VERSIONS))
+            second.say(WorkerHeartbeat("w:1", 1, order.as_of, versions=VERSIONS))
 
             again = await second.hear()
 
@@ -159,8 +153,8 @@ async def test_status_tells_of_workers_jobs_tasks_and_the_account(api):
     async with reader_line(api, opened.iteration) as reader, worker_line(api) as worker:
         order = await worker.hear_until(lambda order: order.runs)
         (run,) = order.runs
-        progress = {run.task: Progress(1, 4, Taken(3), work=Work(made=4))}
-        worker.say(WorkerBeat("w:1", 1, order.as_of, progress, stats=b'{"memory": 3}'))
+        progress = {run.task: AttemptProgress(1, 4, AckedSet(3), work=ElementCounts(made=4))}
+        worker.say(WorkerHeartbeat("w:1", 1, order.as_of, progress, stats=b'{"memory": 3}'))
         worker.say(SplitRequest("w:1", 1, run.task, 1, 0, 1))
         await worker.hear_until(lambda order: isinstance(order, SplitGrant))
         await reader.hear()
@@ -196,10 +190,10 @@ async def test_a_peer_that_does_not_listen_costs_no_memory(api):
     async with reader_line(api, opened.iteration) as reader:
         first = await reader.hear()
         for beat in range(2, 2000):
-            reader.say(ReaderBeat(opened.iteration, "r", first.reader, beat))
+            reader.say(ReaderHeartbeat(opened.iteration, "r", first.reader, beat))
         view = await reader.hear_until(lambda view: view.beat == 1999)
 
-    assert view.standing is Standing.LIVE
+    assert view.standing is ReaderStatus.LIVE
 
 
 async def test_a_closed_dispatcher_takes_no_new_lines(opening):
@@ -218,8 +212,8 @@ async def test_user_code_that_failed_is_shown_and_what_was_made_is_still_served(
         order = await worker.hear_until(lambda order: order.runs)
         (run,) = order.runs
         error = TransformError("map(f)", 2, "ValueError: no", "w:1")
-        failed = Progress(1, 2, Taken(0), failure=Failure.of(error))
-        worker.say(WorkerBeat("w:1", 1, order.as_of, {run.task: failed}))
+        failed = AttemptProgress(1, 2, AckedSet(0), failure=Failure.of(error))
+        worker.say(WorkerHeartbeat("w:1", 1, order.as_of, {run.task: failed}))
 
         view = await reader.hear_until(lambda view: any(t.failure for t in view.tasks.values()))
 
@@ -235,7 +229,7 @@ async def test_a_worker_is_told_to_drain_and_an_unknown_one_is_refused_with_thos
 
         drains = asyncio.create_task(api.drain("w:1"))
         order = await worker.hear_until(lambda order: order.drain)
-        worker.say(WorkerBeat("w:1", order.incarnation, order.as_of, draining=True))
+        worker.say(WorkerHeartbeat("w:1", order.incarnation, order.as_of, draining=True))
         await drains
         with pytest.raises(Refused, match=r"w:2.*w:1"):
             await api.drain("w:2")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import (
     DatasetError,
@@ -17,16 +17,15 @@ from penstock.errors import (
     UnknownDataset,
     VersionMismatch,
 )
-from penstock.messages import (
-    PROTOCOL,
+from penstock.protocol.control import (
     Assignment,
-    Mode,
-    Progress,
+    AttemptProgress,
     SplitGrant,
     SplitRequest,
-    WorkerBeat,
+    WorkerHeartbeat,
 )
-from penstock.numbers import Standing, Taken
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import PROTOCOL, Mode, ReaderStatus
 from tests.dispatcher.serving import VERSIONS, reader_line, register, request, worker_line
 
 
@@ -42,14 +41,14 @@ async def test_a_pass_from_registration_to_its_end(api):
             position = run.logs[0].stop
             worker.say(SplitRequest("w:1", 1, run.task, 1, 0, position))
             grant = await worker.hear_until(lambda order: isinstance(order, SplitGrant))
-            done = Progress(1, 10, Taken(10), done=True)
-            worker.say(WorkerBeat("w:1", 1, order.as_of, {run.task: done}))
+            done = AttemptProgress(1, 10, AckedSet(10), done=True)
+            worker.say(WorkerHeartbeat("w:1", 1, order.as_of, {run.task: done}))
             last = await reader.hear_until(lambda view: view.finished)
             released = await worker.hear_until(lambda order: isinstance(order, Assignment))
 
     assert first.runs == ()
     assert (run.dataset, run.iteration, run.attempt) == (dataset, opened.iteration, 1)
-    assert view.standing is Standing.LIVE
+    assert view.standing is ReaderStatus.LIVE
     assert view.beat == 1
     assert view.tasks[run.task].worker == "w:1"
     assert grant.position == position

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock_dispatcher import told
-from penstock_dispatcher.core import Books
+from penstock_dispatcher import fact_log
 from penstock_dispatcher.core.facts import WorkerLost
+from penstock_dispatcher.core.state import DispatcherState
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from penstock_dispatcher.core.facts import WorkerLost
 )
 def test_a_worker_that_left_or_ran_nothing_is_no_loss(caplog, left, level, said):
     with caplog.at_level("INFO", "penstock.dispatcher"):
-        told.tell(WorkerLost("w:1", left=left), Books())
+        fact_log.tell(WorkerLost("w:1", left=left), DispatcherState())
 
     (record,) = caplog.records
     assert record.levelname == level

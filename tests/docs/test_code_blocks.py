@@ -53,7 +53,7 @@ class Mesh:
         if self._process is None:
             with socket.create_server(("127.0.0.1", 0)) as free:
                 self.port = free.getsockname()[1]
-            command = [sys.executable, "-m", "penstock_cluster.command.app", "up"]
+            command = [sys.executable, "-m", "penstock_cluster.cli.app", "up"]
             options = ["--workers", "2", "--port", str(self.port)]
             with self.log.open("w") as log:
                 self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 MODULES = [
-    "penstock.dataset",
-    "penstock.methods.elementwise",
-    "penstock.methods.regrouping",
-    "penstock.methods.sources",
-    "penstock.engine.root",
-    "penstock.service.distribution",
+    "penstock.dataset.dataset",
+    "penstock.dataset.elementwise",
+    "penstock.dataset.regrouping",
+    "penstock.dataset.sources",
+    "penstock.dataset.iterator",
+    "penstock.reader.distribute",
     "penstock_cluster.local",
     "penstock_dispatcher.server",
     "penstock_worker.server",

@@ -14,10 +14,12 @@ import typer
 import loadtest.__main__
 import penstock
 import penstock_cluster
-from penstock import Dataset, errors, service, settings
-from penstock.processes.pool import ProcessSettings
-from penstock_cluster.command.app import app
-from penstock_dispatcher import DispatcherConfig
+from penstock import errors, service
+from penstock.dataset.dataset import Dataset
+from penstock.executors.process_pool import ProcessSettings
+from penstock.runtime import settings
+from penstock_cluster.cli.app import app
+from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker import WorkerConfig
 from tests.docs.pages import DOCS, PAGES, ROOT, blocks, name
 
@@ -68,7 +70,7 @@ def test_each_public_object_has_an_entry():
 
 
 def test_each_method_of_a_dataset_has_an_entry_and_only_one():
-    inside = "penstock.Dataset."
+    inside = "penstock.dataset.dataset.Dataset."
     listed = [path.removeprefix(inside) for path in directives() if path.startswith(inside)]
 
     assert sorted(listed) == sorted(public(Dataset))

@@ -1,9 +1,10 @@
 import pytest
 
-from penstock import Dataset
-from penstock.engine.context import Context, Pass, SplitReader, open_node
+from penstock.dataset.dataset import Dataset
+from penstock.engine.context import Context, open_node
+from penstock.engine.splits import SourceProgress, SplitReader
 from penstock.errors import MissingFile, StateError
-from penstock.numbers import Split
+from penstock.protocol.splits import Split
 
 
 def test_seeds_differ_by_task_path_and_pass():
@@ -57,7 +58,7 @@ def test_a_first_pass_begins_with_the_log():
 def test_a_pass_begins_behind_the_empty_split_of_the_last():
     reader = SplitReader(_never)
     reader.go_on(".0", "a")
-    reader.note(".0", "a", Pass(4, drew=True, over=True))
+    reader.note(".0", "a", SourceProgress(4, drew=True, over=True))
 
     assert reader.enter(".0", 0, "b") == 5
 
@@ -66,7 +67,7 @@ def test_what_the_last_pass_left_is_dropped():
     log = [Split(0, 1), Split(1, 2), Split(2, 3), Split(3, 3), Split(0, 1)]
     reader = SplitReader(lambda stream, position: log[position])
     reader.go_on(".0", "a")
-    reader.note(".0", "a", Pass(1, drew=True, over=False))
+    reader.note(".0", "a", SourceProgress(1, drew=True, over=False))
 
     assert reader.enter(".0", 0, "b") == 4
 
@@ -74,18 +75,18 @@ def test_what_the_last_pass_left_is_dropped():
 def test_who_reads_ahead_in_a_pass_that_was_left_is_not_heard():
     reader = SplitReader(_never)
     reader.go_on(".0", "a")
-    reader.note(".0", "a", Pass(4, drew=True, over=True))
+    reader.note(".0", "a", SourceProgress(4, drew=True, over=True))
     reader.enter(".0", 0, "b")
-    reader.note(".0", "b", Pass(9, drew=True, over=True))
+    reader.note(".0", "b", SourceProgress(9, drew=True, over=True))
 
-    reader.note(".0", "a", Pass(2, drew=True, over=False))
+    reader.note(".0", "a", SourceProgress(2, drew=True, over=False))
 
     assert reader.enter(".0", 0, "c") == 10
 
 
 def test_passes_are_those_below_a_path():
     reader = SplitReader(_never)
-    one, two, ten = (Pass(n, drew=False, over=False) for n in (1, 2, 10))
+    one, two, ten = (SourceProgress(n, drew=False, over=False) for n in (1, 2, 10))
     for path, now in ((".0.1", one), (".0.1.0", two), (".0.10", ten)):
         reader.go_on(path, "a")
         reader.note(path, "a", now)

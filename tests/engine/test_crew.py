@@ -1,4 +1,4 @@
-"""`Crew`: threads that come when they are needed, and go."""
+"""`ThreadPool`: threads that come when they are needed, and go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from penstock.engine.crew import Crew
 from penstock.errors import Closed
+from penstock.executors.thread_pool import ThreadPool
 
 
 def threads():
@@ -24,7 +24,7 @@ def wait_until(condition):
 
 @pytest.fixture
 def crew():
-    crew = Crew(3, "penstock-test")
+    crew = ThreadPool(3, "penstock-test")
     yield crew
     crew.close()
     crew.join(10)
@@ -62,7 +62,7 @@ def test_one_thread_is_enough_for_one_call_after_the_other(crew):
 
 
 def test_closing_wakes_who_waits_and_drops_what_has_not_begun():
-    crew = Crew(1, "penstock-test")
+    crew = ThreadPool(1, "penstock-test")
     go, begun, later = threading.Event(), threading.Event(), []
     stuck = crew.submit(lambda: (begun.set(), go.wait(10)))
     never = crew.submit(lambda: later.append(1))
@@ -86,7 +86,7 @@ def test_closing_wakes_who_waits_and_drops_what_has_not_begun():
 
 
 def test_a_crew_that_is_dropped_goes():
-    crew = Crew(2, "penstock-test")
+    crew = ThreadPool(2, "penstock-test")
     crew.submit(lambda: None).result(10)
 
     del crew
@@ -95,7 +95,7 @@ def test_a_crew_that_is_dropped_goes():
 
 
 def test_a_thread_that_cannot_be_started_is_missing_and_the_others_do_its_work(monkeypatch):
-    crew, start = Crew(3, "penstock-test"), threading.Thread.start
+    crew, start = ThreadPool(3, "penstock-test"), threading.Thread.start
 
     def refuse(thread):
         if threads():

@@ -1,9 +1,9 @@
-"""`Pace`: small blocks of slow inputs, large blocks of fast ones."""
+"""`BlockSizer`: small blocks of slow inputs, large blocks of fast ones."""
 
 from __future__ import annotations
 
+from penstock.engine.block_size import BlockSizer
 from penstock.engine.iterator import OpIterator
-from penstock.engine.pace import Pace
 
 
 class Source(OpIterator):
@@ -24,7 +24,7 @@ class Source(OpIterator):
 
 
 def read(source, blocks, most=40):
-    pace = Pace(source.clock)
+    pace = BlockSizer(source.clock)
     for _ in range(blocks):
         pace.read(source, most)
     return source.asked
@@ -47,7 +47,7 @@ def test_blocks_take_about_two_milliseconds():
 
 def test_a_small_request_does_not_slow_down_the_next_one():
     source = Source(0)
-    pace = Pace(source.clock)
+    pace = BlockSizer(source.clock)
     for most in (100, 100, 100, 1, 100):
         pace.read(source, most)
 

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset import iterator
+from penstock.dataset.dataset import Dataset
 from penstock.element import rebuild
-from penstock.engine import root
 from penstock.errors import Closed, ElementError, StateError, TransformError
 
 
@@ -291,7 +291,7 @@ def test_blocks_grow_for_fast_pipelines_and_not_for_slow_ones(counted_blocks):
     counted_blocks.clear()
     list(Dataset.range(5).map(lambda x: time.sleep(0.003) or x))
 
-    assert max(fast) == root.MAX_BLOCK
+    assert max(fast) == iterator.MAX_BLOCK
     assert len(fast) < 1000
     assert max(counted_blocks) <= 2
 
@@ -299,13 +299,13 @@ def test_blocks_grow_for_fast_pipelines_and_not_for_slow_ones(counted_blocks):
 @pytest.fixture
 def counted_blocks(monkeypatch):
     asked = []
-    original = root.DatasetIterator._adapt
+    original = iterator.DatasetIterator._adapt
 
     def adapt(self, seconds):
         asked.append(self._n)
         original(self, seconds)
 
-    monkeypatch.setattr(root.DatasetIterator, "_adapt", adapt)
+    monkeypatch.setattr(iterator.DatasetIterator, "_adapt", adapt)
     return asked
 
 

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from penstock import AUTOTUNE, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, TransformError
+from penstock.options import AUTOTUNE
 
 N = 1200
 THREADS = 5

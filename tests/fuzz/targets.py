@@ -14,20 +14,22 @@ import msgspec
 import numpy as np
 
 from fuzz.mutations import damaged, repacked, twisted
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
-from penstock.engine.reading import LocalReading, SaveWanted
-from penstock.engine.root import shape_of
-from penstock.messages import Codec, Failure, Frame
-from penstock.numbers import Runs
-from penstock.reader.block import Load
-from penstock.service import saved
+from penstock.frames.compression import Sampler, compress
+from penstock.frames.frame import FrameBuilder, unpack
+from penstock.graph.run import LocalRun, SaveWanted
+from penstock.graph.traversal import structure_of
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Codec, Failure
+from penstock.reader.delivery import iterator_state
+from penstock.reader.session.payload import FramePayload
 from penstock.wire import dispatcher, worker
-from penstock.wire.compression import Sampler, compress
-from penstock.wire.frame import FrameBuilder, unpack
 from penstock.wire.status import Code, Status
-from penstock_dispatcher.core import Books, jobstate
-from penstock_dispatcher.journal import forms
+from penstock_dispatcher.core import job_state
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal import encoding
 from penstock_dispatcher.journal.store import Store
 
 
@@ -87,8 +89,8 @@ FRAMES = list(_frames())
 def _message(layout, payload, count, codec):
     stored = compress(memoryview(payload), codec, Sampler())
     how = Codec.NONE if stored is None else Codec.LZ4
-    part = Runs(((5, 5 + count),))
-    header = Frame(1, 1, 1, 5, count, 2, part, layout, how, len(payload))
+    part = RangeSet(((5, 5 + count),))
+    header = FrameHeader(1, 1, 1, 5, count, 2, part, layout, how, len(payload))
     return worker.encode_reply(header, payload if stored is None else stored)
 
 
@@ -103,8 +105,8 @@ def make_message(rng):
 
 def read_message(data):
     reply, payload = worker.decode_reply(data)
-    if isinstance(reply, Frame):
-        load = Load(reply, payload, writable=False)
+    if isinstance(reply, FrameHeader):
+        load = FramePayload(reply, payload, writable=False)
         for start, stop in reply.part.spans:
             assert len(load.elements(start, stop)) == stop - start
 
@@ -186,14 +188,14 @@ def read_failure(data):
 def _journal():
     world, rows = _module("dispatcher/journal_world.py").World(5), []
     for _ in range(60):
-        rows.append(forms.encode_facts(map(forms.encode_fact, world.step())))
+        rows.append(encoding.encode_facts(map(encoding.encode_fact, world.step())))
     books = world.books
     lines = [
-        (table, forms.encode_key(key), forms.encode_line(line))
-        for table in forms.LINES
+        (table, encoding.encode_key(key), encoding.encode_line(line))
+        for table in encoding.LINES
         for key, line in getattr(books, table).items()
     ]
-    return [row for row in rows if len(row) > 1], forms.encode_live(books), lines
+    return [row for row in rows if len(row) > 1], encoding.encode_live(books), lines
 
 
 _JOURNAL: list = []
@@ -218,14 +220,14 @@ def read_row(given):
     store.file = "journal.db"
     with store._damage_told():
         if table == "facts":
-            books, changes = Books(), SimpleNamespace(note=lambda fact: None)
+            books, changes = DispatcherState(), SimpleNamespace(note=lambda fact: None)
             for row in what:
-                facts = forms.decode_facts(row)
+                facts = encoding.decode_facts(row)
                 Store._replay(books, changes, books.length + len(facts), row)
         elif table == "live":
-            forms.decode_live(what)
+            encoding.decode_live(what)
         else:
-            forms.put_line(Books(), table, *what)
+            encoding.put_line(DispatcherState(), table, *what)
 
 
 # --- states ---
@@ -281,7 +283,7 @@ def make_state(rng):
 
 def read_state(given):
     number, state = given
-    reading = LocalReading(PIPELINES[number]._node, shape_of(PIPELINES[number]._node), state)
+    reading = LocalRun(PIPELINES[number]._node, structure_of(PIPELINES[number]._node), state)
     reading.start()
     try:
         for _ in range(3):
@@ -316,12 +318,12 @@ def make_job_state(rng):
 
 
 def read_job_state(data):
-    state = jobstate.decode(data)
-    jobstate.digest(data)
-    jobstate.sums(state.account)
+    state = job_state.decode(data)
+    job_state.digest(data)
+    job_state.sums(state.account)
     for task in state.tasks:
-        jobstate.engine(task.state)
-        jobstate.taken(task.taken)
+        job_state.engine(task.state)
+        job_state.taken(task.taken)
 
 
 SAVED = {"v": 1, "pipeline": "0batch 1distribute", "turns": {"0": 2}, "jobs": {"0.0": [{"turns": [2], "state": JOB_STATE}]}}  # fmt: skip  # noqa: E501
@@ -332,7 +334,7 @@ def make_saved(rng):
 
 
 def read_saved(state):
-    for part in saved.of(state, ["0.0"], ["0"]).parts:
+    for part in iterator_state.of(state, ["0.0"], ["0"]).parts:
         part.job.plain()
         part.job.data  # noqa: B018
 

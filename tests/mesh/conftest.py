@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 
 @pytest.fixture

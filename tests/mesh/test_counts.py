@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
-from penstock.wire.loop import LoopThread
 from penstock.wire.worker import WorkerClient
 
 ELEMENTS = 500_000

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
-from penstock_cluster.command.status import fetch
+from penstock_cluster.cli.status import fetch
 
 
 def picky(x):

@@ -7,8 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset, errors
-from penstock.service import ShardingPolicy, distribute
+from penstock import errors
+from penstock.dataset.dataset import Dataset
+from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.protocol.types import ShardingPolicy
+from penstock.reader.distribute import distribute
 
 MODES = ["parallel_epochs", "distributed_epoch"]
 

@@ -13,9 +13,10 @@ from collections import Counter
 
 import pytest
 
-from penstock import Dataset, errors
+from penstock import errors
+from penstock.dataset.dataset import Dataset
 from penstock.service import save_job
-from penstock_cluster.command.status import look
+from penstock_cluster.cli.status import look
 
 
 @pytest.fixture

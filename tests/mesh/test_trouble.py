@@ -16,10 +16,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from penstock import Dataset, errors
-from penstock_cluster import LocalCluster, WorkerConfig
-from penstock_cluster.command.status import look, picture
-from penstock_dispatcher import DispatcherConfig
+from penstock import errors
+from penstock.dataset.dataset import Dataset
+from penstock_cluster import WorkerConfig
+from penstock_cluster.cli.picture import picture
+from penstock_cluster.cli.status import look
+from penstock_cluster.local import LocalCluster
+from penstock_dispatcher.config import DispatcherConfig
 
 
 def children(pid):

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from penstock import Dataset, errors
+from penstock import errors
+from penstock.dataset.dataset import Dataset
 
 
 def build(cluster, name, **more):

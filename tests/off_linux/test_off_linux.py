@@ -107,7 +107,7 @@ def test_a_local_pipeline_runs_is_saved_and_goes_on(run, tmp_path, system):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_mesh_on_linux_is_read_saved_and_shown(cluster, run, system):
     ran = run(system, MESH, cluster.target)
-    shown = run(system, "penstock_cluster.command.app", "status", cluster.target)
+    shown = run(system, "penstock_cluster.cli.app", "status", cluster.target)
 
     assert ran.returncode == 0, ran.stderr
     assert shown.returncode == 0, shown.stderr

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.element import NestedDataset, is_namedtuple, normalise
-from penstock.engine.context import Context, SplitReader, open_node
+from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import OpIterator, State
+from penstock.engine.splits import SplitReader
 from penstock.errors import ElementError, TransformError
-from penstock.numbers import Split
+from penstock.protocol.splits import Split
 
 SEED = 7
 BLOCKS = (1, 2, 3, 7, 64)

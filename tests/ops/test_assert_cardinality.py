@@ -1,7 +1,8 @@
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 def wrong(expected, found):

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError, TransformError
+from penstock.graph.node import UNKNOWN
 
 
 class Pair(NamedTuple):

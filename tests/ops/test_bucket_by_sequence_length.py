@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError, TransformError
+from penstock.graph.node import UNKNOWN
 
 LENGTHS = [1, 4, 3, 5, 6, 2, 2, 9, 0, 4, 1]
 

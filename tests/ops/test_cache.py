@@ -5,7 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
 
 

@@ -7,10 +7,10 @@ import fsspec
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
-from penstock.ops import cache_file, cache_writing
+from penstock.ops.internal import cache_file, cache_writer
 
 
 def noisy(x, *, rng):
@@ -25,7 +25,7 @@ def picky(x):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(cache_writing, "BLOCK_COUNT", 4)
+    monkeypatch.setattr(cache_writer, "BLOCK_COUNT", 4)
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError, TransformError
+from penstock.graph.node import UNKNOWN
 
 
 def choose(datasets, choices, stop=True):

@@ -1,7 +1,8 @@
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (0, 3), (5, 0), (0, 0)])

@@ -1,7 +1,8 @@
 import pytest
 
-from penstock import INFINITE, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE
 
 
 def counter(start=0, step=1):

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, PenstockError, TransformError
-from penstock.ops import csv_rows
+from penstock.graph.node import UNKNOWN
+from penstock.ops.internal import csv_rows
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 PEOPLE = b"name,age,weight,left\nAnna,31,60.5,true\nBo,4,17,false\n"

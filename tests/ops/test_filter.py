@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import UNKNOWN
 
 
 def is_odd(x):

@@ -3,9 +3,10 @@ import zlib
 
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, MissingFile, TransformError
+from penstock.graph.node import UNKNOWN
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 

@@ -7,8 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, StateError, TransformError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 LENGTHS = [3, 0, 5, 1, 1, 7, 0, 0, 2, 4, 1]
 

@@ -2,8 +2,9 @@ import logging
 
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, StateError, TransformError
+from penstock.graph.node import UNKNOWN
 
 
 def test_a_generator_is_read(check_states):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, DefinitionError, StateError, TransformError
-from penstock.ops import groups
+from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.ops.internal import group_buffer
 
 
 def grouped(values, key, size):
@@ -173,8 +174,8 @@ def test_errors_of_the_input_come_where_they_were_and_only_once(check_states, si
 def test_any_values_come_in_the_order_of_the_model(
     check_states, monkeypatch, values, sizes, keys, far, most
 ):
-    monkeypatch.setattr(groups, "FAR", far)
-    monkeypatch.setattr(groups, "MOST", most)
+    monkeypatch.setattr(group_buffer, "FAR", far)
+    monkeypatch.setattr(group_buffer, "MOST", most)
     check_states(
         lambda: (
             Dataset.from_sequence(values)
@@ -224,7 +225,7 @@ def test_the_log_of_what_came_and_went_stays_short():
 
 
 def test_it_reads_on_in_its_split_log(check_states, monkeypatch):
-    monkeypatch.setattr(groups, "FAR", 1)
+    monkeypatch.setattr(group_buffer, "FAR", 1)
 
     check_states(
         lambda: Dataset.range(40).group_by_window(lambda x: x % 3, same, 3),

@@ -6,10 +6,11 @@ import fsspec
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, MissingFile, TransformError
-from penstock.ops import dead_letters
+from penstock.graph.node import UNKNOWN
+from penstock.ops.internal import dead_letters
 
 
 def picky(x):

@@ -9,8 +9,9 @@ from collections import Counter
 
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, StateError, TransformError
+from penstock.graph.node import UNKNOWN
 
 LENGTHS = [3, 0, 5, 1, 1, 7, 0, 0, 2, 4, 1]
 

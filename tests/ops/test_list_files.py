@@ -1,9 +1,10 @@
 import fsspec
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, StateError
-from penstock.graph import FilePattern
+from penstock.graph.node import UNKNOWN
+from penstock.protocol.splits import FilePattern
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
-from penstock.ops.call import UserFunction
+from penstock.executors.function import UserFunction
 
 
 class Point(NamedTuple):

@@ -15,10 +15,10 @@ import time
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, DefinitionError, TransformError, Unavailable
-from penstock.processes import pool as pools
-from penstock.processes.pool import Pool, ProcessSettings
+from penstock.executors import process_pool as pools
+from penstock.executors.process_pool import ProcessPool, ProcessSettings
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,7 +34,7 @@ def own_pool(monkeypatch):
     made = []
 
     def make(**settings):
-        pool = Pool(ProcessSettings(**settings))
+        pool = ProcessPool(ProcessSettings(**settings))
         made.append(pool)
         monkeypatch.setattr(pools._pools, "pool", pool)
         return pool

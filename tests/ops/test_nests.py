@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine import seeds
 from penstock.errors import TransformError
 

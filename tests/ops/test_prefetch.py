@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import Closed, DatasetError, TransformError
 from penstock.ops import prefetch

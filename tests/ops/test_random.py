@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from penstock import INFINITE, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE
 
 
 def random(seed=None, rerandomize=True):

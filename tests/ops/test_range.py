@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError
+from penstock.graph.node import UNKNOWN
 
 
 @pytest.mark.parametrize("drop", [False, True])

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 def sample(datasets, weights=None, seed=None, stop=False, rerandomize=True):

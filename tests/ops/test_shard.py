@@ -1,7 +1,8 @@
 import pytest
 
-from penstock import INFINITE, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 12])

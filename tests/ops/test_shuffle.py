@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine import seeds
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.ops.shuffle import contents

@@ -1,7 +1,8 @@
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 5, 9, 20])

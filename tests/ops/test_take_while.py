@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import UNKNOWN
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 10, 99])

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, StateError, TransformError
-from penstock.fingerprint import fingerprint
-from penstock.graph import FilePattern
+from penstock.graph.node import UNKNOWN
 from penstock.ops import text_lines
+from penstock.protocol.splits import FilePattern
+from penstock.serialization.fingerprint import fingerprint
 
 
 def lines_of(data):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, TransformError
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import ElementError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 class Pair(NamedTuple):

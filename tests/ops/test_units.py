@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import MissingFile, StateError
 

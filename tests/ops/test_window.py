@@ -7,9 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, DefinitionError, ElementError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 def windows(n, size, shift, stride, drop):

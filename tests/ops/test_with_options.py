@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from penstock import AutotuneOptions, Dataset, Options
+from penstock.analysis.visitation import Guarantee
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
 from penstock.errors import DatasetError
-from penstock.fingerprint import fingerprint
-from penstock.graph import walk
-from penstock.options import options_of
-from penstock.visitation import Promise
+from penstock.graph.traversal import options_of, walk
+from penstock.options import AutotuneOptions, Options
+from penstock.serialization.fingerprint import fingerprint
 
 LOOSE, STRICT = Options(deterministic=False), Options(deterministic=True)
 
@@ -53,7 +53,7 @@ def test_the_order_is_as_the_operator_says_and_else_as_the_last_options_do(make,
 def test_a_pipeline_whose_elements_may_overtake_promises_less():
     exact = parallel(Dataset.range(5))
 
-    assert exact.visitation().promise is Promise.EXACT_COPIES or exact.visitation().promise
+    assert exact.visitation().promise is Guarantee.EXACT_COPIES or exact.visitation().promise
     assert not exact.visitation().reasons
     assert exact.with_options(LOOSE).visitation().reasons
 
@@ -128,7 +128,10 @@ def test_no_operator_has_more_threads_than_they_say():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Dataset.range(3).with_options(None), "options must be penstock.Options, not None"),
+        (
+            lambda: Dataset.range(3).with_options(None),
+            "options must be penstock.options.Options, not None",
+        ),
         (lambda: Options(deterministic=1), "deterministic must be True, False or None, not 1"),
         (lambda: Options(threads=0), "threads must be an integer of at least 1, not 0"),
         (lambda: Options(autotune=True), "autotune must be AutotuneOptions, not True"),

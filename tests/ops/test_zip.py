@@ -2,9 +2,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context, open_node
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import INFINITE, UNKNOWN
 
 
 class Pair(NamedTuple):

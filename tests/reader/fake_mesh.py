@@ -10,20 +10,22 @@ from contextlib import AsyncExitStack
 import numpy as np
 
 from penstock.errors import Unavailable
-from penstock.messages import Ack, Codec, Frame, Opened, StreamEnd, TaskView, Verdict, View
-from penstock.numbers import (
+from penstock.frames.compression import Sampler, compress
+from penstock.frames.frame import FrameBuilder
+from penstock.protocol.control import OpenIterationReply, ReaderView, SaveResult, TaskView
+from penstock.protocol.data import Ack, FrameHeader, StreamEnd
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import (
+    Codec,
     DatasetId,
     IterationId,
     ReaderId,
-    Runs,
-    Standing,
+    ReaderStatus,
     TaskId,
     WorkerId,
 )
-from penstock.wire.compression import Sampler, compress
+from penstock.wire.connection import listening
 from penstock.wire.dispatcher import dispatcher_handlers
-from penstock.wire.frame import FrameBuilder
-from penstock.wire.line import listening
 from penstock.wire.worker import encode_reply, worker_handlers
 from tests.reader.shelf import Shelf
 
@@ -117,11 +119,11 @@ class Worker:
                 message, payload = await out.queue.get()
                 if message is None:
                     raise Unavailable("the stream was cut")
-                if isinstance(message, Frame):
+                if isinstance(message, FrameHeader):
                     _, (layout, data, stored, raw) = payload
                     fields = (message.task, message.attempt, message.opening, message.first)
                     more = (message.count, message.floor, message.part, layout, stored, raw)
-                    yield encode_reply(Frame(*fields, *more), data)
+                    yield encode_reply(FrameHeader(*fields, *more), data)
                 else:
                     yield encode_reply(message)
                 if isinstance(message, StreamEnd):
@@ -197,7 +199,7 @@ class Dispatcher:
         if iteration not in self.tasks:
             tasks = [self.worker.copy(task) for task in self.tasks[IterationId(1)]]
             self.tasks[iteration] = tasks
-        return Opened(iteration, "job", self.beat_interval, self.lease)
+        return OpenIterationReply(iteration, "job", self.beat_interval, self.lease)
 
     async def status(self):
         return b"{}"
@@ -228,16 +230,16 @@ class Dispatcher:
                 shelf = self.worker.shelves[task]
                 shelf.take(holding.taken.runs)
                 self.worker.serve(shelf)
-            standing, reader = Standing.LIVE, beat.reader
+            standing, reader = ReaderStatus.LIVE, beat.reader
             if reader is None:
                 reader = self.readers.setdefault(beat.token, ReaderId(len(self.readers) + 1))
             if beat.leaving:
-                standing = Standing.LEFT
+                standing = ReaderStatus.LEFT
                 for shelf in self.worker.shelves.values():
                     shelf.part(reader)
                     self.worker.serve(shelf)
             elif reader in self.parted:
-                standing = Standing.GONE
+                standing = ReaderStatus.GONE
             views.reader = reader
             if not self.silent:
                 judged = self.judge(beat)
@@ -255,11 +257,11 @@ class Dispatcher:
             return False
         state = {b.token: {t: h.taken.runs.spans for t, h in b.holdings.items()} for b in at}
         data = b"" if self.failing else json.dumps(list(state.values())).encode()
-        self.verdicts.append(Verdict(number, at[0].cut.label, data, self.failing))
+        self.verdicts.append(SaveResult(number, at[0].cut.label, data, self.failing))
         self.failing = None
         return True
 
-    def view(self, views, standing=Standing.LIVE, beat=None):
+    def view(self, views, standing=ReaderStatus.LIVE, beat=None):
         self.as_of += 1
         tasks = {
             TaskId(task): TaskView(
@@ -270,8 +272,8 @@ class Dispatcher:
             for task in self.tasks[views.iteration]
             if not (shelf := self.worker.shelves[task]).done
         }
-        live = standing is Standing.LIVE
-        return View(
+        live = standing is ReaderStatus.LIVE
+        return ReaderView(
             self.as_of,
             views.token,
             views.reader,
@@ -288,7 +290,7 @@ class Dispatcher:
         """Tell every reader what is new."""
         for views in self.answers:
             if not self.silent and hasattr(views, "reader"):
-                standing = Standing.GONE if views.reader in self.parted else Standing.LIVE
+                standing = ReaderStatus.GONE if views.reader in self.parted else ReaderStatus.LIVE
                 views.put_nowait(self.view(views, standing))
 
 
@@ -363,7 +365,7 @@ class FakeMesh:
     def leave_unfinished(self, task):
         """Let there be one more element of *task*, which is never made."""
         shelf = self.worker.shelves[task]
-        shelf.held[0] = Runs.of((shelf.total, shelf.total + 1))
+        shelf.held[0] = RangeSet.of((shelf.total, shelf.total + 1))
         shelf.total += 1
 
     def lose(self, task):

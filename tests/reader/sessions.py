@@ -2,7 +2,7 @@
 
 import time
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 UPSTREAM = Dataset.range(10)  # what the fake worker does not run
 

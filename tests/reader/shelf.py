@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from penstock.messages import Ack, Frame, Recall
-from penstock.numbers import NO_RUNS, Runs
+from penstock.protocol.data import Ack, FrameHeader, Recall
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Shelf:
     sizes: list
     nbytes: int
     split: bool
-    taken: Runs = NO_RUNS
+    taken: RangeSet = NO_RANGES
     held: dict = field(default_factory=dict)
     pack: object = None
     """Gives layout and payload of the elements from one number to another."""
@@ -40,14 +40,14 @@ class Shelf:
 
     @property
     def ready(self):
-        ready = Runs.of((0, self.total)) - self.taken
+        ready = RangeSet.of((0, self.total)) - self.taken
         for held in self.held.values():
             ready = ready - held
         return ready
 
     @property
     def done(self):
-        return not Runs.of((0, self.total)) - self.taken
+        return not RangeSet.of((0, self.total)) - self.taken
 
     def hear(self, reader, message, out):
         if reader in self.parted:
@@ -64,7 +64,7 @@ class Shelf:
         elif reader not in self.streams or self.streams[reader].opening < message.opening:
             self.take(message.taken.runs)
             buffered = message.buffered - self.taken
-            held = self.held.get(reader, NO_RUNS)
+            held = self.held.get(reader, NO_RANGES)
             assert not buffered - held, "law 5: a reader buffers what is not reserved for it"
             self.held[reader] = buffered
             self.streams.pop(reader, None)
@@ -87,10 +87,10 @@ class Shelf:
                 break
             reader = min(hungry, key=lambda r: (not self.streams[r].waits, len(self.held[r])))
             first, stop = next((a, b) for a, b in self.frames() if b > ready.spans[0][0])
-            part = ready & Runs.of((first, stop))
+            part = ready & RangeSet.of((first, stop))
             if self.split:
                 low, high = part.spans[0]
-                part = Runs.of((low, low + max(1, (high - low) // len(self.streams))))
+                part = RangeSet.of((low, low + max(1, (high - low) // len(self.streams))))
             self.held[reader] = self.held[reader] | part
             stream = self.streams[reader]
             stream.balance -= self.nbytes
@@ -98,7 +98,7 @@ class Shelf:
             layout, payload = self.pack(first, stop) if self.pack else (b"", self.nbytes)
             spans = self.taken.spans
             floor = spans[0][1] if spans and spans[0][0] == 0 else 0
-            frame = Frame(
+            frame = FrameHeader(
                 self.task, self.attempt, stream.opening, first, stop - first, floor, part, layout
             )
             stream.out.append((frame, payload))

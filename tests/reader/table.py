@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from penstock.messages import Frame, Recall, StreamEnd, TaskView, View
-from penstock.numbers import IterationId, ReaderId, Runs, Standing, TaskId
-from penstock.reader.core import Reader
-from penstock.reader.credit import ByteLimit
-from penstock.reader.hand import Hand
-from penstock.reader.orders import OpenStream, SendAck
-from penstock.reader.owed import Owed
+from penstock.engine.unacked import Unacked
+from penstock.protocol.control import ReaderView, TaskView
+from penstock.protocol.data import FrameHeader, Recall, StreamEnd
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
+from penstock.reader.core.effects import OpenTaskStream, SendAck
+from penstock.reader.core.flow_control import ByteLimit
+from penstock.reader.core.hand import Hand
+from penstock.reader.core.state_machine import ReaderCore
 
 LEASE = 30.0
 
@@ -48,7 +50,7 @@ class Buffer:
         return self.held.pop(self.chance.choice(sorted(self.held)))
 
     def owed(self):
-        return Owed(Runs.of(*((place, place + 1) for place in self.held)), self.pulled)
+        return Unacked(RangeSet.of(*((place, place + 1) for place in self.held)), self.pulled)
 
     def withdraw(self, choose):
         places = choose(self.owed())
@@ -62,7 +64,7 @@ class Table:
 
     def __init__(self, limit=None):
         self.now = 0.0
-        self.core = Reader(IterationId(1), "token", LEASE, limit or ByteLimit(64 << 20))
+        self.core = ReaderCore(IterationId(1), "token", LEASE, limit or ByteLimit(64 << 20))
         self.as_of = 0
         self.block = None
         self.hand = None
@@ -72,16 +74,16 @@ class Table:
         self.as_of = self.as_of + 1 if at is None else at
         beat = self.core.beat(self.now).beat if fields.pop("answers", True) else None
         seen = {TaskId(task): TaskView(*rest) for task, *rest in tasks}
-        standing = fields.pop("standing", Standing.LIVE)
+        standing = fields.pop("standing", ReaderStatus.LIVE)
         reader = ReaderId(fields.pop("reader", 7))
-        view = View(self.as_of, "token", reader, standing, beat, seen, **fields)
+        view = ReaderView(self.as_of, "token", reader, standing, beat, seen, **fields)
         self.core.viewed(view, self.now)
 
     def frame(self, first, stop, *, task=1, part=None, floor=0, nbytes=100, **fields):
         """Let numbers *first* to *stop* arrive."""
         share = self.core.shares[task]
-        part = Runs.of((first, stop)) if part is None else Runs.of(*part)
-        frame = Frame(
+        part = RangeSet.of((first, stop)) if part is None else RangeSet.of(*part)
+        frame = FrameHeader(
             task, share.attempt, share.opening, first, stop - first, floor, part, b"layout"
         )
         self.core.received(replace(frame, **fields), "load", nbytes, self.now)
@@ -129,7 +131,7 @@ class Table:
         return self.core.orders()
 
     def opens(self):
-        return [order.open for order in self.orders() if isinstance(order, OpenStream)]
+        return [order.open for order in self.orders() if isinstance(order, OpenTaskStream)]
 
     def acks(self):
         return [order.ack for order in self.orders() if isinstance(order, SendAck)]

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from penstock.errors import VersionMismatch
-from penstock.messages import Codec, Frame
-from penstock.numbers import Runs
-from penstock.reader import clock
-from penstock.reader.block import Block, Load, permitted
-from penstock.wire.compression import Sampler, compress
-from penstock.wire.frame import FrameBuilder
+from penstock.frames.compression import Sampler, compress
+from penstock.frames.frame import FrameBuilder
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Codec
+from penstock.reader.session.payload import Block, FramePayload, permitted
+from penstock.runtime import clock
 
 
 class Lease:
@@ -33,8 +34,8 @@ def frame():
         stored = compress(memoryview(payload), codec, Sampler())
         how = Codec.NONE if stored is None else Codec.LZ4
         count = len(elements)
-        part = Runs.of((first, first + count))
-        header = Frame(1, 1, 1, first, count, 0, part, layout.to_bytes(), how, layout.nbytes)
+        part = RangeSet.of((first, first + count))
+        header = FrameHeader(1, 1, 1, first, count, 0, part, layout.to_bytes(), how, layout.nbytes)
         return header, memoryview(bytes(payload) if stored is None else stored)
 
     return make
@@ -94,7 +95,7 @@ def test_each_element_is_given_or_withdrawn_and_never_both():
 def test_a_load_gives_any_run_of_its_elements(frame, codec):
     elements = [np.full(500, i) for i in range(8)]
     header, payload = frame(elements, first=100, codec=codec)
-    load = Load(header, payload, writable=False)
+    load = FramePayload(header, payload, writable=False)
 
     assert [x[0] for x in load.elements(103, 105)] == [3, 4]
     assert [x[0] for x in load.elements(100, 108)] == list(range(8))
@@ -102,7 +103,7 @@ def test_a_load_gives_any_run_of_its_elements(frame, codec):
 
 def test_a_damaged_load_says_so_each_time(frame):
     header, payload = frame([np.zeros(10)] * 3)
-    load = Load(header, payload[:50], writable=False)
+    load = FramePayload(header, payload[:50], writable=False)
 
     for _ in range(2):
         with pytest.raises(VersionMismatch):
@@ -112,7 +113,7 @@ def test_a_damaged_load_says_so_each_time(frame):
 @pytest.mark.parametrize("more", [-1, 1, 1 << 40])
 def test_a_frame_that_holds_other_numbers_than_its_header_says_is_refused(frame, more):
     header, payload = frame([np.zeros(10)] * 3)
-    load = Load(replace(header, count=3 + more), payload, writable=False)
+    load = FramePayload(replace(header, count=3 + more), payload, writable=False)
 
     for _ in range(2):
         with pytest.raises(

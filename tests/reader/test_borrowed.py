@@ -5,13 +5,14 @@ from random import Random
 
 import pytest
 
+from penstock.engine.unacked import NOTHING_UNACKED, Unacked
 from penstock.errors import SaveFailed
-from penstock.messages import Cut, Failure, Verdict
-from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
-from penstock.reader.core.borrowed import Borrowed
-from penstock.reader.hand import Pause
-from penstock.reader.orders import SendAck, SendBeat
-from penstock.reader.owed import NOTHING_OWED, Owed
+from penstock.protocol.control import SaveBarrier, SaveResult
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import Failure, ReaderStatus
+from penstock.reader.core.deliveries import Deliveries
+from penstock.reader.core.effects import SendAck, SendHeartbeat
+from penstock.reader.core.hand import NoElement
 
 
 @pytest.fixture
@@ -32,17 +33,17 @@ def holding(reading, task=1):
 
 
 def test_what_is_owed_of_what_was_given_lies_in_the_runs_or_behind_the_tail():
-    owed = Owed(Runs.of((2, 4), (6, 7)), 9)
+    owed = Unacked(RangeSet.of((2, 4), (6, 7)), 9)
 
-    assert owed.missing(12) == Runs.of((2, 4), (6, 7), (9, 12))
-    assert owed.missing(3) == Runs.of((2, 3))
-    assert not NOTHING_OWED.missing(100)
+    assert owed.missing(12) == RangeSet.of((2, 4), (6, 7), (9, 12))
+    assert owed.missing(3) == RangeSet.of((2, 3))
+    assert not NOTHING_UNACKED.missing(100)
 
 
 def test_what_either_of_two_owes_is_owed():
-    both = Owed(Runs.of((1, 2)), 8) | Owed(Runs.of((4, 6)), 10)
+    both = Unacked(RangeSet.of((1, 2)), 8) | Unacked(RangeSet.of((4, 6)), 10)
 
-    assert both == Owed(Runs.of((1, 2), (4, 6)), 8)
+    assert both == Unacked(RangeSet.of((1, 2), (4, 6)), 8)
 
 
 # --- loans ---
@@ -50,7 +51,7 @@ def test_what_either_of_two_owes_is_owed():
 
 @pytest.mark.parametrize("seed", range(50))
 def test_each_place_is_got_or_comes_back_once_as_the_element_that_it_is(seed, table):
-    chance, borrowed = Random(seed), Borrowed()
+    chance, borrowed = Random(seed), Deliveries()
     borrowed.follower = follower = table().follow()
     follower.chance = chance
     ends, lent, got, back = Counter(), [], [], []
@@ -77,7 +78,7 @@ def test_each_place_is_got_or_comes_back_once_as_the_element_that_it_is(seed, ta
             case "give back" if follower.held:
                 place = chance.choice(sorted(follower.held))
                 dropped = follower.held.pop(place)
-                assert elements(borrowed.give_back(Runs.of((place, place + 1)))) == {dropped}
+                assert elements(borrowed.give_back(RangeSet.of((place, place + 1)))) == {dropped}
                 back.append(dropped)
 
     left = list(follower.held.values())
@@ -93,7 +94,7 @@ def elements(numbers):
 
 
 def test_what_is_known_of_loans_is_as_long_as_they_are_scattered(table):
-    borrowed = Borrowed()
+    borrowed = Deliveries()
     follower = borrowed.follower = table().follow()
     for start in range(0, 100_000, 100):
         borrowed.lend(1, start, start + 100)
@@ -108,11 +109,11 @@ def test_what_is_known_of_loans_is_as_long_as_they_are_scattered(table):
 def test_what_operators_hold_is_buffered_until_the_loop_has_it(reading):
     reading.frame(0, 5)
     assert reading.borrow(3) == (1, 0, 3)
-    assert holding(reading).buffered == Runs.of((0, 5))
+    assert holding(reading).buffered == RangeSet.of((0, 5))
     del reading.buffer.held[1]
 
-    assert holding(reading).taken == Taken(0, Runs.of((1, 2)))
-    assert holding(reading).buffered == Runs.of((0, 1), (2, 5))
+    assert holding(reading).taken == AckedSet(0, RangeSet.of((1, 2)))
+    assert holding(reading).buffered == RangeSet.of((0, 1), (2, 5))
     assert reading.core.beat(0.0).handed == 1
 
 
@@ -136,7 +137,7 @@ def test_what_the_loop_got_is_acknowledged_soon(reading):
         acks += [ack.taken for ack in reading.acks() if ack.taken]
 
     assert reading.now <= 0.06
-    assert acks == [Runs.of((0, 5))]
+    assert acks == [RangeSet.of((0, 5))]
 
 
 def test_a_recall_takes_what_is_here_first_and_then_what_operators_hold(reading):
@@ -145,11 +146,11 @@ def test_a_recall_takes_what_is_here_first_and_then_what_operators_hold(reading)
     reading.borrow()
 
     reading.recall()
-    assert [opening.buffered for opening in reading.opens()] == [Runs.of((0, 3))]
+    assert [opening.buffered for opening in reading.opens()] == [RangeSet.of((0, 3))]
     assert len(reading.buffer.held) == 3
     reading.recall()
 
-    assert [opening.buffered for opening in reading.opens()] == [NO_RUNS]
+    assert [opening.buffered for opening in reading.opens()] == [NO_RANGES]
     assert not reading.buffer.held
 
 
@@ -164,7 +165,7 @@ def test_a_recall_waits_until_the_loop_came_back(reading):
     reading.core.came_back(0.0)
 
     (opening,) = reading.opens()
-    assert (opening.taken, opening.buffered) == (Taken(1), NO_RUNS)
+    assert (opening.taken, opening.buffered) == (AckedSet(1), NO_RANGES)
     assert not reading.buffer.held
 
 
@@ -176,7 +177,7 @@ def test_what_is_cut_into_pieces_counts_as_taken_when_it_is_recalled(reading):
     reading.recall()
 
     (opening,) = reading.opens()
-    assert opening.taken == Taken(3)
+    assert opening.taken == AckedSet(3)
     assert len(reading.buffer.held) == 3
 
 
@@ -185,11 +186,11 @@ def test_a_reader_that_was_given_up_has_its_operators_drop_what_they_hold(readin
     reading.borrow()
     del reading.buffer.held[0]
 
-    reading.view(standing=Standing.GONE)
+    reading.view(standing=ReaderStatus.GONE)
 
     assert not reading.buffer.held
-    assert holding(reading).taken == Taken(1)
-    assert holding(reading).buffered == NO_RUNS
+    assert holding(reading).taken == AckedSet(1)
+    assert holding(reading).buffered == NO_RANGES
 
 
 def test_operators_drop_what_turns_out_to_be_taken_by_another(reading):
@@ -199,7 +200,7 @@ def test_operators_drop_what_turns_out_to_be_taken_by_another(reading):
     reading.frame(6, 7, floor=2)
 
     assert sorted(reading.buffer.held) == [2, 3]
-    assert holding(reading).buffered == Runs.of((2, 4), (6, 7))
+    assert holding(reading).buffered == RangeSet.of((2, 4), (6, 7))
 
 
 def test_operators_drop_what_they_hold_of_a_task_that_is_done(reading):
@@ -209,7 +210,7 @@ def test_operators_drop_what_they_hold_of_a_task_that_is_done(reading):
     reading.view((2, 1, "v"))
 
     assert not reading.buffer.held
-    assert holding(reading).buffered == NO_RUNS
+    assert holding(reading).buffered == NO_RANGES
 
 
 def test_the_next_attempt_hears_what_operators_hold(reading):
@@ -221,7 +222,7 @@ def test_the_next_attempt_hears_what_operators_hold(reading):
     reading.view((1, 2, "v"))
 
     (opening,) = reading.opens()
-    assert (opening.attempt, opening.buffered) == (2, Runs.of((0, 4)))
+    assert (opening.attempt, opening.buffered) == (2, RangeSet.of((0, 4)))
 
 
 # --- the end ---
@@ -238,7 +239,7 @@ def test_a_loop_that_waits_for_more_than_its_operators_hold_says_so_now_and_then
     reading.core.begin(0.0)
     hints = 0
     while reading.now < 2.0:
-        assert reading.borrow() is Pause.WAIT
+        assert reading.borrow() is NoElement.WAIT
         hints += len(waits(reading))
         reading.now += 0.05
 
@@ -260,14 +261,14 @@ def test_operators_make_do_when_every_task_says_that_it_was_the_last(reading):
     reading.frame(0, 3)
     reading.borrow()
     reading.core.begin(0.0)
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.WAIT
 
     reading.recall(last=True)
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.WAIT
     reading.recall(2, last=True)
 
-    assert reading.borrow() is Pause.REST
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.REST
+    assert reading.borrow() is NoElement.WAIT
 
 
 def test_what_was_the_last_is_not_when_more_comes(reading):
@@ -278,16 +279,16 @@ def test_what_was_the_last_is_not_when_more_comes(reading):
     reading.frame(3, 5)
 
     assert reading.borrow() == (1, 3, 5)
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.WAIT
 
 
 def test_operators_that_hold_nothing_wait_for_the_real_end(reading):
     reading.core.begin(0.0)
     reading.recall(last=True)
 
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.WAIT
     reading.view(finished=True)
-    assert reading.borrow() is Pause.OVER
+    assert reading.borrow() is NoElement.OVER
 
 
 # --- saves ---
@@ -302,12 +303,12 @@ def test_from_its_cut_to_the_verdict_a_reader_hands_out_nothing_and_says_what_it
 
     assert reader.core.save("a", 9.0, 0.0) is None
 
-    assert reader.orders() == [SendBeat()]
+    assert reader.orders() == [SendHeartbeat()]
     assert reader.block.count == 1
-    assert reader.core.beat(0.0).cut == Cut(4, "a", 9.0)
-    assert reader.ask() is Pause.WAIT
+    assert reader.core.beat(0.0).cut == SaveBarrier(4, "a", 9.0)
+    assert reader.ask() is NoElement.WAIT
     assert reader.core.permitted_until < 0
-    reader.view((1, 1, "w"), saves=5, verdicts=(Verdict(4, "a", b"state"),))
+    reader.view((1, 1, "w"), saves=5, verdicts=(SaveResult(4, "a", b"state"),))
     assert reader.ask() == (1, 1, 5)
 
 
@@ -315,18 +316,18 @@ def test_the_verdict_is_heard_once_by_the_call_it_is_for(table):
     reader = table()
     reader.view((1, 1, "w"))
     reader.core.save("a", 9.0, 0.0)
-    reader.view((1, 1, "w"), saves=1, verdicts=(Verdict(0, "a", b"state"),))
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
 
     assert reader.core.save("a", 9.0, 0.0).state == b"state"
     assert reader.core.save("a", 9.0, 0.0) is None
-    assert reader.core.beat(0.0).cut == Cut(1, "a", 9.0)
+    assert reader.core.beat(0.0).cut == SaveBarrier(1, "a", 9.0)
 
 
 def test_a_verdict_that_nobody_waited_for_is_gone_when_the_loop_goes_on(table):
     reader = table()
     reader.view((1, 1, "w"))
     reader.core.save("a", 9.0, 0.0)
-    reader.view((1, 1, "w"), saves=1, verdicts=(Verdict(0, "a", b"state"),))
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
     reader.ask()
 
     assert reader.core.save("a", 9.0, 0.0) is None
@@ -338,7 +339,7 @@ def test_a_cut_that_comes_too_late_hears_that_the_save_failed(table, saves):
     reader.view((1, 1, "w"))
     reader.core.save("a", 9.0, 0.0)
     failed = Failure.of(SaveFailed("save 0: reader 7 is missing"))
-    verdicts = (Verdict(0, "b", b"", failed),) if saves == 2 else (Verdict(8, "", b"x"),)
+    verdicts = (SaveResult(0, "b", b"", failed),) if saves == 2 else (SaveResult(8, "", b"x"),)
 
     reader.view((1, 1, "w"), saves=saves, verdicts=verdicts)
 
@@ -350,7 +351,7 @@ def test_a_reader_that_is_given_up_at_its_cut_fails_its_own_save(table):
     reader.view((1, 1, "w"))
     reader.core.save("a", 9.0, 0.0)
 
-    reader.view(standing=Standing.GONE)
+    reader.view(standing=ReaderStatus.GONE)
 
     verdict = reader.core.save("a", 9.0, 0.0)
     assert "given up" in str(verdict.failure.error())
@@ -365,7 +366,7 @@ def test_no_cut_is_made_before_the_dispatcher_knows_the_reader(table):
     assert reader.core.beat(0.0).cut is None
     reader.view((1, 1, "w"), saves=3)
     reader.core.save("a", 9.0, 0.0)
-    assert reader.core.beat(0.0).cut == Cut(3, "a", 9.0)
+    assert reader.core.beat(0.0).cut == SaveBarrier(3, "a", 9.0)
 
 
 def test_operators_may_go_on_pulling_at_a_cut(reading):
@@ -373,5 +374,5 @@ def test_operators_may_go_on_pulling_at_a_cut(reading):
     reading.core.save("a", 9.0, 0.0)
 
     assert reading.borrow(2) == (1, 0, 2)
-    assert reading.core.permit(0.0) is Pause.WAIT
-    assert holding(reading).taken == NOTHING
+    assert reading.core.permit(0.0) is NoElement.WAIT
+    assert holding(reading).taken == NOTHING_ACKED

@@ -2,13 +2,14 @@
 
 import pytest
 
-from penstock.messages import Frame, Holding
-from penstock.numbers import NO_RUNS, NOTHING, Runs, Taken
-from penstock.reader.credit import ByteLimit, FrameLimit
-from penstock.reader.hand import Pause
-from penstock.reader.orders import SendAck
+from penstock.protocol.control import TaskReport
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.reader.core.effects import SendAck
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.hand import NoElement
 
-WAIT, OVER = Pause.WAIT, Pause.OVER
+WAIT, OVER = NoElement.WAIT, NoElement.OVER
 
 
 # --- joining and opening ---
@@ -26,8 +27,8 @@ def test_a_task_in_the_view_is_opened_with_nothing_held_and_all_credit(reading):
     opening = reading.opening
 
     assert (opening.reader, opening.task, opening.attempt, opening.opening) == (7, 1, 1, 1)
-    assert opening.taken == NOTHING
-    assert opening.buffered == NO_RUNS
+    assert opening.taken == NOTHING_ACKED
+    assert opening.buffered == NO_RANGES
     assert opening.credit == 64 << 20
 
 
@@ -75,8 +76,8 @@ def test_an_opening_says_what_is_buffered_and_taken(reading):
     reading.core.tick(1.0)
 
     (opening,) = reading.opens()
-    assert opening.taken == Taken(2)
-    assert opening.buffered == Runs.of((2, 4))
+    assert opening.taken == AckedSet(2)
+    assert opening.buffered == RangeSet.of((2, 4))
     assert opening.credit == (64 << 20) - 100
 
 
@@ -88,19 +89,19 @@ def test_elements_are_handed_out_in_order_and_counted_as_the_loop_takes_them(rea
     reading.frame(3, 5)
 
     assert reading.ask() == (1, 0, 3)
-    assert reading.core.beat(0.0).holdings[1] == Holding(1, Taken(1), Runs.of((1, 5)))
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(1, AckedSet(1), RangeSet.of((1, 5)))
     reading.block.at = 3
     assert reading.ask() == (1, 3, 5)
     reading.block.at = 2
     assert reading.ask() is WAIT
-    assert reading.core.beat(0.0).holdings[1] == Holding(1, Taken(5), NO_RUNS)
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(1, AckedSet(5), NO_RANGES)
 
 
 def test_an_operator_that_asks_takes_all_it_is_given(reading):
     reading.frame(0, 5)
 
     assert reading.pull(limit=3) == (1, 0, 3)
-    assert reading.core.beat(0.0).holdings[1].taken == Taken(3)
+    assert reading.core.beat(0.0).holdings[1].taken == AckedSet(3)
     assert reading.pull(limit=3) == (1, 3, 5)
 
 
@@ -130,7 +131,7 @@ def test_frames_of_another_opening_or_attempt_are_dropped(reading, stale):
 
 
 def test_frames_of_a_task_that_no_view_named_are_dropped(reading):
-    frame = Frame(2, 1, 1, 0, 3, 0, Runs.of((0, 3)), b"")
+    frame = FrameHeader(2, 1, 1, 0, 3, 0, RangeSet.of((0, 3)), b"")
 
     reading.core.received(frame, None, 1, 0.0)
 
@@ -172,7 +173,7 @@ def test_several_acknowledgements_travel_as_one(reading):
     reading.now = 0.05
     reading.core.tick(0.05)
 
-    assert [ack.taken for ack in reading.acks()] == [Runs.of((0, 3))]
+    assert [ack.taken for ack in reading.acks()] == [RangeSet.of((0, 3))]
 
 
 def test_a_loop_that_waits_with_nothing_acknowledges_when_it_is_quiet(reading):
@@ -186,7 +187,7 @@ def test_a_loop_that_waits_with_nothing_acknowledges_when_it_is_quiet(reading):
     reading.core.tick(reading.now)
 
     assert reading.now == pytest.approx(0.011)
-    assert [ack.taken for ack in reading.acks()] == [Runs.of((0, 10))]
+    assert [ack.taken for ack in reading.acks()] == [RangeSet.of((0, 10))]
 
 
 def test_a_loop_that_is_faster_than_its_worker_does_not_acknowledge_each_frame(reading):

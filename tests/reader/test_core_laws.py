@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from penstock.reader.credit import FrameLimit
+from penstock.reader.core.flow_control import FrameLimit
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -3,12 +3,14 @@
 import pytest
 
 from penstock.errors import PenstockError, TransformError
-from penstock.messages import Failure, Holding, Recall, StreamEnd
-from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
-from penstock.reader.hand import Pause
-from penstock.reader.orders import CloseStream, OpenStream, SendBeat
+from penstock.protocol.control import TaskReport
+from penstock.protocol.data import Recall, StreamEnd
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import Failure, ReaderStatus
+from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendHeartbeat
+from penstock.reader.core.hand import NoElement
 
-WAIT, OVER = Pause.WAIT, Pause.OVER
+WAIT, OVER = NoElement.WAIT, NoElement.OVER
 FAILED = Failure.of(TransformError("map(f)", 3, "ValueError: no"))
 
 
@@ -24,8 +26,8 @@ def test_recall_gives_back_what_the_loop_does_not_ask_for(reading):
 
     (opening,) = reading.opens()
     assert opening.opening == 2
-    assert opening.taken == Taken(1)
-    assert opening.buffered == NO_RUNS
+    assert opening.taken == AckedSet(1)
+    assert opening.buffered == NO_RANGES
     assert reading.block.count == 1
     assert reading.ask() is WAIT
 
@@ -39,8 +41,8 @@ def test_recall_waits_until_a_loop_that_asks_has_its_element(reading):
     assert reading.ask() == (1, 0, 5)
 
     (opening,) = reading.opens()
-    assert opening.taken == Taken(1)
-    assert opening.buffered == NO_RUNS
+    assert opening.taken == AckedSet(1)
+    assert opening.buffered == NO_RANGES
     assert reading.block.count == 1
 
 
@@ -52,7 +54,7 @@ def test_recall_is_honoured_when_a_loop_stops_asking(reading):
     reading.core.came_back(0.0)
 
     (opening,) = reading.opens()
-    assert opening.buffered == NO_RUNS
+    assert opening.buffered == NO_RANGES
 
 
 def test_recall_of_nothing_or_of_another_attempt_does_nothing(reading):
@@ -67,10 +69,10 @@ def test_recall_of_nothing_or_of_another_attempt_does_nothing(reading):
 def test_a_block_that_is_recalled_while_it_is_decoded_is_not_used(reading):
     reading.frame(0, 2)
     hand = reading.core.ask(0.0)
-    reading.view((1, 1, "w"), standing=Standing.GONE)
+    reading.view((1, 1, "w"), standing=ReaderStatus.GONE)
 
     assert not reading.core.accept(hand, None, 0.0)
-    assert reading.core.shares[1].taken == NOTHING
+    assert reading.core.shares[1].taken == NOTHING_ACKED
 
 
 # --- permission and standing ---
@@ -81,7 +83,7 @@ def test_a_block_whose_decoding_outlasts_the_lease_is_used_when_that_is_renewed(
     hand = reading.core.ask(0.0)
 
     assert not reading.core.accept(hand, None, 31.0)
-    assert reading.core.shares[1].taken == NOTHING
+    assert reading.core.shares[1].taken == NOTHING_ACKED
 
     reading.now = 31.0
     reading.view((1, 1, "w"))
@@ -120,17 +122,17 @@ def test_a_reader_that_was_given_up_drops_its_buffer_keeps_what_it_took_and_join
     reading.ask()
     reading.orders()
 
-    reading.view(standing=Standing.GONE)
+    reading.view(standing=ReaderStatus.GONE)
 
-    assert reading.orders() == [CloseStream(1), SendBeat()]
+    assert reading.orders() == [CloseTaskStream(1), SendHeartbeat()]
     beat = reading.core.beat(0.0)
     assert beat.reader is None
-    assert beat.holdings[1] == Holding(1, Taken(1), NO_RUNS)
+    assert beat.holdings[1] == TaskReport(1, AckedSet(1), NO_RANGES)
     assert reading.ask() is WAIT
 
     reading.view((1, 1, "w"), reader=8)
     (opening,) = reading.opens()
-    assert (opening.reader, opening.opening, opening.taken) == (8, 2, Taken(1))
+    assert (opening.reader, opening.opening, opening.taken) == (8, 2, AckedSet(1))
 
 
 def test_leaving_says_what_was_taken_and_takes_the_rest_from_the_loop(reading):
@@ -142,13 +144,13 @@ def test_leaving_says_what_was_taken_and_takes_the_rest_from_the_loop(reading):
     reading.core.leave(0.0)
 
     ack, beat_now = reading.orders()
-    assert ack.ack.taken == Runs.of((0, 2))
-    assert beat_now == SendBeat()
+    assert ack.ack.taken == RangeSet.of((0, 2))
+    assert beat_now == SendHeartbeat()
     assert reading.block.count == 2
     beat = reading.core.beat(0.0)
     assert beat.leaving
-    assert beat.holdings[1].taken == Taken(2)
-    reading.view(standing=Standing.LEFT)
+    assert beat.holdings[1].taken == AckedSet(2)
+    reading.view(standing=ReaderStatus.LEFT)
     assert reading.core.member.left
 
 
@@ -167,13 +169,13 @@ def test_a_reader_whose_first_beat_is_not_answered_yet_does_not_simply_go(table)
     reader.core.leave(0.0)
 
     assert not reader.core.member.left
-    assert reader.orders() == [SendBeat()]
+    assert reader.orders() == [SendHeartbeat()]
     beat = reader.core.beat(0.0)
     assert beat.leaving
     assert beat.reader is None
     reader.view((1, 1, "w"), reader=7)  # the answer to the first beat
     assert not reader.core.member.left
-    reader.view(standing=Standing.LEFT, reader=7)
+    reader.view(standing=ReaderStatus.LEFT, reader=7)
     assert reader.core.member.left
 
 
@@ -199,20 +201,20 @@ def test_a_done_task_is_dropped_with_what_another_took_of_it(reading):
 
     assert reading.block.count == 1
     assert reading.ask() is WAIT
-    assert reading.core.shares[1].buffered == NO_RUNS
+    assert reading.core.shares[1].buffered == NO_RANGES
 
 
 def test_a_task_between_two_attempts_gives_its_word_and_is_opened_by_the_next(reading):
     reading.frame(0, 3)
     reading.view((1, 1, None))
     orders = reading.orders()
-    assert orders == [CloseStream(1), SendBeat()]
-    assert reading.core.beat(0.0).holdings[1] == Holding(2, NOTHING, Runs.of((0, 3)))
+    assert orders == [CloseTaskStream(1), SendHeartbeat()]
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(2, NOTHING_ACKED, RangeSet.of((0, 3)))
 
     reading.view((1, 2, "v"))
 
     (opening,) = reading.opens()
-    assert (opening.attempt, opening.buffered) == (2, Runs.of((0, 3)))
+    assert (opening.attempt, opening.buffered) == (2, RangeSet.of((0, 3)))
     assert reading.ask() == (1, 0, 3)
 
 
@@ -281,6 +283,6 @@ def test_unknown_errors_cross_as_what_they_are(reading):
 def test_orders_are_given_once(reading):
     reading.view((1, 1, "w"), (2, 1, "v"))
 
-    assert [type(order) for order in reading.orders()] == [OpenStream]
+    assert [type(order) for order in reading.orders()] == [OpenTaskStream]
     assert reading.orders() == []
     assert not reading.core.pressing

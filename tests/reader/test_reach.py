@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.messages import Unreached
-from penstock.reader.core import reach
-from penstock.reader.credit import FrameLimit
-from penstock.reader.hand import Pause
-from penstock.reader.orders import AskWorker, OpenStream, Tell
+from penstock.protocol.control import UnreachableWorker
+from penstock.reader.core import reachability
+from penstock.reader.core.effects import AskWorker, OpenTaskStream, TellLog
+from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.hand import NoElement
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def reading(table):
 
 
 def lines(reader):
-    return [order.line for order in reader.orders() if isinstance(order, Tell)]
+    return [order.line for order in reader.orders() if isinstance(order, TellLog)]
 
 
 def pass_by(reader, seconds):
@@ -54,7 +54,7 @@ def test_beats_say_who_is_not_reached_in_which_life_and_since_when(reading):
 
     pass_by(reading, 3.1)
 
-    assert level(reading) == {"v": Unreached(5, 4.0)}
+    assert level(reading) == {"v": UnreachableWorker(5, 4.0)}
 
 
 def test_a_worker_that_answers_at_last_is_said_to(reading):
@@ -90,7 +90,7 @@ def test_a_worker_whose_stream_broke_is_unreached_from_then_on(reading):
     reading.core.stream_broken(1, 1, "reset", 100.0)
     pass_by(reading, 2.0)
 
-    assert level(reading) == {"w": Unreached(3, 2.0)}
+    assert level(reading) == {"w": UnreachableWorker(3, 2.0)}
 
 
 def test_a_worker_that_was_left_is_remembered_for_a_while_and_longer_each_time(reading):
@@ -103,17 +103,17 @@ def test_a_worker_that_was_left_is_remembered_for_a_while_and_longer_each_time(r
         pass_by(reading, 0.1)
 
     found_and_left(1)
-    pass_by(reading, reach.KEPT - 1)
+    pass_by(reading, reachability.KEPT - 1)
     assert set(level(reading)) == {"v"}
     pass_by(reading, 2.0)
     assert level(reading) == {}
 
     found_and_left(3)
-    pass_by(reading, 2 * reach.KEPT - 1)
+    pass_by(reading, 2 * reachability.KEPT - 1)
     assert set(level(reading)) == {"v"}
     pass_by(reading, 2.0)
     assert level(reading) == {}
-    pass_by(reading, reach.KEPT_LONGEST)
+    pass_by(reading, reachability.KEPT_LONGEST)
     assert not reading.core.reach._trials
 
 
@@ -132,7 +132,7 @@ def test_another_life_of_a_worker_begins_anew(reading):
     assert level(reading) == {}
 
     pass_by(reading, 1.5)
-    assert level(reading) == {"v": Unreached(6, 2.0)}
+    assert level(reading) == {"v": UnreachableWorker(6, 2.0)}
 
 
 def test_a_worker_that_does_not_answer_gets_no_credit_until_it_does(table):
@@ -157,12 +157,12 @@ def test_operators_make_do_with_what_they_hold_if_the_rest_is_not_reached(readin
     reading.core.begin(0.0)
     assert reading.borrow() == (1, 0, 2)
     reading.core.begin(0.0)
-    assert reading.borrow() is Pause.WAIT
+    assert reading.borrow() is NoElement.WAIT
     pass_by(reading, 2.0)
 
     reading.recall(last=True)
 
-    assert reading.borrow() is Pause.REST
+    assert reading.borrow() is NoElement.REST
 
 
 def asked(reader):
@@ -176,15 +176,15 @@ def test_a_worker_whose_streams_are_silent_is_asked_sooner_while_the_loop_waits(
 
     reading.pull()
     reading.ask()
-    pass_by(reading, reach.ASK_AFTER)
+    pass_by(reading, reachability.ASK_AFTER)
     assert asked(reading) == ["w"]
-    pass_by(reading, reach.ASK_AFTER / 2)
+    pass_by(reading, reachability.ASK_AFTER / 2)
     assert asked(reading) == []
 
 
 def test_who_is_asked_and_does_not_answer_is_unreached_since_then(reading):
     reading.ask()
-    pass_by(reading, reach.ASK_AFTER)
+    pass_by(reading, reachability.ASK_AFTER)
     assert asked(reading) == ["w"]
     pass_by(reading, 3.0)
 
@@ -192,12 +192,12 @@ def test_who_is_asked_and_does_not_answer_is_unreached_since_then(reading):
     pass_by(reading, 0.1)
 
     assert level(reading)["w"].seconds == pytest.approx(3.1)
-    assert any(isinstance(order, OpenStream) and order.task == 1 for order in reading.orders())
+    assert any(isinstance(order, OpenTaskStream) and order.task == 1 for order in reading.orders())
 
 
 def test_a_frame_that_came_meanwhile_speaks_for_the_worker(reading):
     reading.ask()
-    pass_by(reading, reach.ASK_AFTER)
+    pass_by(reading, reachability.ASK_AFTER)
     pass_by(reading, 1.0)
     reading.frame(0, 2)
 

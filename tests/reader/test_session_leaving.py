@@ -15,11 +15,12 @@ from types import SimpleNamespace
 import pytest
 
 from penstock import errors
-from penstock.numbers import IterationId, Taken
-from penstock.reader.core import Reader
-from penstock.reader.credit import FrameLimit
-from penstock.reader.network import Network
-from penstock.reader.orders import SendBeat
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import IterationId
+from penstock.reader.core.effects import SendHeartbeat
+from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.session.network import SessionNetwork
 from tests.reader.sessions import far, numbers, session_of, wait_until
 
 
@@ -52,8 +53,10 @@ def test_all_is_closed_in_less_than_a_second_and_nothing_is_left(fake, nothing_l
 
 
 async def test_who_leaves_while_a_beat_is_on_its_way_says_so_by_the_next():
-    core = Reader(IterationId(1), "token", 30.0, FrameLimit(2))
-    network = Network(SimpleNamespace(core=core, beat=lambda: core.beat(0.0)), "nowhere", 0.1)
+    core = ReaderCore(IterationId(1), "token", 30.0, FrameLimit(2))
+    network = SessionNetwork(
+        SimpleNamespace(core=core, beat=lambda: core.beat(0.0)), "nowhere", 0.1
+    )
     beats = network._beats()
 
     assert not (await anext(beats)).leaving
@@ -230,8 +233,8 @@ def test_an_order_that_cannot_be_performed_is_an_error_for_who_waits(fake, monke
             session = session_of(it)
             wait_until(lambda: mesh.dispatcher.beats)
             monkeypatch.setattr(session._network, "_perform", broken)
-            monkeypatch.setattr(session.core, "orders", lambda: [SendBeat()])
-            monkeypatch.setattr(Reader, "pressing", property(lambda _self: True))
+            monkeypatch.setattr(session.core, "orders", lambda: [SendHeartbeat()])
+            monkeypatch.setattr(ReaderCore, "pressing", property(lambda _self: True))
 
             with pytest.raises(RuntimeError, match="no such order"):
                 next(it)
@@ -340,4 +343,4 @@ def test_a_script_that_ends_in_the_middle_leaves(fake, tmp_path):
 
         assert (shown.stdout, shown.stderr, shown.returncode) == ("0\n", "", 0)
         assert mesh.dispatcher.beats[-1].leaving
-        assert mesh.dispatcher.beats[-1].holdings[1].taken == Taken(1)
+        assert mesh.dispatcher.beats[-1].holdings[1].taken == AckedSet(1)

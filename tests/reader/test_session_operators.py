@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from penstock.numbers import NO_RUNS, Runs
-from penstock.reader.owed import Owed
+from penstock.engine.unacked import Unacked
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 from tests.reader.sessions import far, numbers, session_of, wait_until
 
 
@@ -16,10 +16,10 @@ class Desk:
 
     def __init__(self):
         self.pulled = self.handed = 0
-        self.withdrawn = NO_RUNS
+        self.withdrawn = NO_RANGES
 
     def owed(self):
-        return Owed(Runs.of((self.handed, self.pulled)) - self.withdrawn, self.pulled)
+        return Unacked(RangeSet.of((self.handed, self.pulled)) - self.withdrawn, self.pulled)
 
     def withdraw(self, choose):
         places = choose(self.owed())
@@ -50,7 +50,7 @@ def test_what_is_pulled_is_taken_when_it_is_not_owed_any_more(fake, borrowing):
         desk.handed += 3
         session.asks(False)
 
-        wait_until(lambda: mesh.worker.shelves[1].taken == Runs.of((0, 3)))
+        wait_until(lambda: mesh.worker.shelves[1].taken == RangeSet.of((0, 3)))
         assert got == [0, 1, 2, 3]
         assert mesh.worker.shelves[1].held[1].spans[0][0] == 3
         assert mesh.dispatcher.beats[-1].handed <= 3
@@ -69,7 +69,7 @@ def test_operators_that_wait_for_an_end_that_waits_for_them_are_told_to_make_do(
         desk.handed = 10
         assert not session.more()
         assert session.over
-        assert mesh.worker.shelves[1].taken == Runs.of((0, 10))
+        assert mesh.worker.shelves[1].taken == RangeSet.of((0, 10))
         session.close()
 
 
@@ -85,7 +85,7 @@ def test_what_operators_hold_goes_to_a_reader_that_waits(fake, borrowing):
         got = numbers(far(mesh, job_name="job"))
 
         assert got == list(range(1, 10))
-        assert desk.withdrawn == Runs.of((1, 10))
+        assert desk.withdrawn == RangeSet.of((1, 10))
         holding.close()
 
 
@@ -94,9 +94,9 @@ def test_what_was_dropped_behind_the_reader_comes_again(fake, borrowing):
         session, desk = borrowing(mesh)
         assert numbers(session.pull()) == list(range(6))
         desk.pulled = 6
-        desk.withdrawn = Runs.of((2, 4))
+        desk.withdrawn = RangeSet.of((2, 4))
 
-        session.give_back(Runs.of((2, 4)))
+        session.give_back(RangeSet.of((2, 4)))
 
         assert session.more()
         assert numbers(session.pull()) == [2, 3]

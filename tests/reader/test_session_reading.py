@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from penstock import errors
-from penstock.messages import Codec, ReaderProcess
-from penstock.numbers import Runs, Taken
-from penstock.versions import versions
+from penstock.protocol.control import ReaderProcess
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec
+from penstock.runtime.versions import versions
 from tests.reader.sessions import far, numbers, session_of, wait_until
 
 
@@ -167,19 +168,19 @@ def test_what_the_loop_was_given_is_acknowledged_and_nothing_else(fake):
                     session_of(it).core.beat(0.0).holdings[1].taken.floor < expected
                 ):
                     next(it)
-                wait_until(lambda: mesh.worker.shelves[1].taken == Runs.of((0, expected)))
+                wait_until(lambda: mesh.worker.shelves[1].taken == RangeSet.of((0, expected)))
             mesh.do(mesh.dispatcher.beats.clear)
         wait_until(lambda: any(beat.leaving for beat in mesh.dispatcher.beats))
 
         last = mesh.dispatcher.beats[-1]
-        assert last.holdings[1].taken == Taken(7)
+        assert last.holdings[1].taken == AckedSet(7)
 
 
 def test_what_an_operator_behind_asked_for_is_taken(fake):
     with fake.FakeMesh(fake.frames(1, 100)) as mesh:
         with iter(far(mesh).batch(5)) as it:
             next(it)
-            wait_until(lambda: mesh.worker.shelves[1].taken == Runs.of((0, 5)))
+            wait_until(lambda: mesh.worker.shelves[1].taken == RangeSet.of((0, 5)))
 
 
 @pytest.mark.parametrize("count", [2, 3, 10])

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock import errors
-from penstock.messages import Failure
+from penstock.protocol.types import Failure
 from tests.reader.sessions import far, numbers, session_of, wait_until
 
 

@@ -10,9 +10,9 @@ from contextlib import ExitStack
 import pytest
 
 from penstock import errors
-from penstock.messages import Failure
-from penstock.numbers import Runs
-from penstock.reader import clock
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Failure
+from penstock.runtime import clock
 from tests.reader.sessions import UPSTREAM, far, numbers, session_of, wait_until
 
 
@@ -193,7 +193,7 @@ def test_a_dispatcher_that_is_gone_is_named_and_what_is_here_is_read_first(fake)
         mesh.leave_unfinished(1)
         it = iter(far(mesh, timeout=0.5))
         got = [int(next(it))]
-        wait_until(lambda: session_of(it).core.shares[1].buffered == Runs.of((1, 20)))
+        wait_until(lambda: session_of(it).core.shares[1].buffered == RangeSet.of((1, 20)))
 
         mesh.stop_dispatcher()
         with pytest.raises(errors.WaitedTooLong, match=mesh.target):
@@ -235,8 +235,8 @@ def test_a_dispatcher_that_refuses_the_reader_ends_the_reading(fake):
 
 
 def test_a_long_wait_is_logged_with_whom_since_when_and_until_when(fake, caplog, monkeypatch):
-    monkeypatch.setattr("penstock.reader.waiting.LOG_EVERY", 0.05)
-    monkeypatch.setattr("penstock.reader.session.WAKE_EVERY", 0.02)
+    monkeypatch.setattr("penstock.reader.session.deadlines.LOG_EVERY", 0.05)
+    monkeypatch.setattr("penstock.reader.session.session.WAKE_EVERY", 0.02)
     with fake.FakeMesh() as mesh, caplog.at_level(logging.WARNING, "penstock.reader"):
         mesh.dispatcher.waiting_for = "a worker: none is registered at here"
         with pytest.raises(errors.WaitedTooLong):
@@ -268,7 +268,7 @@ def test_a_dispatcher_that_comes_back_is_found_and_everything_goes_on(fake):
 
 
 def test_a_dispatcher_that_answers_nothing_is_called_by_another_connection(fake, monkeypatch):
-    monkeypatch.setattr("penstock.reader.network.SILENCE", 0.2)
+    monkeypatch.setattr("penstock.reader.session.network.SILENCE", 0.2)
     with fake.FakeMesh(fake.frames(2, 10), beat_interval=0.02) as mesh:
         it = iter(far(mesh))
         next(it)

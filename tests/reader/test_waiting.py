@@ -3,16 +3,22 @@
 import pytest
 
 from penstock.errors import Unavailable, WaitedTooLong
-from penstock.messages import StreamEnd
-from penstock.reader.hand import Pause
-from penstock.reader.waiting import Cause, Patience, Whom, cause, dispatcher_silent
+from penstock.protocol.data import StreamEnd
+from penstock.reader.core.hand import NoElement
+from penstock.reader.session.deadlines import (
+    WaitReason,
+    WaitTarget,
+    WaitTimeout,
+    cause,
+    dispatcher_silent,
+)
 
-NOBODY = Cause(Whom.MESH, "a worker: none is registered")
-WORK = Cause(Whom.WORK, "elements of 1 task(s) of w")
+NOBODY = WaitReason(WaitTarget.MESH, "a worker: none is registered")
+WORK = WaitReason(WaitTarget.WORK, "elements of 1 task(s) of w")
 
 
 def test_time_is_up_when_the_same_one_is_waited_for_as_long_as_the_timeout():
-    patience = Patience(3.0, 0.0)
+    patience = WaitTimeout(3.0, 0.0)
     for now in (0.0, 1.0, 2.0, 2.9):
         patience.spend(NOBODY, now)
 
@@ -26,7 +32,7 @@ def test_time_is_up_when_the_same_one_is_waited_for_as_long_as_the_timeout():
 
 
 def test_a_wait_for_somebody_else_begins_anew():
-    patience = Patience(3.0, 0.0)
+    patience = WaitTimeout(3.0, 0.0)
     patience.spend(NOBODY, 0.0)
     patience.spend(NOBODY, 2.0)
     patience.spend(dispatcher_silent("here:1", ""), 2.5)
@@ -38,7 +44,7 @@ def test_a_wait_for_somebody_else_begins_anew():
 
 
 def test_work_may_take_as_long_as_it_takes_and_is_logged():
-    patience, lines = Patience(3.0, 0.0), []
+    patience, lines = WaitTimeout(3.0, 0.0), []
     for now in range(35):
         lines.append(patience.spend(WORK, float(now)))
 
@@ -48,7 +54,7 @@ def test_work_may_take_as_long_as_it_takes_and_is_logged():
 
 
 def test_time_in_which_the_process_stood_still_is_not_held_against_anybody():
-    patience = Patience(10.0, 0.0)
+    patience = WaitTimeout(10.0, 0.0)
     patience.spend(NOBODY, 0.0)
 
     patience.spend(NOBODY, 1000.0)
@@ -63,8 +69,8 @@ def test_the_dispatcher_is_waited_for_until_it_has_answered(table):
 
     reader.view((1, 1, "w"))
 
-    assert cause(reader.core, "here:1", "refused", 0.0).whom is Whom.DISPATCHER
-    assert cause(reader.core, "here:1", "", 31.0).whom is Whom.DISPATCHER
+    assert cause(reader.core, "here:1", "refused", 0.0).whom is WaitTarget.DISPATCHER
+    assert cause(reader.core, "here:1", "", 31.0).whom is WaitTarget.DISPATCHER
 
 
 def test_what_the_dispatcher_waits_for_is_passed_on(table):
@@ -79,20 +85,22 @@ def test_workers_that_cannot_be_reached_are_named_when_there_are_no_others(table
     reader.view((1, 1, "w"), (2, 1, "v"))
     reader.core.answered(2, 1, 0.0)
     reader.core.stream_broken(1, 1, "refused", 0.0)
-    assert cause(reader.core, "here:1", "", 0.0).whom is Whom.WORK
+    assert cause(reader.core, "here:1", "", 0.0).whom is WaitTarget.WORK
 
     reader.core.stream_broken(2, 1, "reset", 0.0)
 
     why = cause(reader.core, "here:1", "", 0.0)
-    assert why == Cause(Whom.WORKER, "worker w to answer (refused); worker v to answer (reset)")
+    assert why == WaitReason(
+        WaitTarget.WORKER, "worker w to answer (refused); worker v to answer (reset)"
+    )
 
 
 def test_without_tasks_the_dispatcher_is_waited_for_without_end(table):
     reader = table()
     reader.view()
 
-    assert reader.ask() is Pause.WAIT
-    assert cause(reader.core, "here:1", "", 0.0).whom is Whom.WORK
+    assert reader.ask() is NoElement.WAIT
+    assert cause(reader.core, "here:1", "", 0.0).whom is WaitTarget.WORK
 
 
 def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(table):
@@ -108,9 +116,9 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(table):
     )
 
     why = cause(reader.core, "here:1", "", 0.0)
-    assert why.whom is Whom.MESH
+    assert why.whom is WaitTarget.MESH
     assert why.grace > 1.1 * reader.core.member.lease
-    patience = Patience(2.0, 0.0, longest_step=100.0)
+    patience = WaitTimeout(2.0, 0.0, longest_step=100.0)
     patience.spend(why, 0.0)
     assert patience.spend(why, 2.0 + 0.9 * why.grace)
     with pytest.raises(WaitedTooLong, match=r"reader 4.*timeout=2\), and 36 s more"):
@@ -119,7 +127,7 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(table):
 
 @pytest.mark.parametrize("task", [(1, 1, "w"), (1, 1, None)])
 def test_a_wait_for_work_says_what_silent_readers_hold_and_has_no_limit(table, task):
-    reader, patience = table(), Patience(3.0, 0.0)
+    reader, patience = table(), WaitTimeout(3.0, 0.0)
     held = "200 elements are held by reader 12 (host a, rank 1; silent 12.0 s, given up at 33 s)"
     reader.view((1, 1, "w"))
     reader.view(task, held_by=held)
@@ -128,7 +136,7 @@ def test_a_wait_for_work_says_what_silent_readers_hold_and_has_no_limit(table, t
     why = cause(reader.core, "here:1", "", 0.0)
     lines = [patience.spend(why, float(now)) for now in range(25)]
 
-    assert why.whom is Whom.WORK
+    assert why.whom is WaitTarget.WORK
     assert [line.endswith(f"; {held}") for line in lines if line] == [True, True]
     reader.view(task)
     assert held not in cause(reader.core, "here:1", "", 0.0).what
@@ -141,7 +149,7 @@ def test_a_task_between_two_attempts_is_waited_for_without_end(table):
 
     why = cause(reader.core, "here:1", "", 0.0)
 
-    assert why.whom is Whom.WORK
+    assert why.whom is WaitTarget.WORK
     assert "go on with task(s) [1]" in why.what
 
 
@@ -152,13 +160,13 @@ def test_a_verdict_is_waited_for_as_long_as_the_dispatcher_answers(table):
 
     why = cause(reader.core, "here:1", "", 0.0)
 
-    assert why.whom is Whom.WORK
+    assert why.whom is WaitTarget.WORK
     assert why.what.startswith("the verdict on save_job('best'): the job's other readers have 30 s")
-    assert cause(reader.core, "here:1", "refused", 0.0).whom is Whom.DISPATCHER
+    assert cause(reader.core, "here:1", "refused", 0.0).whom is WaitTarget.DISPATCHER
 
 
 def test_a_worker_that_is_opened_again_and_again_is_one_wait(table):
-    reader, patience = table(), Patience(5.0, 0.0)
+    reader, patience = table(), WaitTimeout(5.0, 0.0)
     reader.view((1, 1, "w"))
 
     with pytest.raises(WaitedTooLong, match=r"waited 5.* worker w to answer \(refused.*timeout=5"):
@@ -171,8 +179,8 @@ def test_a_worker_that_is_opened_again_and_again_is_one_wait(table):
 
 
 def test_a_worker_that_is_lost_is_waited_for_as_it_was_before():
-    patience = Patience(3.0, 0.0)
-    patience.spend(Cause(Whom.WORKER, "worker w to answer (refused)"), 0.0)
+    patience = WaitTimeout(3.0, 0.0)
+    patience.spend(WaitReason(WaitTarget.WORKER, "worker w to answer (refused)"), 0.0)
     patience.spend(NOBODY, 1.9)
 
     with pytest.raises(WaitedTooLong, match=r"waited 3\.0 s.*none is registered"):

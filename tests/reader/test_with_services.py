@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 
 def job(cluster, name, elements, payload=0):

@@ -1,11 +1,12 @@
 """A small world for the reader's mind: a worker's shelf, a dispatcher's word, training loops."""
 
-from penstock.messages import Ack, Frame, Open, TaskView, Verdict, View
-from penstock.numbers import IterationId, ReaderId, Standing, TaskId, WorkerId
-from penstock.reader.core import Reader
-from penstock.reader.credit import ByteLimit, FrameLimit
-from penstock.reader.hand import Hand, Pause
-from penstock.reader.orders import CloseStream, OpenStream, SendAck, SendBeat
+from penstock.protocol.control import ReaderView, SaveResult, TaskView
+from penstock.protocol.data import Ack, FrameHeader, Subscribe
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendAck, SendHeartbeat
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.hand import Hand, NoElement
+from penstock.reader.core.state_machine import ReaderCore
 from tests.reader.shelf import Shelf
 from tests.reader.table import LEASE, Buffer, Counted
 
@@ -15,7 +16,7 @@ class Loop:
 
     def __init__(self, world, name, limit, buffer=None):
         self.world, self.name = world, name
-        self.core = Reader(IterationId(1), name, LEASE, limit)
+        self.core = ReaderCore(IterationId(1), name, LEASE, limit)
         self.buffer = self.core.given.borrowed.follower = buffer
         self.dry = False
         self.saved = None
@@ -32,13 +33,13 @@ class Loop:
     def perform(self):
         for order in self.core.orders():
             match order:
-                case SendBeat():
+                case SendHeartbeat():
                     self.beat_due = True
-                case OpenStream(task, _, opening):
+                case OpenTaskStream(task, _, opening):
                     self.late += self.queues.get(task, ([], []))[0]
                     self.queues[task] = ([], [])
                     self.queues[task][1].append(opening)
-                case CloseStream(task):
+                case CloseTaskStream(task):
                     self.late += self.queues.pop(task, ([], []))[0]
                 case SendAck(task, ack):
                     if task in self.queues:
@@ -56,7 +57,7 @@ class Loop:
         core.begin(now)
         while len(buffer.held) < buffer.size and not self.dry:
             answer = core.borrow(now, buffer.size - len(buffer.held))
-            if answer is Pause.WAIT:
+            if answer is NoElement.WAIT:
                 break
             if not isinstance(answer, Hand):
                 self.dry = True
@@ -79,7 +80,7 @@ class Loop:
             self.block.at += 1
         else:
             answer = self.core.ask(self.world.now)
-            if answer is Pause.OVER:
+            if answer is NoElement.OVER:
                 self.over = True
             if not isinstance(answer, Hand):
                 return
@@ -170,14 +171,14 @@ class World:
             for task, holding in beat.holdings.items():
                 self.shelves[task].take(holding.taken.runs)
             self.words[loop.name] = beat
-            reader, standing = beat.reader, Standing.LIVE
+            reader, standing = beat.reader, ReaderStatus.LIVE
             if reader is None:
                 reader = self.live.get(loop.name)
                 if reader is None:
                     reader = self.live[loop.name] = next(self.ids)
                     self.as_of += 1
             elif self.live.get(loop.name) != reader:
-                standing = Standing.GONE
+                standing = ReaderStatus.GONE
             self.begin_attempts()
             self.judge(loop, beat)
             self.as_of += 1
@@ -190,14 +191,14 @@ class World:
             }
             loop.views.append(
                 self.sent(loop, beat)
-                or View(
+                or ReaderView(
                     self.as_of,
                     loop.name,
                     ReaderId(reader),
                     standing,
                     beat.beat,
-                    tasks if standing is Standing.LIVE else {},
-                    finished=not tasks and standing is Standing.LIVE,
+                    tasks if standing is ReaderStatus.LIVE else {},
+                    finished=not tasks and standing is ReaderStatus.LIVE,
                     verdicts=tuple(self.verdicts[-4:]),
                     saves=len(self.verdicts),
                 )
@@ -205,7 +206,7 @@ class World:
         if loop.views and self.chance.random() < 0.7:
             late = self.faults and self.chance.random() < 0.1
             view = loop.views.pop(-1 if late else 0)
-            if view.standing is Standing.LIVE:
+            if view.standing is ReaderStatus.LIVE:
                 sent = self.beats[loop.name, view.beat]
                 loop.permitted_until = max(loop.permitted_until, sent + LEASE)
             loop.core.viewed(view, self.now)
@@ -239,7 +240,7 @@ class World:
                     assert mine <= set(numbers), "law 11: handed out and not in the save"
                 missing = {(task, n) for n in numbers} - had
                 assert not missing, "law 2: saved as taken, and nobody has it"
-            self.verdicts.append(Verdict(number, "", b"state"))
+            self.verdicts.append(SaveResult(number, "", b"state"))
 
     def named(self, name):
         return next(loop for loop in self.loops if loop.name == name)
@@ -256,12 +257,12 @@ class World:
         """Let something arrive at a loop's reader."""
         if loop.late and self.chance.random() < 0.2:
             message, nbytes = loop.late.pop(0)
-            if isinstance(message, Frame):
+            if isinstance(message, FrameHeader):
                 loop.core.received(message, None, nbytes, self.now)
         for task, (incoming, _) in list(loop.queues.items()):
             if incoming and self.chance.random() < 0.7:
                 message, nbytes = incoming.pop(0)
-                if isinstance(message, Frame):
+                if isinstance(message, FrameHeader):
                     loop.core.received(message, None, nbytes, self.now)
                     self.check_window(loop, task)
                 else:
@@ -273,7 +274,7 @@ class World:
             while outgoing and self.chance.random() < 0.8:
                 reader = self.live.get(loop.name)
                 message = outgoing.pop(0)
-                if isinstance(message, Open):
+                if isinstance(message, Subscribe):
                     loop.core.answered(task, message.opening, self.now)
                 if not isinstance(message, Ack):
                     reader = self.owner[loop.name, task] = message.reader

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from penstock.errors import Closed
-from penstock.numbers import NO_RUNS, Runs
-from penstock.service.node import Passes
+from penstock.protocol.ranges import NO_RANGES, RangeSet
+from penstock.reader.node import PassCounter
 
 
 class FakeSession:
-    """See `penstock.reader.session.Session`. *elements* are what falls to this reader."""
+    """See `penstock.reader.session.session.Session`. *elements* are what falls to this reader."""
 
     def __init__(self, elements, pieces=None):
         self.waiting = list(map(np.int64, elements))
         self.lent = []
         """The element at each place."""
-        self.gone = NO_RUNS
+        self.gone = NO_RANGES
         """Places that were given back or withdrawn."""
         self.follower = None
         self.asking = self.closed = False
@@ -48,7 +48,7 @@ class FakeSession:
 
     @property
     def taken(self):
-        places = Runs(((0, len(self.lent)),)) - self.gone - self.borrowed
+        places = RangeSet(((0, len(self.lent)),)) - self.gone - self.borrowed
         return [self.lent[place] for place in places]
 
     def follow(self, follower):
@@ -78,7 +78,7 @@ class FakeSession:
 
     def give_back(self, places):
         with self._lock:
-            new = (places & Runs(((0, len(self.lent)),))) - self.gone
+            new = (places & RangeSet(((0, len(self.lent)),))) - self.gone
             self.gone |= new
             self.waiting += [self.lent[place] for place in new]
 
@@ -89,7 +89,7 @@ class FakeSession:
         def choose(owed):
             missing = owed.missing(len(self.lent)) - self.gone
             found.extend(place for place in missing if wanted(place))
-            return Runs.of(*((place, place + 1) for place in found))
+            return RangeSet.of(*((place, place + 1) for place in found))
 
         with self._lock:
             self.gone |= self.follower.withdraw(choose)
@@ -125,5 +125,5 @@ def sessions(monkeypatch):
         opened.append(session)
         return session, number
 
-    monkeypatch.setattr(Passes, "open", open_session)
+    monkeypatch.setattr(PassCounter, "open", open_session)
     return opened

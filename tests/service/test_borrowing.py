@@ -6,7 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
+from penstock.graph.node import UNKNOWN
 
 HERE = "127.0.0.1:5000"
 

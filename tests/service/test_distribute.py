@@ -10,11 +10,14 @@ import threading
 import cloudpickle
 import pytest
 
-from penstock import INFINITE, UNKNOWN, Dataset, errors, service
+from penstock import errors
+from penstock.dataset.dataset import Dataset
 from penstock.definition import Definition, encode
-from penstock.fingerprint import fingerprint
-from penstock.service import ShardingPolicy, distribute
-from penstock.service.arguments import address_of, mode_of
+from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.protocol.types import ShardingPolicy
+from penstock.reader.arguments import address_of, mode_of
+from penstock.reader.distribute import distribute
+from penstock.serialization.fingerprint import fingerprint
 
 HERE = "127.0.0.1:5000"
 
@@ -26,7 +29,7 @@ def apply(dataset=None, mode="distributed_epoch", target=HERE, **kwargs):
 def test_the_signature_is_the_one_that_programs_are_written_for():
     shown = [
         (name, parameter.default, parameter.kind.name)
-        for name, parameter in inspect.signature(service.distribute).parameters.items()
+        for name, parameter in inspect.signature(distribute).parameters.items()
     ]
 
     empty, place, name = inspect.Parameter.empty, "POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY"

@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from penstock import Dataset, Options
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
-from penstock.service.external_state import check_external_state
+from penstock.options import Options
+from penstock.reader.external_state import check_external_state
 
 FAIL, WARN, IGNORE = (Options(external_state_policy=p) for p in ("fail", "warn", "ignore"))
 NAMED = (

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from penstock import Dataset, errors
+from penstock import errors
+from penstock.dataset.dataset import Dataset
 from penstock.service import save_job
 
 HERE = "127.0.0.1:5000"

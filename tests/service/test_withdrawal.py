@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 HERE = "127.0.0.1:5000"
 OPERATORS = {

@@ -12,24 +12,26 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from penstock.messages import SplitGrant
-from penstock.numbers import NO_RUNS, NOTHING, SplitLog, Standing
-from penstock.reader.core.given import Given
+from penstock.protocol.control import SplitGrant, TaskAssignment
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED
+from penstock.protocol.splits import SplitLog
+from penstock.protocol.types import ReaderStatus
+from penstock.reader.core.given import GivenElements
 from penstock.reader.core.membership import Membership
-from penstock.reader.core.mind import Reader
-from penstock.reader.share import Share
-from penstock_dispatcher.core import saves, shown, tasks, workers
-from penstock_dispatcher.core.books import Books
-from penstock_dispatcher.core.desk import Desk
-from penstock_dispatcher.core.facts import WorkerSeen
-from penstock_dispatcher.core.records import Worker
-from penstock_dispatcher.core.signals import Send, Show, Write
-from penstock_dispatcher.journal import Journal
-from penstock_worker.core import mind
+from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.core.task_stream import TaskStream
+from penstock_dispatcher.core import saves, scheduler, views, workers
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.events import AppendFact, SendCommand, SendView
+from penstock_dispatcher.core.facts import AttemptStarted, WorkerRegistered
+from penstock_dispatcher.core.records import WorkerRecord
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal.journal import DurableJournal
+from penstock_worker.core import state_machine
 from penstock_worker.core.attempt import Attempt
-from penstock_worker.core.places import Places
-from penstock_worker.core.serving import Serving
-from penstock_worker.core.trail import Trail
+from penstock_worker.core.checkpoints import AttemptCheckpoints
+from penstock_worker.core.ownership import Ownership
+from penstock_worker.core.streams import StreamScheduler
 from simulation.dispatcher import SimDispatcher
 
 Break = Callable[[ExitStack], None]
@@ -68,20 +70,20 @@ def _put(stack: ExitStack, where: type | ModuleType, name: str, what: object) ->
 
 @_rule(1, "a new attempt starts when every live reader has given its word on the old one")
 def barrier(stack: ExitStack) -> None:
-    right = tasks.word
+    right = scheduler.fenced_report
 
     def word(*args: Any) -> Any:
         given = right(*args)
-        return NO_RUNS if given is None else given
+        return NO_RANGES if given is None else given
 
-    _put(stack, tasks, "word", word)
+    _put(stack, scheduler, "word", word)
 
 
 @_rule(2, "a reader that gave its word accepts no frame of that attempt")
 def fence(stack: ExitStack) -> None:
-    right_seen, right_received = Reader._seen, Reader.received
+    right_seen, right_received = ReaderCore._seen, ReaderCore.received
 
-    def seen(self: Reader, share: Share, view: Any) -> None:
+    def seen(self: ReaderCore, share: TaskStream, view: Any) -> None:
         streaming = share.streaming
         if view.worker is None:
             share.streaming = False  # so that it is not closed
@@ -89,7 +91,7 @@ def fence(stack: ExitStack) -> None:
         if view.worker is None:
             share.streaming = streaming
 
-    def received(self: Reader, frame: Any, *args: Any) -> None:
+    def received(self: ReaderCore, frame: Any, *args: Any) -> None:
         share = self.shares.get(frame.task)
         fence = share.fence if share is not None else 0
         if share is not None:
@@ -98,77 +100,77 @@ def fence(stack: ExitStack) -> None:
         if share is not None:
             share.fence = fence
 
-    _put(stack, Reader, "_seen", seen)
-    _put(stack, Reader, "received", received)
+    _put(stack, ReaderCore, "_seen", seen)
+    _put(stack, ReaderCore, "received", received)
 
 
 @_rule(3, "a new attempt keeps for a reader what that reader has buffered")
 def held_stays_reserved(stack: ExitStack) -> None:
-    right = tasks.AttemptStarted
+    right = AttemptStarted
 
     def started(task: Any, attempt: Any, worker: Any, taken: Any, held: Any, *rest: Any) -> Any:
         return right(task, attempt, worker, taken, {}, *rest)
 
-    _put(stack, tasks, "AttemptStarted", started)
+    _put(stack, scheduler, "AttemptStarted", started)
 
 
 @_rule(4, "a restarted worker's attempts are over, though its name is the same")
 def new_incarnation(stack: ExitStack) -> None:
-    right = Books._apply_to_peers
+    right = DispatcherState._apply_to_peers
 
-    def welcome(desk: Desk, beat: Any) -> None:
-        desk.write(WorkerSeen(beat.worker, beat.incarnation))
+    def welcome(desk: DecisionContext, beat: Any) -> None:
+        desk.write(WorkerRegistered(beat.worker, beat.incarnation))
         desk.unsettle_all()
 
-    def apply(self: Books, fact: Any) -> None:
-        if isinstance(fact, WorkerSeen) and fact.worker in self.workers:
+    def apply(self: DispatcherState, fact: Any) -> None:
+        if isinstance(fact, WorkerRegistered) and fact.worker in self.workers:
             mine = self.workers[fact.worker].tasks
-            self.workers[fact.worker] = Worker(fact.incarnation, mine)
+            self.workers[fact.worker] = WorkerRecord(fact.incarnation, mine)
         else:
             right(self, fact)
 
     _put(stack, workers, "_welcome", welcome)
-    _put(stack, Books, "_apply_to_peers", apply)
+    _put(stack, DispatcherState, "_apply_to_peers", apply)
 
 
 @_rule(5, "a worker forgets an element when it is taken, not when it is sent")
 def keep_until_taken(stack: ExitStack) -> None:
-    _put(stack, Places, "_free", lambda *_: None)
+    _put(stack, Ownership, "_free", lambda *_: None)
 
 
 @_rule(6, "who opens a stream says what he has; only the rest is given to others")
 def open_says_held(stack: ExitStack) -> None:
-    right = Places.settle
+    right = Ownership.settle
 
-    def settle(self: Places, reader: Any, buffered: Any) -> Any:
-        return right(self, reader, NO_RUNS)
+    def settle(self: Ownership, reader: Any, buffered: Any) -> Any:
+        return right(self, reader, NO_RANGES)
 
-    _put(stack, Places, "settle", settle)
+    _put(stack, Ownership, "settle", settle)
 
 
 @_rule(7, "openings are numbered; frames and openings of an older one are ignored")
 def openings(stack: ExitStack) -> None:
-    right = Reader.received
+    right = ReaderCore.received
 
-    def received(self: Reader, frame: Any, *args: Any) -> None:
+    def received(self: ReaderCore, frame: Any, *args: Any) -> None:
         share = self.shares.get(frame.task)
         opening = frame.opening if share is None else share.opening
         right(self, replace(frame, opening=opening), *args)
 
-    _put(stack, Reader, "received", received)
-    _put(stack, Serving, "overtaken", lambda *_: False)
+    _put(stack, ReaderCore, "received", received)
+    _put(stack, StreamScheduler, "overtaken", lambda *_: False)
 
 
 @_rule(8, "a reader drops an element that it has taken")
 def drop_known(stack: ExitStack) -> None:
-    right = Share.receive
+    right = TaskStream.receive
 
-    def receive(self: Share, *args: Any) -> None:
-        taken, self.taken = self.taken, NOTHING
+    def receive(self: TaskStream, *args: Any) -> None:
+        taken, self.taken = self.taken, NOTHING_ACKED
         right(self, *args)
         self.taken = taken
 
-    _put(stack, Share, "receive", receive)
+    _put(stack, TaskStream, "receive", receive)
 
 
 @_rule(9, "a restarted runner goes on by the numbers of its state")
@@ -186,7 +188,7 @@ def runner_numbers(stack: ExitStack) -> None:
 
 @_rule(10, "what depends on a fact is sent when the fact is on disk")
 def journal_first(stack: ExitStack) -> None:
-    _put(stack, Journal, "after", lambda _self, effect: effect())
+    _put(stack, DurableJournal, "after", lambda _self, effect: effect())
 
 
 @_rule(11, "a reply without facts of its own does not overtake the facts it shows")
@@ -194,7 +196,7 @@ def replies_wait(stack: ExitStack) -> None:
     right = SimDispatcher._pass_on
 
     def pass_on(self: SimDispatcher, effects: list[Any]) -> None:
-        if any(isinstance(effect, Write) for effect in effects) or self._telling:
+        if any(isinstance(effect, AppendFact) for effect in effects) or self._telling:
             right(self, effects)
         else:
             for effect in effects:
@@ -209,9 +211,9 @@ def readers_journaled(stack: ExitStack) -> None:
 
     def pass_on(self: SimDispatcher, effects: list[Any]) -> None:
         for effect in effects:
-            if isinstance(effect, Show):
+            if isinstance(effect, SendView):
                 self._perform(effect)
-        right(self, [effect for effect in effects if not isinstance(effect, Show)])
+        right(self, [effect for effect in effects if not isinstance(effect, SendView)])
 
     _put(stack, SimDispatcher, "_pass_on", pass_on)
 
@@ -220,61 +222,66 @@ def readers_journaled(stack: ExitStack) -> None:
 def splits_by_position(stack: ExitStack) -> None:
     right = workers.split_request
 
-    def split_request(desk: Desk, ask: Any, now: float) -> None:
+    def split_request(desk: DecisionContext, ask: Any, now: float) -> None:
         task = desk.books.task(ask.task)
         if task is None or ask.position >= task.logs[ask.stream].stop:
             right(desk, ask, now)
         elif workers._runs(task, ask.worker, ask.attempt):
             stop = task.logs[ask.stream].stop
-            tasks.draw(desk, ask.task, ask.stream, now)
+            scheduler.grant_splits(desk, ask.task, ask.stream, now)
             splits = desk.books.task(ask.task).logs[ask.stream].after(stop)  # type: ignore[union-attr]
             grant = SplitGrant(ask.task, ask.attempt, ask.stream, ask.position, splits)
-            desk.out.append(Send(ask.worker, ask.incarnation, grant))
+            desk.out.append(SendCommand(ask.worker, ask.incarnation, grant))
 
     _put(stack, workers, "split_request", split_request)
 
 
 @_rule(14, "a new attempt draws what the log says before it asks for more")
 def log_first(stack: ExitStack) -> None:
-    right = shown.Run
+    right = TaskAssignment
 
     def run(*args: Any) -> Any:
         order = right(*args)
         return replace(order, logs=tuple(SplitLog(log.stop) for log in order.logs))
 
-    _put(stack, shown, "Run", run)
+    _put(stack, views, "Run", run)
 
 
 @_rule(15, "an engine state is saved when everything before it is taken")
 def state_behind_floor(stack: ExitStack) -> None:
-    _put(stack, Trail, "behind", lambda self, _floor: self.newest if len(self) > 1 else None)
+    _put(
+        stack,
+        AttemptCheckpoints,
+        "behind",
+        lambda self, _floor: self.newest if len(self) > 1 else None,
+    )
     _put(stack, workers, "_counts", lambda *_: True)
 
 
 @_rule(16, "whoever hears that a reader parted hears at once what it had taken")
 def taken_with_standing(stack: ExitStack) -> None:
-    right = mind.Core._told
+    right = state_machine.WorkerCore._told
 
     def told(self: Any, run: Any, *args: Any) -> None:
         known = (run.task, run.attempt) in self._started
-        right(self, replace(run, taken=NOTHING) if known else run, *args)
+        right(self, replace(run, taken=NOTHING_ACKED) if known else run, *args)
 
-    _put(stack, mind.Core, "_told", told)
+    _put(stack, state_machine.WorkerCore, "_told", told)
 
 
 class _OrGone(dict[Any, Any]):
     def get(self, key: Any, _default: Any = None) -> Any:
-        return super().get(key, Standing.LEFT)
+        return super().get(key, ReaderStatus.LEFT)
 
 
 @_rule(17, "a reader that an order does not mention is new, not gone")
 def unknown_is_new(stack: ExitStack) -> None:
-    _put(stack, mind, "dict", _OrGone)
+    _put(stack, state_machine, "dict", _OrGone)
 
 
 @_rule(18, "orders and views are dated; an older one is ignored")
 def as_of(stack: ExitStack) -> None:
-    right_assigned, right_concerns = mind.Core._assigned, Membership.concerns
+    right_assigned, right_concerns = state_machine.WorkerCore._assigned, Membership.concerns
 
     def assigned(self: Any, *args: Any) -> None:
         self.as_of = -1
@@ -284,7 +291,7 @@ def as_of(stack: ExitStack) -> None:
         self.as_of = -1
         return right_concerns(self, view)
 
-    _put(stack, mind.Core, "_assigned", assigned)
+    _put(stack, state_machine.WorkerCore, "_assigned", assigned)
     _put(stack, Membership, "concerns", concerns)
 
 
@@ -301,18 +308,18 @@ def permission(stack: ExitStack) -> None:
 
 @_rule(20, "a restarted dispatcher gives everyone a full lease")
 def grace(stack: ExitStack) -> None:
-    right = Desk._expect_everybody
+    right = DecisionContext._expect_everybody
 
-    def expect_everybody(self: Desk, _now: float) -> None:
+    def expect_everybody(self: DecisionContext, _now: float) -> None:
         self.heard.since = -1e9
         right(self, -1e9)
 
-    _put(stack, Desk, "_expect_everybody", expect_everybody)
+    _put(stack, DecisionContext, "_expect_everybody", expect_everybody)
 
 
 @_rule(21, "a reader that was given up drops what it had not handed out")
 def gone_drops_buffer(stack: ExitStack) -> None:
-    _put(stack, Given, "drop_all", lambda _self: None)
+    _put(stack, GivenElements, "drop_all", lambda _self: None)
 
 
 @_rule(22, "a task is done when everything is taken, not when everything is sent")
@@ -326,12 +333,12 @@ def end_when_taken(stack: ExitStack) -> None:
 @_rule(23, "from its cut to the verdict a reader hands out nothing")
 def cut_blocks(stack: ExitStack) -> None:
     for name in ("ask", "permit"):
-        _put(stack, Reader, name, _without_cut(getattr(Reader, name)))
-    _put(stack, Reader, "permitted_until", property(lambda self: self.member.permitted_until))
+        _put(stack, ReaderCore, name, _without_cut(getattr(ReaderCore, name)))
+    _put(stack, ReaderCore, "permitted_until", property(lambda self: self.member.permitted_until))
 
 
 def _without_cut(right: Callable[..., Any]) -> Callable[..., Any]:
-    def wrong(self: Reader, *args: Any) -> Any:
+    def wrong(self: ReaderCore, *args: Any) -> Any:
         cut, self.saving.cut = self.saving.cut, None
         verdict = self.saving._verdict
         try:
@@ -344,9 +351,9 @@ def _without_cut(right: Callable[..., Any]) -> Callable[..., Any]:
 
 @_rule(24, "a save waits until the workers have told what a given-up reader took")
 def settled_first(stack: ExitStack) -> None:
-    right = saves.judge
+    right = saves.advance_save
 
-    def judge(desk: Desk, name: Any, iteration: Any, now: float) -> None:
+    def judge(desk: DecisionContext, name: Any, iteration: Any, now: float) -> None:
         suspects = {task: one.suspects for task, one in iteration.tasks.items()}
         for one in iteration.tasks.values():
             one.suspects = {}
@@ -364,7 +371,7 @@ def recall(stack: ExitStack) -> None:
 
 @_rule(26, "what readers do not reach goes on where they do")
 def moves_to_readers(stack: ExitStack) -> None:
-    _put(stack, tasks, "move", lambda *_: False)
+    _put(stack, scheduler, "move", lambda *_: False)
 
 
 @_rule(27, "what readers may have taken that a save goes without is doubted")

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock_dispatcher.core import Books
-from penstock_dispatcher.journal import Journal, journal
-from penstock_dispatcher.journal.changes import Changes, Snapshot
-from penstock_dispatcher.journal.forms import decode_facts, decode_live, put_line
-from penstock_dispatcher.journal.store import Loaded
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal import journal
+from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
+from penstock_dispatcher.journal.journal import DurableJournal
+from penstock_dispatcher.journal.snapshot import Changes, Snapshot
+from penstock_dispatcher.journal.store import LoadedJournal
 from simulation.world import Process
 
 NOWHERE = Path("/dev/null/journal.db")
@@ -44,9 +45,9 @@ class Disk:
             self.lines[line.table, line.key] = line.body
         self.live, self.length, self.rows = snapshot.live, snapshot.length, []
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedJournal:
         """Read everything, as `Store.load` does."""
-        books = Books() if self.live is None else decode_live(self.live)
+        books = DispatcherState() if self.live is None else decode_live(self.live)
         for (table, key), body in self.lines.items():
             put_line(books, table, key, body)
         books.iterations = dict(sorted(books.iterations.items()))
@@ -57,13 +58,13 @@ class Disk:
                 changes.note(fact)
             if books.length != length:
                 raise AssertionError(f"law 8: {books.length} facts where {length} were written")
-        return Loaded(books, changes, sum(len(row) for _, row in self.rows), 0)
+        return LoadedJournal(books, changes, sum(len(row) for _, row in self.rows), 0)
 
     def close(self) -> None:
         """See `Store.close`."""
 
 
-class SimJournal(Journal):
+class SimJournal(DurableJournal):
     """The real journal; its loop and its thread are of virtual time."""
 
     def __init__(self, disk: Disk, process: Process) -> None:

@@ -6,36 +6,43 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from penstock.messages import OpenRequest, ReaderBeat, SplitRequest, WorkerBeat, WorkerRefused
-from penstock.numbers import IterationId
-from penstock.sharding import Stream
-from penstock_dispatcher.core import Core, Settings
-from penstock_dispatcher.core.signals import (
-    Answer,
-    Begin,
-    Call,
-    Drain,
-    Effect,
-    HangUp,
-    LineBroken,
-    OpenIteration,
-    Probe,
-    ReaderLineBroken,
-    Register,
-    Report,
-    Send,
-    Show,
-    Signal,
-    Tick,
-    WorkerGone,
-    Write,
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SplitRequest,
+    WorkerHeartbeat,
+    WorkerRefused,
 )
+from penstock.protocol.types import IterationId
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    Call,
+    CloseReaderStream,
+    DrainWorker,
+    Effect,
+    Event,
+    OpenIteration,
+    ProbeWorker,
+    ReaderDisconnected,
+    RegisterDataset,
+    ReplyToCall,
+    ReportUncaught,
+    SendCommand,
+    SendView,
+    StartHistory,
+    Tick,
+    WorkerDead,
+    WorkerDisconnected,
+)
+from penstock_dispatcher.core.state_machine import DispatcherCore
 from simulation.disk import Disk, SimJournal
 from simulation.ledger import Ledger
 from simulation.lines import End
 from simulation.world import LawBroken, Process, World
 
-SETTINGS = Settings(
+SETTINGS = CoreSettings(
     worker_lease=3.0,
     reader_lease=6.0,
     beat_interval=1.0,
@@ -51,23 +58,23 @@ class SimDispatcher(Process):
     """One life of the dispatcher."""
 
     def __init__(
-        self, world: World, disk: Disk, ledger: Ledger, streams: tuple[Stream, ...]
+        self, world: World, disk: Disk, ledger: Ledger, streams: tuple[SplitProviderSpec, ...]
     ) -> None:
         super().__init__(world, "d")
         self.disk, self.ledger, self.streams = disk, ledger, streams
         self.journal = SimJournal(disk, self)
-        self.core = Core(self.journal.books, SETTINGS, self.now, DATE + self.now)
+        self.core = DispatcherCore(self.journal.books, SETTINGS, self.now, DATE + self.now)
         self._ways: dict[object, End] = {}
         self._calls: dict[Call, End] = {}
         self._pushing = self._telling = False
         self._count = 0
         ledger.restarted(self.journal.books)
         if not self.journal.books.birth:
-            self.handle(Begin(1 + int(world.now * 1000)))
+            self.handle(StartHistory(1 + int(world.now * 1000)))
         self.at(SETTINGS.tick_interval, self._tick)
 
     def end(self, why: str) -> None:
-        """See `Process.end`."""
+        """See `FunctionProcess.end`."""
         if not self.dead:
             self.journal.crash()
         super().end(why)
@@ -76,17 +83,17 @@ class SimDispatcher(Process):
 
     def greet(self, end: End, message: Any) -> None:
         """Serve a new line."""
-        if isinstance(message, WorkerBeat):
+        if isinstance(message, WorkerHeartbeat):
             end.hear = partial(self._hear_worker, end, (message.worker, message.incarnation))
             end.lost = partial(self._lose_worker, end, (message.worker, message.incarnation))
-        elif isinstance(message, ReaderBeat):
+        elif isinstance(message, ReaderHeartbeat):
             end.hear = partial(self._hear_reader, end)
             end.lost = partial(self._lose_reader, end, message.iteration, message.token)
         else:
             end.hear = partial(self._called, end)
 
     def _hear_worker(
-        self, end: End, peer: tuple[str, int], signal: WorkerBeat | SplitRequest
+        self, end: End, peer: tuple[str, int], signal: WorkerHeartbeat | SplitRequest
     ) -> None:
         self._lead(peer, end)
         self.handle(signal)
@@ -94,16 +101,16 @@ class SimDispatcher(Process):
     def _lose_worker(self, end: End, peer: tuple[Any, int]) -> None:
         if self._ways.get(peer) is end:
             del self._ways[peer]
-            self.handle(LineBroken(*peer))
+            self.handle(WorkerDisconnected(*peer))
 
-    def _hear_reader(self, end: End, beat: ReaderBeat) -> None:
+    def _hear_reader(self, end: End, beat: ReaderHeartbeat) -> None:
         self._lead(beat.token, end)
         self.handle(beat)
 
     def _lose_reader(self, end: End, iteration: IterationId, token: str) -> None:
         if self._ways.get(token) is end:
             del self._ways[token]
-            self.handle(ReaderLineBroken(iteration, token))
+            self.handle(ReaderDisconnected(iteration, token))
 
     def _lead(self, peer: object, end: End) -> None:
         older = self._ways.get(peer)
@@ -112,15 +119,17 @@ class SimDispatcher(Process):
             if older is not None:
                 older.close()
 
-    def _called(self, end: End, request: OpenRequest | Drain) -> None:
+    def _called(self, end: End, request: OpenIterationRequest | DrainWorker) -> None:
         self._count += 1
         call = Call(self._count)
         self._calls[call] = end
-        if isinstance(request, Drain):
+        if isinstance(request, DrainWorker):
             self.handle(replace(request, call=call))
             return
         if request.dataset not in self.core.books.datasets:
-            register = Register(Call(-1), request.versions, request.dataset, self.streams, "")
+            register = RegisterDataset(
+                Call(-1), request.versions, request.dataset, self.streams, ""
+            )
             self.handle(register)
         self.handle(OpenIteration(call, request, self.world.chance.getrandbits(40)))
 
@@ -130,7 +139,7 @@ class SimDispatcher(Process):
         self.at(SETTINGS.tick_interval, self._tick)
         self.handle(Tick())
 
-    def handle(self, signal: Signal) -> None:
+    def handle(self, signal: Event) -> None:
         """Let the mind decide, and do what it wants."""
         effects = self.cut(self.core.handle(signal, self.now))
         self._pass_on(effects)
@@ -150,7 +159,7 @@ class SimDispatcher(Process):
 
     def _pass_on(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Write):
+            if isinstance(effect, AppendFact):
                 self.ledger.decided(effect.fact)
                 self.world.note("d", effect.fact) if self.world.lines else None
                 self.journal.note(effect.fact)
@@ -161,20 +170,20 @@ class SimDispatcher(Process):
         if self.dead:
             return
         match effect:
-            case Send(worker, incarnation, order):
+            case SendCommand(worker, incarnation, order):
                 if isinstance(order, WorkerRefused):
                     self._refused(worker, order)
                 self._put((worker, incarnation), order)
-            case Show(view):
+            case SendView(view):
                 self._put(view.token, view)
-            case HangUp(token, failure):
+            case CloseReaderStream(token, failure):
                 self._put(token, failure)
-            case Answer(call, answer):
+            case ReplyToCall(call, answer):
                 if (end := self._calls.pop(call, None)) is not None:
                     end.send(answer if answer is not None else "heard")
-            case Report(line):
+            case ReportUncaught(line):
                 self.world.note("d", line)
-            case Probe(worker, incarnation):
+            case ProbeWorker(worker, incarnation):
                 self.at(self.world.chance.uniform(0.001, 0.05), self._probe, worker, incarnation)
 
     def _refused(self, worker: str, order: WorkerRefused) -> None:
@@ -188,4 +197,4 @@ class SimDispatcher(Process):
 
     def _probe(self, worker: Any, incarnation: int) -> None:
         if worker not in self.world.processes and not self.world.is_walled("d", worker):
-            self.handle(WorkerGone(worker, incarnation))
+            self.handle(WorkerDead(worker, incarnation))

@@ -6,22 +6,23 @@ from collections import Counter
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from penstock.messages import Verdict
-from penstock.numbers import IterationId, ReaderId, Standing, Taken, TaskId
-from penstock_dispatcher.core import Books
+from penstock.protocol.control import SaveResult
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
+    CheckpointSaved,
     Fact,
-    IterationForgotten,
+    IterationDeleted,
     IterationOpened,
     IterationRestored,
-    ReaderParted,
-    SaveJudged,
-    StateSaved,
+    ReaderRemoved,
+    SaveCompleted,
+    TaskCreated,
     TaskDone,
-    TaskMade,
 )
+from penstock_dispatcher.core.state import DispatcherState
 from simulation.pipeline import Element
 from simulation.world import LawBroken, World
 
@@ -68,7 +69,7 @@ class Pass:
         self.takes.setdefault(key, []).append((token, reader))
         self.handed[token] += 1
 
-    def is_untrue(self, index: int, taken: Taken) -> bool:
+    def is_untrue(self, index: int, taken: AckedSet) -> bool:
         """Say whether something of *taken* was never taken."""
         keys = ((index, number) for number in taken.runs)
         return any(key not in self.takes and key not in self.known for key in keys)
@@ -135,7 +136,7 @@ class Ledger:
 
     # --- facts ---
 
-    def restarted(self, books: Books) -> None:
+    def restarted(self, books: DispatcherState) -> None:
         """Know what a dispatcher found on its disk: what else was decided is void."""
         for name, iteration in books.iterations.items():
             self.current = name
@@ -144,7 +145,7 @@ class Ledger:
             self.passes[name].given_up = {
                 reader
                 for reader, known in iteration.readers.items()
-                if known.standing is Standing.GONE
+                if known.standing is ReaderStatus.GONE
             }
 
     def _void(self, iteration: IterationId, found: AbstractSet[TaskId]) -> None:
@@ -156,10 +157,10 @@ class Ledger:
         match fact:
             case IterationOpened() | IterationRestored():
                 self._opened(fact)
-            case TaskMade(task, iteration, index):
+            case TaskCreated(task, iteration, index):
                 self.tasks[task] = iteration, index
-            case StateSaved(task, state):
-                if self._is_untrue(task, Taken(state.number)):
+            case CheckpointSaved(task, state):
+                if self._is_untrue(task, AckedSet(state.number)):
                     raise LawBroken("law 7: a state is kept, and something before it is not taken")
             case AttemptStarted(task, attempt, _, taken):
                 self.world.stats["attempts again"] += attempt > 1
@@ -167,11 +168,11 @@ class Ledger:
                     raise LawBroken("law 3: something counts as taken that no loop took")
             case TaskDone(task, taken):
                 self._done(task, taken)
-            case ReaderParted():
+            case ReaderRemoved():
                 self._parted(fact)
-            case IterationForgotten(_, superseded=True):
+            case IterationDeleted(_, superseded=True):
                 self.world.stats["superseded"] += 1
-            case SaveJudged(iteration, verdict):
+            case SaveCompleted(iteration, verdict):
                 self.world.stats["saves" if verdict.state else "saves failed"] += 1
                 if verdict.state:
                     self._saved(self.passes[iteration], verdict)
@@ -187,27 +188,27 @@ class Ledger:
         for at in fact.tasks if isinstance(fact, IterationRestored) else ():
             self.tasks[at.task] = fact.iteration, at.index
 
-    def _parted(self, fact: ReaderParted) -> None:
+    def _parted(self, fact: ReaderRemoved) -> None:
         if any(self._is_untrue(task, taken) for task, taken in fact.taken.items()):
             raise LawBroken("law 3: something counts as taken that no loop took")
-        if fact.standing is Standing.GONE:
+        if fact.standing is ReaderStatus.GONE:
             one = self.passes[fact.iteration]
             one.given_up.add(fact.reader)
             one.ever_given_up.add(fact.reader)
             self.world.stats["given up"] += 1
 
-    def _done(self, task: TaskId, taken: Taken) -> None:
+    def _done(self, task: TaskId, taken: AckedSet) -> None:
         iteration, index = self.tasks[task]
         numbers = [number for at, number in self.passes[iteration].taken if at == index]
-        everything = Taken(max(numbers, default=-1) + 1)
+        everything = AckedSet(max(numbers, default=-1) + 1)
         if self._is_untrue(task, everything) or self._is_untrue(task, taken):
             raise LawBroken("law 2: a task is done, and something in it was never taken")
 
-    def _is_untrue(self, task: TaskId, taken: Taken) -> bool:
+    def _is_untrue(self, task: TaskId, taken: AckedSet) -> bool:
         iteration, index = self.tasks[task]
         return self.passes[iteration].is_untrue(index, taken)
 
-    def _saved(self, one: Pass, verdict: Verdict) -> None:
+    def _saved(self, one: Pass, verdict: SaveResult) -> None:
         before = one.before_cut(verdict.number)
         contents = {key: one.contents[key] for key in before}
         handed = sum(one.handed.values()) + (self.origin.handed if self.origin else 0)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.numbers import TaskId
-from penstock.reader.core import Reader
-from penstock.reader.hand import Hand, Pause
+from penstock.protocol.types import TaskId
+from penstock.reader.core.hand import Hand, NoElement
+from penstock.reader.core.state_machine import ReaderCore
 from simulation.operators import Operators
 from simulation.pipeline import Element
 
@@ -21,7 +21,7 @@ CUTS = 3
 
 
 class Block:
-    """A block that the loop has before it. See `penstock.reader.hand.Handed`."""
+    """A block that the loop has before it. See `penstock.reader.core.hand.Handed`."""
 
     def __init__(self, task: TaskId, first: int, elements: tuple[Element, ...]) -> None:
         self.task, self.first = task, first
@@ -68,7 +68,7 @@ class Loop:
 
     def __init__(self, reader: SimReader, habits: Habits) -> None:
         self.reader, self.habits = reader, habits
-        self.core: Reader = reader.core
+        self.core: ReaderCore = reader.core
         self.count = 0
         self.waits = self.over = False
         """Whether it stands in `next()`; whether the pass is over for it."""
@@ -156,8 +156,8 @@ class Loop:
         self._block = None
         hand = self._stale or self.core.ask(now)
         chance = self.reader.world.chance
-        if isinstance(hand, Pause):
-            if hand is Pause.OVER:
+        if isinstance(hand, NoElement):
+            if hand is NoElement.OVER:
                 self.over = True
                 self.reader.leave()
             return False
@@ -198,7 +198,7 @@ class Loop:
             self.core.begin(now)
         while True:
             pause = None if operators.groups else self._pull(now)
-            if pause is Pause.WAIT:
+            if pause is NoElement.WAIT:
                 return False
             if now >= self.core.permitted_until:
                 self.core.permit(now)
@@ -212,14 +212,14 @@ class Loop:
                 self._asks = False
                 self.core.came_back(now)
                 return True
-            if pause is Pause.OVER:
+            if pause is NoElement.OVER:
                 self.over = True
                 self.reader.leave()
                 return False
-            if pause is Pause.REST and not operators.pool:
+            if pause is NoElement.REST and not operators.pool:
                 return False
 
-    def _pull(self, now: float) -> Pause | None:
+    def _pull(self, now: float) -> NoElement | None:
         """Pull until there is a batch; say what kept the reader from giving more."""
         operators = self.operators
         assert operators is not None
@@ -228,8 +228,8 @@ class Loop:
             if operators.groups:
                 return None
             hand = self.core.borrow(now, operators.batch)
-            if isinstance(hand, Pause):
-                if hand is not Pause.WAIT:
+            if isinstance(hand, NoElement):
+                if hand is not NoElement.WAIT:
                     operators.fill(last=True)
                 return hand
             if self.core.lend(hand, now):

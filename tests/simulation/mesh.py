@@ -6,13 +6,13 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from penstock.messages import Codec, Mode, OpenRequest
-from penstock.numbers import DatasetId
-from penstock.sharding import Stream
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock_dispatcher.core import account
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.records import Iteration
-from penstock_dispatcher.core.signals import Call, Drain
+from penstock_dispatcher.core.events import Call, DrainWorker
+from penstock_dispatcher.core.records import IterationRecord
 from simulation.disk import Disk
 from simulation.dispatcher import SimDispatcher
 from simulation.ledger import Ledger, Saved
@@ -43,7 +43,7 @@ class Mesh(World):
         self.never = {(reader, worker): wait for reader, worker, wait in plan.never}
         self.stats["links that never come up"] = len(self.never)
         self.disk, self.ledger = Disk(), Ledger(self, plan.origin)
-        self.streams = (Stream(("",), plan.size, None, plan.passes),)
+        self.streams = (SplitProviderSpec(("",), plan.size, None, plan.passes),)
         self.work = Work(plan.size, plan.passes, plan.nbytes, plan.room)
         self.lives: Counter[str] = Counter()
         workers = [f"w{i}" for i in range(plan.workers)]
@@ -102,7 +102,9 @@ class Mesh(World):
         token = f"{name}.{self.lives[name]}"
         mode = Mode.DYNAMIC if plan.dynamic else Mode.OFF
         restore = plan.origin.state if plan.origin is not None else b""
-        request = OpenRequest(VERSIONS, DATASET, mode, "job", 0, Codec.NONE, restore=restore)
+        request = OpenIterationRequest(
+            VERSIONS, DATASET, mode, "job", 0, Codec.NONE, restore=restore
+        )
         wish = Wish(request, plan.habits[index], plan.frames)
         return SimReader(self, name, token, wish, self.ledger, self.behind)
 
@@ -176,11 +178,11 @@ class Mesh(World):
         """Have somebody ask the dispatcher that *worker* leaves."""
         caller = Process(self, worker)
         line = dial(caller, "d")
-        line.send(Drain(Call(0), worker))  # type: ignore[arg-type]
+        line.send(DrainWorker(Call(0), worker))  # type: ignore[arg-type]
 
     # --- the end ---
 
-    def _iteration(self) -> Iteration | None:
+    def _iteration(self) -> IterationRecord | None:
         dispatcher = self.processes.get("d")
         if not isinstance(dispatcher, SimDispatcher):
             return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from penstock.numbers import Runs, TaskId
-from penstock.reader.owed import Owed
+from penstock.engine.unacked import Unacked
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import TaskId
 from simulation.pipeline import Element
 
 Item = tuple[int, TaskId, int, Element]
@@ -16,7 +17,7 @@ Item = tuple[int, TaskId, int, Element]
 class Operators:
     """A shuffle over *depth* elements, then batches of *batch*; *ahead* batches are ready early.
 
-    It follows a reader (`penstock.engine.owed.Follower`): what is here is owed.
+    It follows a reader (`penstock.engine.unacked.AckTracker`): what is here is owed.
     """
 
     cuts = False
@@ -50,24 +51,24 @@ class Operators:
         """Whether more could be pulled without anybody asking."""
         return len(self.groups) < self.ahead
 
-    def next(self) -> tuple[list[Item], Runs]:
+    def next(self) -> tuple[list[Item], RangeSet]:
         """Return the next batch, and the places of those dropped as some of them were lost."""
         dropped: list[tuple[int, int]] = []
         while self.groups:
             group = self.groups.pop(0)
             places = {item[0] for item in group}
             if not places & self._poisoned:
-                return group, Runs.of(*dropped)
+                return group, RangeSet.of(*dropped)
             dropped += [(place, place + 1) for place in places - self._poisoned]
-        return [], Runs.of(*dropped)
+        return [], RangeSet.of(*dropped)
 
-    def owed(self) -> Owed:
-        """See `Follower.owed`."""
+    def owed(self) -> Unacked:
+        """See `AckTracker.owed`."""
         here = [*self.pool, *(item for group in self.groups for item in group)]
-        return Owed(Runs.of(*((item[0], item[0] + 1) for item in here)), self._pulled)
+        return Unacked(RangeSet.of(*((item[0], item[0] + 1) for item in here)), self._pulled)
 
-    def withdraw(self, choose: Callable[[Owed], Runs]) -> Runs:
-        """See `Follower.withdraw`."""
+    def withdraw(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
+        """See `AckTracker.withdraw`."""
         places = choose(self.owed())
         self.pool = [item for item in self.pool if item[0] not in places]
         self._poisoned.update(places)

@@ -10,8 +10,9 @@ import json
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.messages import Run
-from penstock.numbers import EngineState, Split
+from penstock.protocol.control import TaskAssignment
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Checkpoint
 
 DEPTH = 3
 
@@ -34,7 +35,7 @@ class Rest(Enum):
 class Engine:
     """An engine that stands before element *number*."""
 
-    def __init__(self, order: Run, size: int, passes: int) -> None:
+    def __init__(self, order: TaskAssignment, size: int, passes: int) -> None:
         self.order, self.passes = order, passes
         state = order.state
         at = json.loads(state.state) or [0, 0, 0, []]
@@ -80,8 +81,8 @@ class Engine:
         self.number += 1
         return Element(0 if self.dynamic else self.order.index, turn, unit)
 
-    def state(self) -> EngineState:
+    def state(self) -> Checkpoint:
         """Return where it stands."""
         place = 0 if self.dynamic else self.place
         text = json.dumps([self.offset, self.turn, place, self.buffer])
-        return EngineState(self.number, (self.place,) if self.dynamic else (), text)
+        return Checkpoint(self.number, (self.place,) if self.dynamic else (), text)

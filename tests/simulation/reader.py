@@ -8,28 +8,20 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from penstock.errors import PenstockError, Superseded
-from penstock.messages import (
-    Ack,
-    Failure,
-    Frame,
-    Opened,
-    OpenRequest,
-    Recall,
-    StreamEnd,
-    View,
-)
-from penstock.numbers import TaskId
-from penstock.reader.core import Reader
-from penstock.reader.credit import ByteLimit, FrameLimit
-from penstock.reader.orders import (
+from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
+from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd
+from penstock.protocol.types import Failure, TaskId
+from penstock.reader.core.effects import (
     AskWorker,
-    CloseStream,
-    OpenStream,
-    Order,
+    CloseTaskStream,
+    OpenTaskStream,
+    ReaderEffect,
     SendAck,
-    SendBeat,
-    Tell,
+    SendHeartbeat,
+    TellLog,
 )
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.state_machine import ReaderCore
 from simulation.ledger import Ledger
 from simulation.lines import End, dial
 from simulation.loop import Habits, Loop
@@ -37,7 +29,7 @@ from simulation.pipeline import Element
 from simulation.worker import Here
 from simulation.world import LawBroken, Process, World
 
-Reply: TypeAlias = tuple[Frame, tuple[Element, ...], int] | Recall | StreamEnd | Here
+Reply: TypeAlias = tuple[FrameHeader, tuple[Element, ...], int] | Recall | StreamEnd | Here
 
 SILENCE = 5.0
 FAREWELL = 2.0
@@ -47,7 +39,7 @@ FAREWELL = 2.0
 class Wish:
     """What a reader opens, and how its loop goes on; *frames* bounds what it buffers, if not 0."""
 
-    request: OpenRequest
+    request: OpenIterationRequest
     habits: Habits
     frames: int
 
@@ -55,7 +47,7 @@ class Wish:
 class SimReader(Process):
     """One life of a training process."""
 
-    core: Reader
+    core: ReaderCore
     loop: Loop
 
     def __init__(
@@ -89,7 +81,7 @@ class SimReader(Process):
     def _try_again(self) -> None:
         self.at(self.world.chance.uniform(0.1, 1), self._open)
 
-    def _opened(self, line: End, answer: Opened | Failure) -> None:
+    def _opened(self, line: End, answer: OpenIterationReply | Failure) -> None:
         line.lost = lambda: None
         line.close()
         if isinstance(answer, Failure):
@@ -99,7 +91,7 @@ class SimReader(Process):
             return
         frames = self.wish.frames
         limit = FrameLimit(frames) if frames else ByteLimit(1 << 20)
-        self.core = Reader(answer.iteration, self.token, answer.reader_lease, limit)
+        self.core = ReaderCore(answer.iteration, self.token, answer.reader_lease, limit)
         self.reads = True
         self.loop = Loop(self, self.wish.habits)
         self._beat_every = answer.beat_interval
@@ -188,7 +180,7 @@ class SimReader(Process):
         if self._line is not None:
             self._line.send(self.core.beat(self.now))
 
-    def _viewed(self, view: View | Failure) -> None:
+    def _viewed(self, view: ReaderView | Failure) -> None:
         if isinstance(view, Failure):
             self._sent_away(view.error())
             return
@@ -210,13 +202,13 @@ class SimReader(Process):
 
     # --- workers ---
 
-    def _perform(self, order: Order) -> None:
+    def _perform(self, order: ReaderEffect) -> None:
         match order:
-            case SendBeat():
+            case SendHeartbeat():
                 if not self._beat_soon:
                     self._beat_soon = True
                     self.at(0.0, self._beat)
-            case OpenStream(task, worker, opening):
+            case OpenTaskStream(task, worker, opening):
                 self._close(task)
                 if self.core.member.leaving:
                     return
@@ -226,11 +218,11 @@ class SimReader(Process):
                 end.hear = partial(self._replied, task, opening.opening)
                 end.lost = partial(self._broken, task, opening.opening)
                 end.send(opening)
-            case CloseStream(task):
+            case CloseTaskStream(task):
                 self._close(task)
             case SendAck(task, ack):
                 self._say(task, ack)
-            case Tell(line):
+            case TellLog(line):
                 self.world.note(self.name, line)
             case AskWorker():
                 pass  # lines break by themselves here

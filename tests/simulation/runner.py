@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.messages import Codec
-from penstock_worker.core.events import NotStarted, RunnerLost, StartRun
-from penstock_worker.runner.orders import (
-    Ended,
-    Free,
-    Full,
-    Grant,
-    Made,
-    Need,
-    Pause,
-    Paused,
-    Reached,
-    Want,
+from penstock.protocol.types import Codec
+from penstock_worker.core.events import RunnerLost, RunnerNotStarted, StartRunner
+from penstock_worker.runner.messages import (
+    AddSplits,
+    ArenaFull,
+    CheckpointTaken,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    RunPaused,
+    SplitsNeeded,
 )
 from simulation.pipeline import Element, Engine, Rest
 from simulation.world import LawBroken
@@ -52,7 +52,7 @@ class Arena:
         self.frames[self._offset] = tuple(elements)
         return self._offset
 
-    def read(self, made: Made) -> tuple[Element, ...]:
+    def read(self, made: FrameReady) -> tuple[Element, ...]:
         """Return what lies at a place."""
         if made.offset not in self.frames:
             raise LawBroken("memory: a frame is sent whose place was given back")
@@ -63,7 +63,7 @@ class Arena:
         if self.frames.pop(offset, None) is None:
             raise LawBroken("memory: a place is given back twice")
 
-    def keep(self, frames: tuple[Made, ...]) -> None:
+    def keep(self, frames: tuple[FrameReady, ...]) -> None:
         """Give up all but *frames*."""
         kept = {made.offset for made in frames}
         self.frames = {offset: one for offset, one in self.frames.items() if offset in kept}
@@ -72,7 +72,7 @@ class Arena:
 class SimRunner:
     """One run."""
 
-    def __init__(self, worker: SimWorker, start: StartRun, work: Work) -> None:
+    def __init__(self, worker: SimWorker, start: StartRunner, work: Work) -> None:
         self.worker, self.start, self.work = worker, start, work
         self.arena = Arena()
         self.over = self.kept = False
@@ -82,30 +82,30 @@ class SimRunner:
         self._used = 0
         self._sizes: dict[int, int] = {}
         self._paused = False
-        self._waits: Rest | Full | None = None
+        self._waits: Rest | ArenaFull | None = None
         self.worker.at(start.after + 0.01, self._begin)
 
-    def tell(self, order: Grant | Free | Want | Pause) -> None:
+    def tell(self, order: AddSplits | FreeFrames | Flush | PauseRun) -> None:
         """Hear the worker."""
         match order:
-            case Grant(_, _, position, splits):
+            case AddSplits(_, _, position, splits):
                 self._engine.grow(position, splits)
                 if self._waits is Rest.DRY:
                     self._go_on()
-            case Free(_, offsets):
+            case FreeFrames(_, offsets):
                 for offset in offsets:
                     self.arena.free(offset)
                     self._used -= self._sizes.pop(offset, 0)
-                if isinstance(self._waits, Full):
+                if isinstance(self._waits, ArenaFull):
                     self._go_on()
-            case Want():
+            case Flush():
                 pass
-            case Pause():
+            case PauseRun():
                 self._paused = True
                 if self._waits is not None:
                     self._go_on()
 
-    def keep(self, frames: tuple[Made, ...]) -> None:
+    def keep(self, frames: tuple[FrameReady, ...]) -> None:
         """Give up all but *frames*, which are needed until they are freed."""
         self.over = self.kept = True
         self.arena.keep(frames)
@@ -125,7 +125,7 @@ class SimRunner:
             return
         if self.worker.now < self.worker.no_room_until:
             self.over = True
-            self.worker.apply(NotStarted(self.start.run, "no room"))
+            self.worker.apply(RunnerNotStarted(self.start.run, "no room"))
             return
         self._step()
 
@@ -135,10 +135,10 @@ class SimRunner:
         chance, engine, run = self.worker.world.chance, self._engine, self.start.run
         if self._paused:
             self.over = True
-            self._report(Reached(run, engine.state()), Paused(run))
+            self._report(CheckpointTaken(run, engine.state()), RunPaused(run))
             return
         if self._used >= self.work.room:
-            self._waits = Full(run)
+            self._waits = ArenaFull(run)
             self._report(self._waits)
             return
         first, rest = (
@@ -147,10 +147,10 @@ class SimRunner:
         )
         if rest is Rest.ENDED:
             self.over = True
-            self._report(Reached(run, engine.state()), Ended(run, engine.number))
+            self._report(CheckpointTaken(run, engine.state()), RunEnded(run, engine.number))
             return
         if rest is None and engine.number > first and chance.random() < 0.3:
-            self._report(Reached(run, engine.state()))
+            self._report(CheckpointTaken(run, engine.state()))
         if self.over or self._paused:
             self._go_on()
             return
@@ -179,7 +179,7 @@ class SimRunner:
             self._used += len(elements)
             self._sizes[offset] = len(elements)
             nbytes = len(elements) * self.work.nbytes
-            made = Made(
+            made = FrameReady(
                 self.start.run, first, len(elements), offset, nbytes, b"", Codec.NONE, nbytes
             )
             self._report(made)
@@ -190,9 +190,12 @@ class SimRunner:
         ends = sum(not split for split in engine.log[engine.place - engine.start :])
         if engine.dynamic and engine.turn + ends < self.work.passes and self._asked != engine.stop:
             self._asked = engine.stop
-            self._report(Need(self.start.run, 0, engine.stop))
+            self._report(SplitsNeeded(self.start.run, 0, engine.stop))
 
-    def _report(self, *reports: Made | Reached | Need | Full | Paused | Ended) -> None:
+    def _report(
+        self,
+        *reports: FrameReady | CheckpointTaken | SplitsNeeded | ArenaFull | RunPaused | RunEnded,
+    ) -> None:
         for report in reports:
             if not self.worker.dead:
                 self.worker.apply(report)

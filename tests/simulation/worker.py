@@ -7,42 +7,36 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.messages import (
-    Ack,
-    Assignment,
-    Open,
-    SplitGrant,
-    Versions,
-    WorkerRefused,
-)
-from penstock.numbers import WorkerId
+from penstock.protocol.control import Assignment, SplitGrant, WorkerRefused
+from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.types import Versions, WorkerId
 from penstock_worker.core.events import (
-    Acked,
-    Asked,
-    AskSplits,
-    Beat,
-    Break,
-    Complain,
-    Connected,
+    AbortStream,
+    DispatcherConnected,
+    Drained,
+    DrainRequested,
+    DrainStarted,
     Effect,
     Event,
-    Hung,
-    Keep,
-    Leave,
-    Leaving,
-    Left,
-    Opened,
+    HeartbeatDue,
+    LogError,
+    RequestSplits,
+    RetainFrames,
     SendEnd,
     SendFrame,
     SendRecall,
-    StartRun,
-    StopRun,
+    SendToRunner,
+    StartRunner,
+    StopRunner,
+    StreamAcked,
+    StreamClosed,
     StreamId,
-    Tell,
+    StreamOpened,
+    StreamWritable,
     Tick,
 )
-from penstock_worker.core.mind import Core
-from penstock_worker.runner.orders import Free, Grant, Pause, Want
+from penstock_worker.core.state_machine import WorkerCore
+from penstock_worker.runner.messages import AddSplits, Flush, FreeFrames, PauseRun
 from simulation.lines import End, dial
 from simulation.runner import SimRunner, Work
 from simulation.world import LawBroken, Process, World
@@ -67,7 +61,7 @@ class SimWorker(Process):
     def __init__(self, world: World, name: str, incarnation: int, work: Work) -> None:
         super().__init__(world, name)
         self.work = work
-        self.core = Core(WorkerId(name), incarnation, None, work.room * work.nbytes)
+        self.core = WorkerCore(WorkerId(name), incarnation, None, work.room * work.nbytes)
         self.runners: dict[int, SimRunner] = {}
         self._streams: dict[StreamId, End] = {}
         self._sent: deque[StreamId] = deque()
@@ -82,7 +76,7 @@ class SimWorker(Process):
 
     def leave(self) -> None:
         """Hear that it is to leave in order."""
-        self.apply(Leave())
+        self.apply(DrainRequested())
 
     def kill_runner(self) -> None:
         """Have user code take a runner's process along."""
@@ -103,11 +97,11 @@ class SimWorker(Process):
             if chance.random() < 0.3:
                 self.at(0.2 * chance.random(), self._ask, stream)
             elif stream in self._streams:
-                self._perform(self.core.apply(Asked(stream), self.now))
+                self._perform(self.core.apply(StreamWritable(stream), self.now))
 
     def _ask(self, stream: StreamId) -> None:
         if stream in self._streams:
-            self.apply(Asked(stream))
+            self.apply(StreamWritable(stream))
 
     def _tick(self) -> None:
         self.at(TICK, self._tick)
@@ -120,7 +114,7 @@ class SimWorker(Process):
         line.hear, line.lost = self._ordered, self._lost
         self._beat_due = False
         line.send(self._beat(first=True))
-        self.apply(Connected())
+        self.apply(DispatcherConnected())
 
     def _lost(self) -> None:
         self._line = None
@@ -155,16 +149,16 @@ class SimWorker(Process):
         end.hear = partial(self._read, stream)
         end.lost = partial(self._hung, stream)
 
-    def _read(self, stream: StreamId, message: Open | Ack) -> None:
-        if isinstance(message, Open):
+    def _read(self, stream: StreamId, message: Subscribe | Ack) -> None:
+        if isinstance(message, Subscribe):
             self.world.note(self.name, message) if self.world.lines else None
-            self.apply(Opened(stream, message))
+            self.apply(StreamOpened(stream, message))
         elif stream in self._streams:
-            self.apply(Acked(stream, message))
+            self.apply(StreamAcked(stream, message))
 
     def _hung(self, stream: StreamId) -> None:
         if self._streams.pop(stream, None) is not None:
-            self.apply(Hung(stream))
+            self.apply(StreamClosed(stream))
 
     def _goodbye(self, stream: StreamId) -> None:
         end = self._streams.get(stream)
@@ -178,7 +172,7 @@ class SimWorker(Process):
         for effect in self.cut(effects):
             if self.dead:
                 return
-            if self.world.lines and not isinstance(effect, Beat):
+            if self.world.lines and not isinstance(effect, HeartbeatDue):
                 self.world.note(self.name, effect)
             self._do(effect)
         if self.doomed:
@@ -186,38 +180,38 @@ class SimWorker(Process):
 
     def _do(self, effect: Effect) -> None:
         match effect:
-            case StartRun(run):
+            case StartRunner(run):
                 self.runners[run] = SimRunner(self, effect, self.work)
-            case StopRun(run):
+            case StopRunner(run):
                 self.runners[run].over = True
                 if not self.runners[run].kept:
                     del self.runners[run]
-            case Keep(run, frames):
+            case RetainFrames(run, frames):
                 self.runners[run].keep(frames)
-            case Tell(order):
+            case SendToRunner(order):
                 self._tell(order)
-            case AskSplits(request):
+            case RequestSplits(request):
                 if self._line is not None:
                     self._line.send(request)
-            case Beat():
+            case HeartbeatDue():
                 if not self._beat_due:
                     self._beat_due = True
                     self.at(0.0, self._beat_now)
-            case Complain(text):
+            case LogError(text):
                 if "bug" in text:
                     raise LawBroken(text)
-            case Leaving():
+            case DrainStarted():
                 pass
-            case Left():
+            case Drained():
                 self.at(0.2, self.end, "it has left")
-            case SendFrame() | SendRecall() | SendEnd() | Break():
+            case SendFrame() | SendRecall() | SendEnd() | AbortStream():
                 self._send(effect)
 
-    def _tell(self, order: Grant | Free | Want | Pause) -> None:
+    def _tell(self, order: AddSplits | FreeFrames | Flush | PauseRun) -> None:
         runner = self.runners.get(order.run)
         if runner is None:
             return
-        if not runner.over or isinstance(order, Free):
+        if not runner.over or isinstance(order, FreeFrames):
             runner.tell(order)
         if runner.kept and not runner.arena.frames:
             del self.runners[order.run]
@@ -229,7 +223,7 @@ class SimWorker(Process):
         if stray := {run for run, one in self.runners.items() if one.kept} - needed:
             raise LawBroken(f"memory: frames of runs {stray} are kept for nobody")
 
-    def _send(self, effect: SendFrame | SendRecall | SendEnd | Break) -> None:
+    def _send(self, effect: SendFrame | SendRecall | SendEnd | AbortStream) -> None:
         end = self._streams.get(effect.stream)
         if end is None:
             return
@@ -244,6 +238,6 @@ class SimWorker(Process):
             case SendEnd(stream, last):
                 end.send(last)
                 self.at(GOODBYE, self._goodbye, stream)
-            case Break(stream):
+            case AbortStream(stream):
                 end.close()
                 self._hung(stream)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.wire.frame import FrameBuilder, unpack
+from penstock.frames.frame import FrameBuilder, unpack
 
 
 class Point(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import resource
-from penstock.wire.allocator import tune
+from penstock.runtime.malloc import tune
 print(tune(), tune())
 def fill():
     return [b"x" * (8 << 20) for _ in range(4)]

@@ -7,9 +7,9 @@ from contextlib import aclosing, suppress
 import pytest
 
 from penstock.errors import PenstockError, Refused
-from penstock.messages import WorkerBeat
+from penstock.protocol.control import WorkerHeartbeat
+from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.line import connect
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def unary(client):
 
 async def stream(client):
     async def signals():
-        yield WorkerBeat("w:1", 1, 0)
+        yield WorkerHeartbeat("w:1", 1, 0)
         await asyncio.Event().wait()
 
     async with aclosing(client.worker_control(signals())) as orders:

@@ -10,25 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import messages
 from penstock.errors import ConfigError, PenstockError, VersionMismatch
-from penstock.messages import (
-    Codec,
-    Failure,
-    Mode,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
-    ReadRequest,
-    Versions,
-    WorkerOrder,
-    WorkerSignal,
+from penstock.protocol import control
+from penstock.protocol.control import (
+    AttemptProgress,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    WorkerCommand,
+    WorkerEvent,
 )
-from penstock.numbers import DatasetId, EngineState, Runs, Split, SplitLog, Taken
+from penstock.protocol.data import Ack, ReadReply, ReadRequest
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec, DatasetId, Failure, Mode, Versions
 from penstock.wire import dispatcher, worker
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
-from penstock.wire.rpc import Stream, Unary
+from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 SCALARS = {
@@ -40,7 +38,7 @@ SCALARS = {
 }
 SPANS = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=4)
 SPECIAL = {
-    Runs: SPANS.map(lambda spans: Runs.of(*spans)),
+    RangeSet: SPANS.map(lambda spans: RangeSet.of(*spans)),
     Split: st.builds(
         lambda start, size, names: Split(start, start + size, tuple(names)),
         st.integers(0, 2**62),
@@ -84,7 +82,7 @@ def forms():
     found = {}
     for module in (dispatcher, worker):
         for name, method in vars(module).items():
-            if not isinstance(method, (Unary, Stream)):
+            if not isinstance(method, (UnaryRpc, StreamRpc)):
                 continue
             kinds = typing.get_args(typing.get_type_hints(module)[name])
             found[kinds[0]] = method.request
@@ -124,25 +122,28 @@ def test_every_class_of_messages_crosses_one_way_or_another():
 
     for kind, _ in forms():
         visit(kind)
-    visit(messages.ReadReply)
+    visit(ReadReply)
 
-    ours = {kind for _, kind in inspect.getmembers(messages, inspect.isclass)}
-    assert {kind for kind in ours if kind.__module__ == messages.__name__} <= crossing
+    ours = {kind for _, kind in inspect.getmembers(control, inspect.isclass)}
+    assert {kind for kind in ours if kind.__module__ == control.__name__} <= crossing
 
 
 def test_zeros_take_no_room():
-    codec = form(Progress, dispatcher_pb2.Progress)
+    codec = form(AttemptProgress, dispatcher_pb2.AttemptProgress)
 
     nested = 4  # taken, its runs, work, doubted: a tag and a length each
-    assert len(codec.encode(Progress(0, 0, Taken()))) <= 2 * nested
+    assert len(codec.encode(AttemptProgress(0, 0, AckedSet()))) <= 2 * nested
 
 
 def test_an_absent_message_is_not_an_empty_one():
-    codec = form(Progress, dispatcher_pb2.Progress)
-    nothing, empty = Progress(1, 2, Taken()), Progress(1, 2, Taken(), state=EngineState(0, (), ""))
+    codec = form(AttemptProgress, dispatcher_pb2.AttemptProgress)
+    nothing, empty = (
+        AttemptProgress(1, 2, AckedSet()),
+        AttemptProgress(1, 2, AckedSet(), state=Checkpoint(0, (), "")),
+    )
 
     assert codec.decode(codec.encode(nothing)).state is None
-    assert codec.decode(codec.encode(empty)).state == EngineState(0, (), "")
+    assert codec.decode(codec.encode(empty)).state == Checkpoint(0, (), "")
 
 
 def test_an_error_keeps_its_numbers_texts_and_gaps():
@@ -173,23 +174,25 @@ def test_an_error_that_only_another_version_knows_keeps_its_words_and_says_so(ki
     "spans", [[5, 3], [1, 1], [3, 5, 4, 6], [3, 5, 5, 6], [3, 4, 1, 2]], ids=str
 )
 def test_runs_that_are_none_are_refused_where_they_arrive(spans):
-    beat = dispatcher_pb2.ReaderBeat(token="t")
+    beat = dispatcher_pb2.ReaderHeartbeat(token="t")
     beat.holdings[1].buffered.spans.extend(spans)
 
     with pytest.raises(VersionMismatch, match="are no runs"):
-        form(ReaderBeat, dispatcher_pb2.ReaderBeat).decode(beat.SerializeToString())
+        form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat).decode(beat.SerializeToString())
 
 
 def request(**changes):
-    base = OpenRequest(Versions(1, "3.11", "0.1"), DatasetId("d"), Mode.OFF, "job", 0, Codec.NONE)
+    base = OpenIterationRequest(
+        Versions(1, "3.11", "0.1"), DatasetId("d"), Mode.OFF, "job", 0, Codec.NONE
+    )
     return dataclasses.replace(base, **changes)
 
 
 @pytest.mark.parametrize("changes", [{"job_name": "\udc80"}, {"repetition": 2**63}], ids=repr)
 def test_what_protobuf_cannot_say_is_refused_where_it_is_sent(changes):
-    codec = form(OpenRequest, dispatcher_pb2.OpenRequest)
+    codec = form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest)
 
-    with pytest.raises(ConfigError, match="OpenRequest cannot be sent"):
+    with pytest.raises(ConfigError, match="OpenIterationRequest cannot be sent"):
         codec.encode(request(**changes))
 
 
@@ -198,13 +201,13 @@ def test_what_protobuf_cannot_say_is_refused_where_it_is_sent(changes):
     [
         b"\xff\xff",
         b"GET / HTTP/1.1\r\n",
-        dispatcher_pb2.OpenRequest(dataset="no mode").SerializeToString(),
-        dispatcher_pb2.OpenRequest(mode=99, codec=1).SerializeToString(),
+        dispatcher_pb2.OpenIterationRequest(dataset="no mode").SerializeToString(),
+        dispatcher_pb2.OpenIterationRequest(mode=99, codec=1).SerializeToString(),
     ],
 )
 def test_bytes_that_are_no_message_are_refused_where_they_arrive(data):
-    with pytest.raises(VersionMismatch, match="no OpenRequest"):
-        form(OpenRequest, dispatcher_pb2.OpenRequest).decode(data)
+    with pytest.raises(VersionMismatch, match="no OpenIterationRequest"):
+        form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest).decode(data)
 
 
 def test_a_value_that_no_message_may_have_is_refused():
@@ -216,15 +219,17 @@ def test_a_value_that_no_message_may_have_is_refused():
 
 
 def test_half_a_pair_is_refused():
-    with pytest.raises(VersionMismatch, match="no Runs"):
-        form(Runs, common_pb2.Runs).decode(common_pb2.Runs(spans=[1, 2, 3]).SerializeToString())
+    with pytest.raises(VersionMismatch, match="no RangeSet"):
+        form(RangeSet, common_pb2.RangeSet).decode(
+            common_pb2.RangeSet(spans=[1, 2, 3]).SerializeToString()
+        )
 
 
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (WorkerSignal, dispatcher_pb2.WorkerSignal),
-        (WorkerOrder, dispatcher_pb2.WorkerOrder),
+        (WorkerEvent, dispatcher_pb2.WorkerEvent),
+        (WorkerCommand, dispatcher_pb2.WorkerCommand),
     ],
 )
 def test_an_alternative_that_is_not_known_is_refused(kind, message):
@@ -233,7 +238,7 @@ def test_an_alternative_that_is_not_known_is_refused(kind, message):
 
 
 def test_a_field_from_the_future_is_ignored():
-    codec = form(ReaderBeat, dispatcher_pb2.ReaderBeat)
+    codec = form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat)
     beat = codec.decode(b"")
 
     assert codec.decode(b"\x9a\x3f\x03abc") == beat
@@ -255,13 +260,13 @@ def test_a_class_that_differs_from_its_message_is_refused_at_once():
     with pytest.raises(TypeError, match=r"Narrow .* differ in \['names', 'stop'\]"):
         form(Narrow, common_pb2.Split)
     with pytest.raises(TypeError, match="oneof"):
-        form(WorkerSignal, dispatcher_pb2.WorkerOrder)
+        form(WorkerEvent, dispatcher_pb2.WorkerCommand)
     with pytest.raises(TypeError, match="cannot be"):
         form(int, common_pb2.Split)
 
 
 def test_requests_of_a_read_are_told_apart():
     codec = dict(forms())[ReadRequest]
-    ack = messages.Ack(Runs(), 0)
+    ack = Ack(RangeSet(), 0)
 
     assert codec.decode(codec.encode(ack)) == ack

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import VersionMismatch
-from penstock.messages import Codec
-from penstock.wire.compression import Sampler, Trial, compress, decompress
+from penstock.frames.compression import CodecTrial, Sampler, compress, decompress
+from penstock.protocol.types import Codec
 
 SMOOTH = memoryview(np.arange(1 << 18, dtype=np.int32) // 1000).cast("B")
 NOISE = memoryview(np.random.default_rng(0).bytes(1 << 20))
@@ -88,10 +88,10 @@ def test_a_sample_has_something_of_every_part():
 @pytest.mark.parametrize(
     ("trial", "pays"),
     [
-        (Trial(1000, 100, 800e-9), True),
-        (Trial(1000, 100, 1000e-9), False),
-        (Trial(1000, 1000, 1e-9), False),
-        (Trial(1000, 1004, 0.0), False),
+        (CodecTrial(1000, 100, 800e-9), True),
+        (CodecTrial(1000, 100, 1000e-9), False),
+        (CodecTrial(1000, 1000, 1e-9), False),
+        (CodecTrial(1000, 1004, 0.0), False),
     ],
 )
 def test_compression_pays_when_it_saves_more_time_than_it_takes(trial, pays):

@@ -5,24 +5,21 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from penstock import errors
-from penstock.messages import (
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Failure,
-    Mode,
-    Opened,
-    OpenRequest,
-    ReaderBeat,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    ReaderView,
     SplitGrant,
     SplitRequest,
-    Versions,
-    View,
-    WorkerBeat,
+    WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.numbers import Split, Standing
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Codec, Failure, Mode, ReaderStatus, Versions
+from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
-from penstock.wire.line import connect, listening
 
 VERSIONS = Versions(1, "3.11", "0.1")
 TREE = [
@@ -70,7 +67,7 @@ class FakeDispatcher:
         raise an_error(getattr(errors, dataset))
 
     async def open_iteration(self, request):
-        return Opened(request.repetition, request.job_name or "private", 0.5, 30.0)
+        return OpenIterationReply(request.repetition, request.job_name or "private", 0.5, 30.0)
 
     async def drain(self, worker):
         if worker != "w:1":
@@ -82,10 +79,10 @@ class FakeDispatcher:
     async def worker_control(self, signals):
         async for signal in signals:
             match signal:
-                case WorkerBeat(draining=True):
+                case WorkerHeartbeat(draining=True):
                     yield WorkerRefused(Failure.of(errors.VersionMismatch("too old")))
                     return
-                case WorkerBeat():
+                case WorkerHeartbeat():
                     yield Assignment(signal.as_of + 1, signal.incarnation, (), {}, 0.5)
                 case SplitRequest():
                     split = (Split(0, 10),)
@@ -98,7 +95,7 @@ class FakeDispatcher:
                     await cancelled()
                 if beat.token == "fail":
                     raise errors.UnknownIteration(f"iteration {beat.iteration} is over")
-                yield View(0, beat.token, 1, Standing.LIVE, beat.beat, {})
+                yield ReaderView(0, beat.token, 1, ReaderStatus.LIVE, beat.beat, {})
         finally:
             self.ended.set()
 
@@ -140,7 +137,7 @@ async def one_by_one(*values):
 
 
 def a_beat(beat, **changes):
-    return dataclasses.replace(ReaderBeat(9, "t", None, beat), **changes)
+    return dataclasses.replace(ReaderHeartbeat(9, "t", None, beat), **changes)
 
 
 async def test_a_dataset_is_registered_once_and_found_again(dispatcher):
@@ -152,9 +149,9 @@ async def test_a_dataset_is_registered_once_and_found_again(dispatcher):
 
 
 async def test_an_iteration_is_opened(dispatcher):
-    request = OpenRequest(VERSIONS, "d", Mode.OFF, None, 3, Codec.NONE)
+    request = OpenIterationRequest(VERSIONS, "d", Mode.OFF, None, 3, Codec.NONE)
 
-    assert await dispatcher.open_iteration(request) == Opened(3, "private", 0.5, 30.0)
+    assert await dispatcher.open_iteration(request) == OpenIterationReply(3, "private", 0.5, 30.0)
 
 
 async def test_status_is_the_services_own_bytes(dispatcher):
@@ -226,7 +223,7 @@ async def test_work_that_the_service_cancelled_does_not_leave_its_caller_waiting
 
 
 async def test_a_worker_is_answered_signal_by_signal(dispatcher):
-    signals = one_by_one(WorkerBeat("w:1", 1, 7), SplitRequest("w:1", 1, 5, 2, 0, 3))
+    signals = one_by_one(WorkerHeartbeat("w:1", 1, 7), SplitRequest("w:1", 1, 5, 2, 0, 3))
 
     orders = [order async for order in dispatcher.worker_control(signals)]
 
@@ -238,7 +235,7 @@ async def test_a_worker_is_answered_signal_by_signal(dispatcher):
 
 async def test_behind_a_refusal_nothing_comes_though_the_worker_would_go_on(dispatcher):
     async def endless():
-        yield WorkerBeat("w:1", 1, 7, draining=True)
+        yield WorkerHeartbeat("w:1", 1, 7, draining=True)
         await asyncio.Event().wait()
 
     async with asyncio.timeout(5):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ElementTooLarge, VersionMismatch
-from penstock.wire.frame import FrameBuilder, unpack
+from penstock.frames.frame import FrameBuilder, unpack
 from tests.wire.nests import nest_kinds
 from tests.wire.packing import Point, check, pack, there_and_back
 
@@ -57,7 +57,8 @@ def test_damaged_frames_are_refused_or_read_but_never_crash(block, data):
 
 def test_frames_are_packed_without_grpc():
     program = (
-        "import sys, penstock.wire.frame; assert not {'grpc', 'google.protobuf'} & set(sys.modules)"
+        "import sys, penstock.frames.frame; "
+        "assert not {'grpc', 'google.protobuf'} & set(sys.modules)"
     )
 
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

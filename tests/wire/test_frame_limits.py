@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import ElementError, ElementTooLarge
-from penstock.wire.frame import FrameBuilder, unpack
-from penstock.wire.parts import BOUNDARY
+from penstock.frames.buffers import BOUNDARY
+from penstock.frames.frame import FrameBuilder, unpack
 from tests.wire.packing import Point, pack
 
 

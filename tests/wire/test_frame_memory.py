@@ -7,8 +7,8 @@ import weakref
 import numpy as np
 import pytest
 
-from penstock.wire.frame import FrameBuilder, unpack, unpack_with_root
-from penstock.wire.parts import BOUNDARY
+from penstock.frames.buffers import BOUNDARY
+from penstock.frames.frame import FrameBuilder, unpack, unpack_with_root
 from tests.wire.packing import arrays_of, pack
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.wire.frame import unpack
+from penstock.frames.frame import unpack
 from tests.wire.nests import nest_kinds
 from tests.wire.packing import arrays_of, check, pack, there_and_back
 

@@ -3,8 +3,8 @@
 import asyncio
 import socket
 
-from penstock.wire.line import listening
-from penstock_health import probe
+from penstock.wire.connection import listening
+from penstock_health.probe import probe
 from tests.wire.strangers import stranger_that_says
 
 

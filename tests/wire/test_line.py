@@ -7,13 +7,13 @@ import grpc
 import pytest
 
 from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
-from penstock.messages import Open, Recall
-from penstock.numbers import Runs, Taken
-from penstock.wire.line import connect, listening
+from penstock.protocol.data import Recall, Subscribe
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.wire.connection import connect, listening
 from penstock.wire.worker import WorkerClient, encode_reply, worker_handlers
 from tests.wire.strangers import stranger_that_says
 
-OPEN = Open(1, 5, 1, 2, Taken(3), Runs(), 1 << 20)
+OPEN = Subscribe(1, 5, 1, 2, AckedSet(3), RangeSet(), 1 << 20)
 
 
 async def one_request():

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.wire.loop import LoopThread
+from penstock.runtime.event_loop import LoopThread
 
 
 async def where():
@@ -123,7 +123,7 @@ def test_a_task_that_did_not_hear_that_it_is_cancelled_is_cancelled_again():
 
 
 def test_a_task_that_does_not_end_is_named(monkeypatch, caplog):
-    monkeypatch.setattr("penstock.wire.loop._CLOSING", 0.5)
+    monkeypatch.setattr("penstock.runtime.event_loop._CLOSING", 0.5)
     released = threading.Event()
 
     async def stubborn():
@@ -279,7 +279,7 @@ def test_many_threads_may_come_and_go():
 FORKING = """
 import os, sys
 from penstock.errors import ConfigError
-from penstock.wire.loop import LoopThread
+from penstock.runtime.event_loop import LoopThread
 
 async def value():
     return 3
@@ -316,7 +316,7 @@ def test_a_forked_child_is_refused_and_its_parent_goes_on():
 
 
 FORGETFUL = """
-from penstock.wire.loop import LoopThread
+from penstock.runtime.event_loop import LoopThread
 import asyncio
 block = LoopThread.shared()
 loop = block.__enter__()

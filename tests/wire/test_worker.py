@@ -7,18 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, TransformError, VersionMismatch
-from penstock.messages import Ack, Codec, Failure, Frame, Open, Recall, StreamEnd
-from penstock.numbers import Runs, Taken
+from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec, Failure
 from penstock.wire._pb import worker_pb2
-from penstock.wire.line import connect, listening
+from penstock.wire.connection import connect, listening
 from penstock.wire.worker import WorkerClient, decode_reply, encode_reply, worker_handlers
 
-OPEN = Open(1, 5, 1, 2, Taken(3), Runs(), 1 << 20)
+OPEN = Subscribe(1, 5, 1, 2, AckedSet(3), RangeSet(), 1 << 20)
 
 
 def a_frame(first, **changes):
-    fields = {"count": 1, "floor": 0, "part": Runs(((first, first + 1),)), "layout": b"layout"}
-    return Frame(5, 1, 2, first, **{**fields, **changes})
+    fields = {"count": 1, "floor": 0, "part": RangeSet(((first, first + 1),)), "layout": b"layout"}
+    return FrameHeader(5, 1, 2, first, **{**fields, **changes})
 
 
 class FakeWorker:
@@ -90,7 +91,7 @@ async def read_all(worker):
     replies = []
     async for header, payload in worker.read(requests()):
         replies.append((header, bytes(payload)))
-        if isinstance(header, Frame):
+        if isinstance(header, FrameHeader):
             took.put_nowait(header.part)
     return replies
 
@@ -106,7 +107,7 @@ async def test_a_stream_is_read_to_its_end(reach):
         (Recall(5, 1), b""),
         (StreamEnd(5, 1), b""),
     ]
-    assert api.acks == [Ack(Runs(((k, k + 1),)), 1000) for k in range(3)]
+    assert api.acks == [Ack(RangeSet(((k, k + 1),)), 1000) for k in range(3)]
 
 
 async def test_a_failure_of_the_task_comes_as_the_end_of_the_stream(reach):
@@ -135,7 +136,7 @@ async def test_no_frame_is_lost_though_the_reader_writes_when_the_stream_ends():
     async def storm():
         yield OPEN
         while True:
-            yield Ack(Runs(), 1)
+            yield Ack(RangeSet(), 1)
             await asyncio.sleep(0)
 
     async with far(Hasty()) as worker, asyncio.timeout(30):
@@ -212,7 +213,7 @@ async def test_requests_may_be_waited_for_with_a_timeout():
         yield OPEN
         for _ in range(2):
             await heard.get()
-            yield Ack(Runs(), 1)
+            yield Ack(RangeSet(), 1)
 
     async with far(Impatient()) as worker, asyncio.timeout(10):
         async for header, _ in worker.read(requests()):
@@ -241,7 +242,7 @@ def test_a_frame_comes_back_as_it_was_and_starts_on_a_boundary(payload, first, l
 @given(st.binary(max_size=300), st.binary(max_size=200))
 def test_any_protobuf_library_reads_and_writes_the_message(payload, layout):
     frame = a_frame(3, layout=layout)
-    message = worker_pb2.Frame.FromString(encode_reply(frame, payload))
+    message = worker_pb2.FrameHeader.FromString(encode_reply(frame, payload))
 
     assert message.payload == payload
     assert decode_reply(message.SerializeToString()) == (frame, payload)
@@ -285,11 +286,11 @@ def test_half_a_message_is_refused_or_lacks_its_payload(data):
     [
         {"count": 0},
         {"count": -1},
-        {"count": 2, "part": Runs(((0, 3),))},
-        {"part": Runs(((7, 8),))},
-        {"part": Runs(((1, 0),))},
-        {"count": 9, "part": Runs(((5, 6), (1, 2)))},
-        {"count": 9, "part": Runs(((1, 2), (2, 3)))},
+        {"count": 2, "part": RangeSet(((0, 3),))},
+        {"part": RangeSet(((7, 8),))},
+        {"part": RangeSet(((1, 0),))},
+        {"count": 9, "part": RangeSet(((5, 6), (1, 2)))},
+        {"count": 9, "part": RangeSet(((1, 2), (2, 3)))},
         {"attempt": -1},
         {"floor": -1},
     ],

@@ -11,45 +11,39 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from penstock.messages import (
-    Ack,
+from penstock.frames.frame import FrameBuilder, unpack
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Cut,
-    Failure,
-    Frame,
-    Holding,
-    Mode,
-    Open,
-    Opened,
-    OpenRequest,
-    Progress,
-    ReaderBeat,
+    AttemptProgress,
+    ElementCounts,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
     ReaderProcess,
-    Recall,
-    Run,
+    ReaderView,
+    SaveBarrier,
+    SaveResult,
     SplitGrant,
     SplitRequest,
-    StreamEnd,
+    TaskAssignment,
+    TaskReport,
     TaskView,
-    Verdict,
-    Versions,
-    View,
-    Work,
-    WorkerBeat,
+    WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.numbers import EngineState, Runs, Split, SplitLog, Standing, Taken
+from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec, Failure, Mode, ReaderStatus, Versions
 from penstock.wire import dispatcher, worker
-from penstock.wire.frame import FrameBuilder, unpack
 
 KEPT = json.loads((Path(__file__).parent / "yesterday.json").read_text())
 
 VERSIONS = Versions(1, "3.11", "0.1.0")
 FAILURE = Failure("TransformError", ("map(f)", 7, "ValueError: no", None, "Traceback"))
-RUNS = Runs(((3, 5), (8, 9)))
-TAKEN = Taken(2, RUNS)
-STATE = EngineState(40, (4, 0), '{"a": 1}')
+RUNS = RangeSet(((3, 5), (8, 9)))
+TAKEN = AckedSet(2, RUNS)
+STATE = Checkpoint(40, (4, 0), '{"a": 1}')
 SPLITS = (Split(0, 10), Split(10, 12, ("a.txt", "ü.txt")), Split(12, 12))
 
 SIGNAL, ORDER = dispatcher.WORKER_CONTROL.request, dispatcher.WORKER_CONTROL.reply
@@ -76,25 +70,26 @@ MESSAGES = {
     "stats": (dispatcher.STATUS.reply, dispatcher.StatusReply(b"{}")),
     "open request": (
         dispatcher.OPEN_ITERATION.request,
-        OpenRequest(VERSIONS, "d-1", Mode.DYNAMIC, "job", 3, Codec.AUTO, 0, "", "ANY", True, "pad"),
+        OpenIterationRequest(VERSIONS, "d-1", Mode.DYNAMIC, "job", 3, Codec.AUTO, 0, "", "ANY",
+        True, "pad"),
     ),
     "open request of a private job": (
         dispatcher.OPEN_ITERATION.request,
-        OpenRequest(VERSIONS, "d-1", Mode.OFF, None, 0, Codec.NONE),
+        OpenIterationRequest(VERSIONS, "d-1", Mode.OFF, None, 0, Codec.NONE),
     ),
     "open request of a saved job": (
         dispatcher.OPEN_ITERATION.request,
-        OpenRequest(VERSIONS, "d-1", Mode.OFF, "job", 2, Codec.NONE, restore=b"{}"),
+        OpenIterationRequest(VERSIONS, "d-1", Mode.OFF, "job", 2, Codec.NONE, restore=b"{}"),
     ),
-    "opened": (dispatcher.OPEN_ITERATION.reply, Opened(9, "job", 1.0, 30.0)),
+    "opened": (dispatcher.OPEN_ITERATION.reply, OpenIterationReply(9, "job", 1.0, 30.0)),
     "worker beat": (
         SIGNAL,
-        WorkerBeat(
+        WorkerHeartbeat(
             "w:1",
             2,
             33,
-            {5: Progress(1, 50, TAKEN, STATE, True, FAILURE), 6: Progress(2, 0, Taken())},
-            frozenset({(4, 1), (5, 2)}),
+            {5: AttemptProgress(1, 50, TAKEN, STATE, True, FAILURE), 6: AttemptProgress(2, 0,
+            AckedSet())}, frozenset({(4, 1), (5, 2)}),
             True,
             VERSIONS,
             b"{}",
@@ -102,14 +97,14 @@ MESSAGES = {
     ),
     "worker beat with work": (
         SIGNAL,
-        WorkerBeat(
+        WorkerHeartbeat(
             "w:1", 2, 33,
-            {5: Progress(1, 50, TAKEN, work=Work(60, 10, 50, 4, 3, 2))},
+            {5: AttemptProgress(1, 50, TAKEN, work=ElementCounts(60, 10, 50, 4, 3, 2))},
         ),
     ),
     "worker beat with doubts": (
         SIGNAL,
-        WorkerBeat("w:1", 2, 33, {5: Progress(1, 50, TAKEN, doubted=6)}),
+        WorkerHeartbeat("w:1", 2, 33, {5: AttemptProgress(1, 50, TAKEN, doubted=6)}),
     ),
     "split request": (SIGNAL, SplitRequest("w:1", 2, 5, 1, 0, 17)),
     "assignment": (
@@ -118,46 +113,46 @@ MESSAGES = {
             33,
             2,
             (
-                Run(
+                TaskAssignment(
                     5, 1, 2, 9, "d-1", 2**64 - 1, Codec.LZ4, STATE,
-                    (SplitLog(4, SPLITS), SplitLog()), TAKEN, {1: RUNS, 2: Runs()},
+                    (SplitLog(4, SPLITS), SplitLog()), TAKEN, {1: RUNS, 2: RangeSet()},
                 ),
             ),
-            {1: Standing.LIVE, 2: Standing.LEFT, 3: Standing.GONE},
+            {1: ReaderStatus.LIVE, 2: ReaderStatus.LEFT, 3: ReaderStatus.GONE},
             0.5,
         ),
     ),
     "assignment to drain": (ORDER, Assignment(33, 2, (), {}, 0.5, drain=True)),
     "split grant": (ORDER, SplitGrant(5, 1, 0, 17, SPLITS)),
     "worker refused": (ORDER, WorkerRefused(FAILURE)),
-    "reader beat": (BEAT, ReaderBeat(9, "t", 0, 4, {5: Holding(1, TAKEN, RUNS)}, leaving=True)),
-    "reader beat at a cut": (BEAT, ReaderBeat(9, "t", 0, 4, {}, Cut(2, "c", 60.0), handed=7)),
-    "first reader beat": (BEAT, ReaderBeat(9, "t", None, 0)),
+    "reader beat": (BEAT, ReaderHeartbeat(9, "t", 0, 4, {5: TaskReport(1, TAKEN, RUNS)},
+    leaving=True)), "reader beat at a cut": (BEAT, ReaderHeartbeat(9, "t", 0, 4, {}, SaveBarrier(2,
+    "c", 60.0), handed=7)), "first reader beat": (BEAT, ReaderHeartbeat(9, "t", None, 0)),
     "reader beat of a process": (
         BEAT,
-        ReaderBeat(9, "t", None, 0, process=ReaderProcess("a", 7, 0)),
+        ReaderHeartbeat(9, "t", None, 0, process=ReaderProcess("a", 7, 0)),
     ),
     "view": (
         VIEW,
-        View(
-            33, "t", 1, Standing.LIVE, 4,
+        ReaderView(
+            33, "t", 1, ReaderStatus.LIVE, 4,
             {5: TaskView(1, "w:1"), 6: TaskView(2, None, FAILURE)},
             True, waiting_for="a worker",
         ),
     ),
     "view with verdicts": (
         VIEW,
-        View(
-            33, "t", 1, Standing.LIVE, 4, {},
-            verdicts=(Verdict(2, "c", b"{}"), Verdict(3, "", b"", FAILURE)), saves=4,
+        ReaderView(
+            33, "t", 1, ReaderStatus.LIVE, 4, {},
+            verdicts=(SaveResult(2, "c", b"{}"), SaveResult(3, "", b"", FAILURE)), saves=4,
         ),
     ),
-    "open": (ASK, Open(1, 5, 1, 2, TAKEN, RUNS, 1 << 40)),
+    "open": (ASK, Subscribe(1, 5, 1, 2, TAKEN, RUNS, 1 << 40)),
     "ack": (ASK, Ack(RUNS, 4096)),
 }  # fmt: skip
 
 REPLIES = {
-    "frame": (Frame(5, 1, 2, 3, 6, 2, RUNS, b"layout", Codec.LZ4, 100), b"payload"),
+    "frame": (FrameHeader(5, 1, 2, 3, 6, 2, RUNS, b"layout", Codec.LZ4, 100), b"payload"),
     "recall": (Recall(5, 1), b""),
     "end": (StreamEnd(5, 1), b""),
     "failed end": (StreamEnd(5, 1, FAILURE), b""),

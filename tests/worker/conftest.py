@@ -8,8 +8,8 @@ from operator import gt
 
 import pytest
 
-from penstock.wire.line import connect, listening
-from penstock.wire.loop import LoopThread
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect, listening
 from penstock.wire.worker import WorkerClient, worker_handlers
 from tests.worker import core_world as core_world_module
 from tests.worker.fakes import FakeDispatcher, FakePool, FakeReader, at_work, until

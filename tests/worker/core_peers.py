@@ -4,35 +4,27 @@ import json
 from collections import deque
 from dataclasses import dataclass, field
 
-from penstock.messages import Codec
-from penstock.numbers import (
-    EngineState,
-    ReaderId,
-    Runs,
-    Taken,
-    TaskId,
-)
-from penstock_worker.core.events import (
-    StreamId,
-)
-from penstock_worker.runner.orders import (
-    Ended,
-    Free,
-    Full,
-    Grant,
-    Made,
-    Need,
-    Pause,
-    Paused,
-    Reached,
-    Want,
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Checkpoint, Codec, ReaderId, TaskId
+from penstock_worker.core.events import StreamId
+from penstock_worker.runner.messages import (
+    AddSplits,
+    ArenaFull,
+    CheckpointTaken,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    RunPaused,
+    SplitsNeeded,
 )
 
 TASK = TaskId(1)
 
 
 def runs_of(numbers):
-    return Runs.of(*((n, n + 1) for n in numbers))
+    return RangeSet.of(*((n, n + 1) for n in numbers))
 
 
 class Runner:
@@ -57,16 +49,16 @@ class Runner:
     def tell(self, order):
         assert order.run == self.run
         match order:
-            case Free(offsets=offsets):
+            case FreeFrames(offsets=offsets):
                 self.waits = False
                 for offset in offsets:
                     del self.places[offset], self.frames[offset]  # twice is not here
-            case Grant(position=position, splits=splits):
+            case AddSplits(position=position, splits=splits):
                 assert position == self.log.stop
                 self.log = self.log.plus(splits)
-            case Pause():
+            case PauseRun():
                 self.paused = True
-            case Want():
+            case Flush():
                 pass
 
     def step(self):
@@ -74,14 +66,14 @@ class Runner:
             return
         if self.paused:
             self.over = True
-            self.outbox += [self.state(), Paused(self.run)]
+            self.outbox += [self.state(), RunPaused(self.run)]
             return
         left = self.log.after(self.position)
         if not left:
-            self.outbox.append(Need(self.run, 0, self.position))
+            self.outbox.append(SplitsNeeded(self.run, 0, self.position))
         elif not left[0]:
             self.over = True
-            self.outbox.append(Ended(self.run, self.number))
+            self.outbox.append(RunEnded(self.run, self.number))
         else:
             self.make(left[0])
 
@@ -105,18 +97,20 @@ class Runner:
         if sum(self.places.values()) + taken > self.room:
             if not self.waits:
                 self.waits = True
-                self.outbox.append(Full(self.run))
+                self.outbox.append(ArenaFull(self.run))
             return False
         self.places[self.offset], self.frames[self.offset] = taken, list(units)
         self.outbox.append(
-            Made(self.run, self.number, len(units), self.offset, nbytes, b"", Codec.NONE, nbytes)
+            FrameReady(
+                self.run, self.number, len(units), self.offset, nbytes, b"", Codec.NONE, nbytes
+            )
         )
         self.offset += 1
         return True
 
     def state(self):
         text = json.dumps({"position": self.position, "skip": self.skip})
-        return Reached(self.run, EngineState(self.number, (self.position,), text))
+        return CheckpointTaken(self.run, Checkpoint(self.number, (self.position,), text))
 
 
 @dataclass
@@ -155,4 +149,4 @@ class Reader:
         return bool(self.buffer) and len(self.buffer) <= self.borrows and not self.last
 
     def word(self):
-        return Taken(0, runs_of(self.taken)), runs_of(self.buffer)
+        return AckedSet(0, runs_of(self.taken)), runs_of(self.buffer)

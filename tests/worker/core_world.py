@@ -2,44 +2,43 @@
 
 import random
 
-from penstock.messages import Ack, Assignment, Codec, Open, Run, SplitGrant
-from penstock.numbers import (
-    NO_RUNS,
-    NOTHING,
+from penstock.protocol.control import Assignment, SplitGrant, TaskAssignment
+from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    Checkpoint,
+    Codec,
     DatasetId,
-    EngineState,
     IterationId,
-    Runs,
-    Split,
-    SplitLog,
-    Standing,
+    ReaderStatus,
     WorkerId,
 )
 from penstock_worker.core.events import (
-    Acked,
-    Asked,
-    AskSplits,
-    Beat,
-    Break,
-    Complain,
-    Connected,
-    Hung,
-    Keep,
-    Leave,
-    Leaving,
-    Left,
-    Opened,
+    AbortStream,
+    DispatcherConnected,
+    Drained,
+    DrainRequested,
+    DrainStarted,
+    HeartbeatDue,
+    LogError,
+    RequestSplits,
+    RetainFrames,
     RunnerLost,
     SendEnd,
     SendFrame,
     SendRecall,
-    StartRun,
-    StopRun,
+    SendToRunner,
+    StartRunner,
+    StopRunner,
+    StreamAcked,
+    StreamClosed,
     StreamId,
-    Tell,
+    StreamOpened,
+    StreamWritable,
     Tick,
 )
-from penstock_worker.core.mind import Core
+from penstock_worker.core.state_machine import WorkerCore
 from tests.worker.core_peers import TASK, Line, Reader, Runner, runs_of
 
 
@@ -57,7 +56,7 @@ class World:
         borrows = 0 if self.lockstep else self.rng.choice((0, 0, 10, 60))
         self.readers = [Reader(n, self.rng, borrows) for n in range(1, readers + 1)]
         self.standing = {}
-        self.attempt, self.saved, self.known, self.held = 1, EngineState(), NOTHING, {}
+        self.attempt, self.saved, self.known, self.held = 1, Checkpoint(), NOTHING_ACKED, {}
         self.as_of = 0
         self.openings = []
         self.next_stream = 0
@@ -71,7 +70,7 @@ class World:
     def be_born(self):
         """Begin another life of the worker."""
         self.lives += 1
-        self.core = Core(WorkerId("w:1"), self.lives, None, self.room)
+        self.core = WorkerCore(WorkerId("w:1"), self.lives, None, self.room)
         self.runner, self.kept, self.streams = None, {}, {}
         for reader in self.readers:
             reader.line = None
@@ -86,26 +85,26 @@ class World:
         for effect in effects:
             self.perform(effect)
         self.check()
-        if any(isinstance(effect, Beat) for effect in effects):
+        if any(isinstance(effect, HeartbeatDue) for effect in effects):
             self.hear(core.beat())
-        if any(isinstance(effect, Left) for effect in effects):
+        if any(isinstance(effect, Drained) for effect in effects):
             self.counts["drains"] += 1
             self.restart_worker()
 
     def perform(self, effect):
         match effect:
-            case StartRun():
+            case StartRunner():
                 assert self.runner is None, "there are two runners"
                 self.runner = Runner(effect, self.rng, self.room)
-            case StopRun(run):
+            case StopRunner(run):
                 assert run == self.runner.run
                 self.runner = None
-            case Keep(run, frames):
+            case RetainFrames(run, frames):
                 assert run == self.runner.run
                 self.kept[run] = {made.offset: self.runner.frames[made.offset] for made in frames}
-            case Tell(order):
+            case SendToRunner(order):
                 self.tell(order)
-            case AskSplits(request):
+            case RequestSplits(request):
                 assert request.position <= self.log.stop
                 self.answer = request.position
             case SendFrame(stream, header, made):
@@ -116,11 +115,11 @@ class World:
                 assert end.failure is None, end.failure
                 if stream in self.streams:
                     self.streams[stream][1].down.append((end, 0))
-            case Break(stream):
+            case AbortStream(stream):
                 self.hang(self.streams[stream][1])
-            case Complain(text):
+            case LogError(text):
                 assert "is lost: died" in text, text
-            case Beat() | Leaving() | Left():
+            case HeartbeatDue() | DrainStarted() | Drained():
                 pass
 
     def tell(self, order):
@@ -142,7 +141,7 @@ class World:
         assert line.credit - line.under_way > 0, "credit is exceeded by more than one frame"
         line.under_way += made.nbytes
         assert header.opening == line.opening
-        assert not header.part - Runs.of((header.first, header.first + header.count)), (
+        assert not header.part - RangeSet.of((header.first, header.first + header.count)), (
             "a part is not of its frame"
         )
         line.down.append((header, made.nbytes))
@@ -188,7 +187,7 @@ class World:
         self.as_of += 1
         log = SplitLog(self.saved.positions[0] if self.saved.positions else 0)
         log = log.plus(self.log.after(log.start))
-        run = Run(
+        run = TaskAssignment(
             TASK, 0, self.attempt, IterationId(1), DatasetId("d"), 0, Codec.NONE,
             self.saved, (log,), self.known, self.held,
         )  # fmt: skip
@@ -216,7 +215,7 @@ class World:
             self.answer = None
             self.apply(SplitGrant(TASK, self.attempt, 0, position, splits))
         elif self.rng.random() < 0.5:
-            self.apply(Connected())
+            self.apply(DispatcherConnected())
 
     def die(self):
         """Let the runner's process end, at most twice at one place."""
@@ -246,7 +245,7 @@ class World:
         reader.line = Line(StreamId(self.next_stream), reader.opening, reader.credit)
         reader.owed, reader.last = 0, False
         taken, buffered = reader.word()
-        opening = Open(
+        opening = Subscribe(
             reader.id, TASK, reader.fence, reader.opening, taken, buffered, reader.credit
         )
         self.openings.append((reader, reader.line, opening))
@@ -256,14 +255,14 @@ class World:
         if self.openings:
             reader, line, opening = self.openings.pop(self.rng.randrange(len(self.openings)))
             self.streams[line.id] = (reader, line)
-            self.apply(Opened(line.id, opening))
+            self.apply(StreamOpened(line.id, opening))
 
     def hang(self, line):
         for reader in self.readers:
             if reader.line is line:
                 reader.line = None
         if self.streams.pop(line.id, None) is not None:
-            self.apply(Hung(line.id))
+            self.apply(StreamClosed(line.id))
 
     def deliver(self, stream):
         """Let the next message of a stream arrive, or the next acknowledgement."""
@@ -273,12 +272,12 @@ class World:
         elif line.up and self.rng.random() < 0.5:
             ack = line.up.popleft()
             line.under_way -= ack.credit
-            self.apply(Acked(stream, ack))
+            self.apply(StreamAcked(stream, ack))
         elif line.down:
             message, nbytes = line.down.popleft()
             self.arrived(reader, line, message, nbytes)
             if stream in self.streams:
-                self.apply(Asked(stream))
+                self.apply(StreamWritable(stream))
 
     def arrived(self, reader, line, message, nbytes):
         kind = type(message).__name__
@@ -314,7 +313,7 @@ class World:
         if reader.line is None or reader.parted:
             return
         if reader.waits and not (reader.unsaid or reader.owed):
-            reader.line.up.append(Ack(NO_RUNS, 0))
+            reader.line.up.append(Ack(NO_RANGES, 0))
             return
         credit, reader.owed = reader.owed, 0
         taken = runs_of(reader.unsaid)
@@ -326,7 +325,7 @@ class World:
             return
         reader.parted = True
         reader.gone = self.rng.random() < 0.5
-        self.standing[reader.id] = Standing.GONE if reader.gone else Standing.LEFT
+        self.standing[reader.id] = ReaderStatus.GONE if reader.gone else ReaderStatus.LEFT
         if not reader.gone:
             self.known = self.known | reader.word()[0]
         self.order()
@@ -338,10 +337,10 @@ class World:
         if attempt is None:
             return
         places = attempt.places
-        here = Runs.of((0, places.head))
+        here = RangeSet.of((0, places.head))
         parts = [places.ready, *places.held.values(), places.taken.runs]
         count = sum(map(len, parts))
-        union = Runs.of(*(span for runs in parts for span in runs.spans))
+        union = RangeSet.of(*(span for runs in parts for span in runs.spans))
         assert count == len(union), "a number is in two places"
         assert not here - union, "a number is lost"
         assert not places.ready - here, "a number is ready that was not made"
@@ -394,6 +393,6 @@ class World:
         elif roll < 0.66:
             self.restart_worker()
         elif roll < 0.7:
-            self.apply(Leave())
+            self.apply(DrainRequested())
         else:
             self.order(drain=roll > 0.98)

@@ -5,40 +5,42 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import Unavailable, UnknownDataset
-from penstock.messages import (
-    Ack,
+from penstock.protocol.control import (
     Assignment,
-    Codec,
-    Frame,
-    Open,
-    Run,
     SplitGrant,
     SplitRequest,
-    StreamEnd,
-    Versions,
+    TaskAssignment,
     WorkerRefused,
 )
-from penstock.numbers import (
-    NOTHING,
+from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
+from penstock.protocol.ranges import NOTHING_ACKED, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    Codec,
     DatasetId,
     IterationId,
     ReaderId,
-    Runs,
-    Split,
-    SplitLog,
     TaskId,
+    Versions,
     WorkerId,
 )
 from penstock.wire.worker import decode_reply
 from penstock_worker.config import WorkerConfig
-from penstock_worker.control import Control, Outbox
-from penstock_worker.delivery.runs import ActiveRuns
-from penstock_worker.runner.handle import RunnerDied
-from penstock_worker.runner.orders import Ended, Free, Grant, Made, Need, Pause
-from penstock_worker.service import Worker
+from penstock_worker.control_stream import ControlOutbox, ControlStream
+from penstock_worker.runner.messages import (
+    AddSplits,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    SplitsNeeded,
+)
+from penstock_worker.runner.process import RunnerDied
+from penstock_worker.runners import ActiveRunners
+from penstock_worker.service import WorkerService
 
 WITHIN = 10.0
 
@@ -127,7 +129,7 @@ class FakeDispatcher:
         self._orders.put_nowait(SplitGrant(ask.task, ask.attempt, 0, ask.position, splits))
 
     def assign(self, task, *, attempt=1, streams=0, dataset="d"):
-        self.runs[task] = Run(
+        self.runs[task] = TaskAssignment(
             TaskId(task), 0, attempt, IterationId(1), DatasetId(dataset), 0, Codec.NONE,
             logs=(SplitLog(),) * streams,
         )  # fmt: skip
@@ -137,7 +139,7 @@ class FakeDispatcher:
         del self.runs[task]
         self.tell()
 
-    def part(self, reader, standing, taken=NOTHING):
+    def part(self, reader, standing, taken=NOTHING_ACKED):
         self.readers[ReaderId(reader)] = standing
         self.runs = {task: replace(run, taken=taken) for task, run in self.runs.items()}
         self.tell()
@@ -187,16 +189,16 @@ class FakeRunner:
     def send(self, order):
         self.sent.append(order)
         match order:
-            case Free(offsets=offsets):
+            case FreeFrames(offsets=offsets):
                 for offset in offsets:
                     del self._places[offset]
-            case Grant(position=position, splits=splits):
+            case AddSplits(position=position, splits=splits):
                 assert position == self._position
                 self._position += len(splits)
                 self._asked = False
                 self._left = range(splits[-1].start, splits[-1].stop)
                 self._ended = not self._left
-            case Pause():
+            case PauseRun():
                 self.paused = True
         asyncio.get_running_loop().call_soon(self.go)
 
@@ -205,7 +207,7 @@ class FakeRunner:
             if not self._left:
                 if not self._asked:
                     self._asked = True
-                    self.report(Need(self.start.run, 0, self._position))
+                    self.report(SplitsNeeded(self.start.run, 0, self._position))
                 return
             if not self._make():
                 return
@@ -215,7 +217,7 @@ class FakeRunner:
             return True
         if self._ended or (not self.start.logs and not self._left):
             self._ended = None
-            self.report(Ended(self.start.run, self._number))
+            self.report(RunEnded(self.start.run, self._number))
             return True
         return False
 
@@ -233,7 +235,9 @@ class FakeRunner:
             self.arena[at : at + self.pool.size] = unit.to_bytes(4, "big") * (self.pool.size // 4)
         self._left = self._left[count:]
         first, self._number = self._number, self._number + count
-        self.report(Made(self.start.run, first, count, offset, nbytes, b"", Codec.NONE, nbytes))
+        self.report(
+            FrameReady(self.start.run, first, count, offset, nbytes, b"", Codec.NONE, nbytes)
+        )
         return True
 
     def report(self, report):
@@ -290,15 +294,15 @@ class FakeReader:
         self.opening += 1
         self.end = None
         self._requests = asyncio.Queue()
-        number = Runs.of(*((n, n + 1) for n in self.taken_numbers))
+        number = RangeSet.of(*((n, n + 1) for n in self.taken_numbers))
         self._requests.put_nowait(
-            Open(
+            Subscribe(
                 self.reader,
                 self.task,
                 self.attempt,
                 self.opening,
-                NOTHING.plus(number),
-                Runs.of(*((n, n + 1) for n in self.buffer)),
+                NOTHING_ACKED.plus(number),
+                RangeSet.of(*((n, n + 1) for n in self.buffer)),
                 self.credit,
             )  # fmt: skip
         )
@@ -331,7 +335,7 @@ class FakeReader:
 
     def _arrived(self, header, payload):
         match header:
-            case Frame(part=part, first=first, opening=opening):
+            case FrameHeader(part=part, first=first, opening=opening):
                 assert opening == self.opening
                 self.frames.append(header)
                 elements = self.elements(header, payload)
@@ -353,7 +357,7 @@ class FakeReader:
         """Take the lowest elements here, acknowledge them, and give their room back."""
         numbers = sorted(self.buffer)[:count]
         self.taken += [(number, self.buffer.pop(number)) for number in numbers]
-        self.say(Runs.of(*((n, n + 1) for n in numbers)), len(numbers) * self.size)
+        self.say(RangeSet.of(*((n, n + 1) for n in numbers)), len(numbers) * self.size)
         return numbers
 
     async def take_all(self):
@@ -369,16 +373,16 @@ class FakeReader:
 @asynccontextmanager
 async def at_work(pool, dispatcher):
     """A worker at work, without a port."""
-    outbox = Outbox()
-    worker = Worker(
+    outbox = ControlOutbox()
+    worker = WorkerService(
         WorkerId("host:1"),
         WorkerConfig(dispatcher_address="127.0.0.1:1"),
-        ActiveRuns(pool, dispatcher),
+        ActiveRunners(pool, dispatcher),
         outbox,
         versions=Versions(1, "3.11", "0"),
     )
     worker.outbox = outbox
-    worker.control = Control(
+    worker.control = ControlStream(
         dispatcher, "127.0.0.1:1", outbox, beat=worker.beat, hear=worker.handle
     )
     worker.held = asyncio.create_task(worker.control.run())

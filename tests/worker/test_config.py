@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from penstock.errors import ConfigError, NotAvailableYet
-from penstock.settings import to_env
+from penstock.runtime.settings import to_env
 from penstock_worker.config import WorkerConfig
 from penstock_worker.server import advertised
 

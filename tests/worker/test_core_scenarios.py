@@ -10,60 +10,61 @@ from pathlib import Path
 
 import pytest
 
-from penstock.messages import Ack, Assignment, Codec, Failure, Open, Run, SplitGrant
-from penstock.numbers import (
+from penstock.protocol.control import Assignment, SplitGrant, TaskAssignment
+from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    Checkpoint,
+    Codec,
     DatasetId,
-    EngineState,
+    Failure,
     IterationId,
     ReaderId,
-    Runs,
-    Split,
-    SplitLog,
-    Standing,
-    Taken,
+    ReaderStatus,
     TaskId,
     WorkerId,
 )
 from penstock_worker.core.events import (
-    Acked,
-    Asked,
-    AskSplits,
-    Beat,
-    Break,
-    Complain,
-    Connected,
-    Hung,
-    Inexact,
-    Keep,
-    Leave,
-    Leaving,
-    Left,
-    NotStarted,
-    Opened,
+    AbortStream,
+    DispatcherConnected,
+    Drained,
+    DrainRequested,
+    DrainStarted,
+    HeartbeatDue,
+    LogError,
+    NondeterminismFound,
+    RequestSplits,
+    RetainFrames,
     RunnerLost,
+    RunnerNotStarted,
     SendEnd,
     SendFrame,
     SendRecall,
-    StartRun,
-    StopRun,
+    SendToRunner,
+    StartRunner,
+    StopRunner,
+    StreamAcked,
+    StreamClosed,
     StreamId,
-    Tell,
+    StreamOpened,
+    StreamWritable,
     Tick,
 )
-from penstock_worker.core.mind import Core
-from penstock_worker.runner.orders import (
-    Ended,
-    Failed,
-    Free,
-    Full,
-    Grant,
-    Made,
-    Need,
-    Pause,
-    Paused,
-    Reached,
-    Skipped,
-    Want,
+from penstock_worker.core.state_machine import WorkerCore
+from penstock_worker.runner.messages import (
+    AddSplits,
+    ArenaFull,
+    CheckpointTaken,
+    ElementsSkipped,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    RunFailed,
+    RunPaused,
+    SplitsNeeded,
 )
 
 COSTS = ("made", "remade", "sent", "given_back", "skipped", "inexact")
@@ -77,7 +78,7 @@ class Player:
     """Reads what happens, tells the mind, and writes down what it wants."""
 
     def __init__(self):
-        self.core = Core(WorkerId("host:1"), 1, None, 1000)
+        self.core = WorkerCore(WorkerId("host:1"), 1, None, 1000)
         self.now = 0.0
         self.as_of = 0
         self.runs = {}
@@ -102,11 +103,11 @@ class Player:
 
     def tell(self, event):
         for effect in self.core.apply(event, self.now):
-            if isinstance(effect, StartRun):
+            if isinstance(effect, StartRunner):
                 self.run = effect.run
             yield self.show(effect)
             if isinstance(effect, SendFrame):
-                yield from self.tell(Asked(effect.stream))
+                yield from self.tell(StreamWritable(effect.stream))
 
     def read(self, line):
         for pattern, method in self.PATTERNS:
@@ -119,11 +120,11 @@ class Player:
     def assigned(self, task, attempt, streams, state, taken, held):
         task = TaskId(int(task))
         owners = (part.split(": ") for part in (held or "").split("; ") if part)
-        self.runs[task] = Run(
+        self.runs[task] = TaskAssignment(
             task, 0, int(attempt), IterationId(1), DatasetId("d"), 0, Codec.NONE,
-            state=EngineState(int(state or 0)),
+            state=Checkpoint(int(state or 0)),
             logs=(SplitLog(),) * int(streams or 0),
-            taken=Taken(0, runs(taken)),
+            taken=AckedSet(0, runs(taken)),
             held={ReaderId(int(reader)): runs(numbers) for reader, numbers in owners},
         )  # fmt: skip
         return self.order()
@@ -141,30 +142,34 @@ class Player:
         return [Assignment(self.as_of - int(back), 1, (), {}, 1.0)]
 
     def parts(self, reader, how):
-        self.standing[ReaderId(int(reader))] = Standing.LEFT if how == "left" else Standing.GONE
+        self.standing[ReaderId(int(reader))] = (
+            ReaderStatus.LEFT if how == "left" else ReaderStatus.GONE
+        )
         return self.order()
 
     def made(self, numbers, nbytes):
         first, stop = span(numbers)
         self.head += 1
         nbytes = int(nbytes or 100)
-        return [Made(self.run, first, stop - first, self.head, nbytes, b"", Codec.NONE, nbytes)]
+        return [
+            FrameReady(self.run, first, stop - first, self.head, nbytes, b"", Codec.NONE, nbytes)
+        ]
 
     def ended(self, number):
-        return [Ended(self.run, int(number))]
+        return [RunEnded(self.run, int(number))]
 
     def failed(self, number, why):
         fields = ("map(f)", int(number), why, None, "")
-        return [Failed(self.run, int(number), Failure("TransformError", fields))]
+        return [RunFailed(self.run, int(number), Failure("TransformError", fields))]
 
     def lost(self, how):
         return [RunnerLost(self.run, f"the process died of {how}")]
 
     def reached(self, number):
-        return [Reached(self.run, EngineState(int(number)))]
+        return [CheckpointTaken(self.run, Checkpoint(int(number)))]
 
     def needs(self, position):
-        return [Need(self.run, 0, int(position))]
+        return [SplitsNeeded(self.run, 0, int(position))]
 
     def granted(self, position, numbers):
         split = Split(*span(numbers)) if numbers else Split(0, 0)
@@ -183,23 +188,23 @@ class Player:
         self.names[name] = f"reader {reader}" + (f" ({number})" if number > 1 else "")
         self.stream[reader] = name
         attempt = attempt or (self.runs[TaskId(1)].attempt if TaskId(1) in self.runs else 1)
-        opening = Open(
+        opening = Subscribe(
             reader,
             TaskId(1),
             attempt,
             number,
-            Taken(0, runs(taken)),
+            AckedSet(0, runs(taken)),
             runs(buffered),
             int(credit or 1000),
         )
-        return [Opened(name, opening)]
+        return [StreamOpened(name, opening)]
 
     def takes(self, reader, numbers, credit):
         stream = self.stream[ReaderId(int(reader))]
-        return [Acked(stream, Ack(runs(numbers), int(credit or 0)))]
+        return [StreamAcked(stream, Ack(runs(numbers), int(credit or 0)))]
 
     def hangs(self, reader):
-        return [Hung(self.stream[ReaderId(int(reader))])]
+        return [StreamClosed(self.stream[ReaderId(int(reader))])]
 
     def shows_work(self):
         self.work = True
@@ -221,9 +226,9 @@ class Player:
         (r"the runner ends at (\d+)", ended),
         (r"the runner fails at (\d+): (.*)", failed),
         (r"the runner dies of (\w+)", lost),
-        (r"no runner can be had: (.*)", lambda self, why: [NotStarted(self.run, why)]),
+        (r"no runner can be had: (.*)", lambda self, why: [RunnerNotStarted(self.run, why)]),
         (r"the runner's state reaches (\d+)", reached),
-        (r"the runner leaves out (\d+)", lambda self, n: [Skipped(self.run, int(n))]),
+        (r"the runner leaves out (\d+)", lambda self, n: [ElementsSkipped(self.run, int(n))]),
         (r"the runner needs what stands at (\d+)", needs),
         (r"at (\d+) stands (?:the end|(\S+))", granted),
         (
@@ -233,40 +238,40 @@ class Player:
         (r"opening (\d+) of reader (\d+) arrives late", lambda self, n, r: self.opens_late(r, n)),
         (r"reader (\d+) takes (\S+?)(?:, frees (\d+))?", takes),
         (r"reader (\d+)'s stream breaks", hangs),
-        (r"the runner has no room", lambda self: [Full(self.run)]),
-        (r"the runner rests", lambda self: [Paused(self.run)]),
-        (r"the pipeline is inexact", lambda self: [Inexact(self.run)]),
-        (r"the worker is told to leave", lambda self: [Leave()]),
+        (r"the runner has no room", lambda self: [ArenaFull(self.run)]),
+        (r"the runner rests", lambda self: [RunPaused(self.run)]),
+        (r"the pipeline is inexact", lambda self: [NondeterminismFound(self.run)]),
+        (r"the worker is told to leave", lambda self: [DrainRequested()]),
         (r"the dispatcher wants it to leave", lambda self: self.order(drain=True)),
         (r"the work is shown", shows_work),
         (
             r"reader (\d+)'s loop waits",
-            lambda self, r: [Acked(self.stream[ReaderId(int(r))], Ack(Runs(), 0))],
+            lambda self, r: [StreamAcked(self.stream[ReaderId(int(r))], Ack(RangeSet(), 0))],
         ),
         (r"(\S+)s pass", passes),
-        (r"the line to the dispatcher is new", lambda self: [Connected()]),
+        (r"the line to the dispatcher is new", lambda self: [DispatcherConnected()]),
     )
 
     # --- what the mind wants ---
 
     def show(self, effect):
         match effect:
-            case StartRun():
+            case StartRunner():
                 return self.show_start(effect)
-            case Keep(run, frames):
+            case RetainFrames(run, frames):
                 kept = ", ".join(str(made.offset) for made in frames)
                 return f"of run {run} frames {kept} are kept"
-            case StopRun(run):
+            case StopRunner(run):
                 return f"run {run} stops"
-            case Tell(Free(offsets=offsets)):
+            case SendToRunner(FreeFrames(offsets=offsets)):
                 return f"the places of frames {', '.join(map(str, offsets))} are free"
-            case Tell(Pause(run)):
+            case SendToRunner(PauseRun(run)):
                 return f"run {run} shall make no more"
-            case Tell(Want()):
+            case SendToRunner(Flush()):
                 return "the runner shall not fill its frame"
-            case Tell(Grant(position=position, splits=splits)):
+            case SendToRunner(AddSplits(position=position, splits=splits)):
                 return f"the runner gets {show_splits(splits)} at {position}"
-            case AskSplits(request):
+            case RequestSplits(request):
                 return f"what stands at {request.position} of task {request.task}?"
             case SendFrame(stream, header, made):
                 whole = len(header.part) == made.count
@@ -278,15 +283,15 @@ class Player:
             case SendEnd(stream, end):
                 why = f": {end.failure.error()}" if end.failure else ""
                 return f"{self.names[stream]} has all{why}"
-            case Break(stream, why):
+            case AbortStream(stream, why):
                 return f"{self.names[stream]} may try again: {why}"
-            case Beat():
+            case HeartbeatDue():
                 return f"beat: {self.beat()}"
-            case Leaving():
+            case DrainStarted():
                 return "the worker is leaving"
-            case Left():
+            case Drained():
                 return "nothing keeps the worker"
-            case Complain(text):
+            case LogError(text):
                 return f"complaint: {text}"
 
     def show_start(self, start):
@@ -325,7 +330,7 @@ def span(text):
 
 
 def runs(text):
-    return Runs.of(*(span(part) for part in text.split(","))) if text else Runs()
+    return RangeSet.of(*(span(part) for part in text.split(","))) if text else RangeSet()
 
 
 def show(numbers):

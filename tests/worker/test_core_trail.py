@@ -2,22 +2,18 @@
 
 import pytest
 
-from penstock.messages import Codec, Run, SplitGrant
-from penstock.numbers import (
-    DatasetId,
-    EngineState,
-    IterationId,
-    Split,
-    SplitLog,
-    TaskId,
-)
-from penstock_worker.core.lives import DEATHS, PAUSE, Lives
-from penstock_worker.core.trail import CHARS, STATES, Trail
+from penstock.protocol.control import SplitGrant, TaskAssignment
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec, DatasetId, IterationId, TaskId
+from penstock_worker.core.checkpoints import CHARS, STATES, AttemptCheckpoints
+from penstock_worker.core.restart_policy import DEATHS, PAUSE, RestartPolicy
 
 
-def trail_of(state=EngineState(), logs=(SplitLog(),)):
-    run = Run(TaskId(1), 0, 1, IterationId(1), DatasetId("d"), 0, Codec.NONE, state, logs)
-    return Trail(run)
+def trail_of(state=Checkpoint(), logs=(SplitLog(),)):
+    run = TaskAssignment(
+        TaskId(1), 0, 1, IterationId(1), DatasetId("d"), 0, Codec.NONE, state, logs
+    )
+    return AttemptCheckpoints(run)
 
 
 def grant(position, *splits):
@@ -29,11 +25,11 @@ def test_a_long_pass_with_an_element_that_is_held_keeps_few_states_and_splits():
     for n in range(1, 10_001):
         assert trail.needs(0, n - 1)
         assert trail.granted(grant(n - 1, Split(n, n + 1)))
-        trail.reached(EngineState(n, (n,), "x" * 100))
+        trail.reached(Checkpoint(n, (n,), "x" * 100))
         trail.behind(0)
 
     assert len(trail) <= STATES
-    assert trail.newest == EngineState(10_000, (10_000,), "x" * 100)
+    assert trail.newest == Checkpoint(10_000, (10_000,), "x" * 100)
     assert trail.logs == (SplitLog(10_000),)
     # Once the element is taken, something not too far back can be saved.
     assert trail.behind(9_000).number > 5_000
@@ -44,25 +40,25 @@ def test_a_long_pass_with_an_element_that_is_held_keeps_few_states_and_splits():
 def test_large_states_are_two_at_most():
     trail = trail_of()
     for n in range(1, 50):
-        trail.reached(EngineState(n, (), "x" * (CHARS // 2)))
+        trail.reached(Checkpoint(n, (), "x" * (CHARS // 2)))
 
     assert len(trail) <= 3
 
 
 def test_the_state_of_the_order_is_no_news():
-    trail = trail_of(EngineState(5))
-    trail.reached(EngineState(5))
-    trail.reached(EngineState(4))
+    trail = trail_of(Checkpoint(5))
+    trail.reached(Checkpoint(5))
+    trail.reached(Checkpoint(4))
     assert trail.behind(100) is None
 
-    trail.reached(EngineState(7))
+    trail.reached(Checkpoint(7))
     assert trail.behind(6) is None
-    assert trail.behind(7) == EngineState(7)
-    assert trail.behind(7) == EngineState(7)
+    assert trail.behind(7) == Checkpoint(7)
+    assert trail.behind(7) == Checkpoint(7)
 
 
 def test_runners_may_die_as_long_as_they_get_further():
-    lives = Lives()
+    lives = RestartPolicy()
     assert not lives.careful
 
     assert all(lives.died(n) for n in range(100))
@@ -71,7 +67,7 @@ def test_runners_may_die_as_long_as_they_get_further():
 
 
 def test_runners_begin_one_by_one():
-    lives = Lives()
+    lives = RestartPolicy()
 
     assert lives.begin(10.0) == 0.0
     assert lives.begin(10.0) == pytest.approx(PAUSE)

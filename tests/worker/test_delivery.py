@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import Refused, Unavailable, UnknownDataset
-from penstock_worker.delivery import runs
-from penstock_worker.delivery.runs import KEPT, Definitions, Kept
-from penstock_worker.delivery.stream import Outgoing
+from penstock_worker import runners
+from penstock_worker.runners import KEPT, CachedDefinition, DefinitionCache
+from penstock_worker.send_buffer import SendBuffer
 
 
 async def test_a_stream_asks_only_when_it_has_nothing_to_send():
     asked = []
-    out = Outgoing(1, asked.append)
+    out = SendBuffer(1, asked.append)
     out.put(b"one")
     assert out.nbytes == 3
     assert await out.next() == b"one"
@@ -30,14 +30,14 @@ async def test_a_stream_asks_only_when_it_has_nothing_to_send():
 
 
 async def test_a_stream_that_is_answered_at_once_is_not_put_to_sleep():
-    out = Outgoing(1, lambda name: out.put(b"here"))
+    out = SendBuffer(1, lambda name: out.put(b"here"))
 
     assert await out.next() == b"here"
     assert out.wakes == 0
 
 
 async def test_nothing_is_sent_behind_the_end():
-    out = Outgoing(1, lambda name: None)
+    out = SendBuffer(1, lambda name: None)
     out.put(b"frame")
     out.end(b"end")
     out.put(b"late")
@@ -46,7 +46,7 @@ async def test_nothing_is_sent_behind_the_end():
 
 
 async def test_a_failure_comes_behind_what_is_there():
-    out = Outgoing(1, lambda name: None)
+    out = SendBuffer(1, lambda name: None)
     out.put(b"frame")
     out.fail(Refused("no"))
 
@@ -79,17 +79,17 @@ class Shelf:
 
 async def test_a_definition_that_several_want_at_once_is_fetched_once():
     shelf = Shelf()
-    definitions = Definitions(shelf)
+    definitions = DefinitionCache(shelf)
 
     got = await asyncio.gather(*(definitions.get("a") for _ in range(5)))
 
-    assert got == [Kept(definition(1), "")] * 5
+    assert got == [CachedDefinition(definition(1), "")] * 5
     assert shelf.asked == ["a"]
 
 
 async def test_the_definitions_used_last_are_kept():
     shelf = Shelf()
-    definitions = Definitions(shelf)
+    definitions = DefinitionCache(shelf)
     names = [f"{n:02}" for n in range(KEPT + 1)]
     for name in names[:-1]:
         await definitions.get(name)
@@ -105,17 +105,17 @@ async def test_the_definitions_used_last_are_kept():
 
 
 async def test_a_definition_is_asked_for_until_the_dispatcher_answers(monkeypatch):
-    monkeypatch.setattr(runs, "AGAIN", 0)
+    monkeypatch.setattr(runners, "AGAIN", 0)
     shelf = Shelf()
     shelf.absent = 3
 
-    assert (await Definitions(shelf).get("a")).data == definition(1)
+    assert (await DefinitionCache(shelf).get("a")).data == definition(1)
     assert len(shelf.asked) == 4
 
 
 async def test_a_definition_that_nobody_has_is_asked_for_again_by_the_next():
     shelf = Shelf()
-    definitions = Definitions(shelf)
+    definitions = DefinitionCache(shelf)
 
     for _ in range(2):
         with pytest.raises(UnknownDataset):

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.messages import StreamEnd
-from penstock.numbers import EngineState
-from penstock_worker.parting import Parting
-from penstock_worker.runner.orders import Paused, Reached
+from penstock.protocol.data import StreamEnd
+from penstock.protocol.types import Checkpoint
+from penstock_worker.drain import Drain
+from penstock_worker.runner.messages import CheckpointTaken, RunPaused
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def leaves(worker, dispatcher, wait):
         event = asyncio.Event()
         if wish:
             event.set()
-        parts = Parting(worker[0], worker[0].control, worker[0].outbox, event, drain)
+        parts = Drain(worker[0], worker[0].control, worker[0].outbox, event, drain)
         task = asyncio.create_task(parts.run())
         parting.append(task)
         yield task
@@ -72,14 +72,14 @@ async def test_readers_get_what_is_made_and_the_dispatcher_the_state_behind_it(
     async with leaves() as task:
         await wait(lambda: runner.paused)
         assert not task.done()
-        runner.report(Reached(runner.start.run, EngineState(4)))
-        runner.report(Paused(runner.start.run))
+        runner.report(CheckpointTaken(runner.start.run, Checkpoint(4)))
+        runner.report(RunPaused(runner.start.run))
         one.take(4)
 
     assert one.taken_numbers == [0, 1, 2, 3]
     await wait(lambda: one.end)
     assert one.end == StreamEnd(1, 1)
-    assert dispatcher.given_back[1].state == EngineState(4)
+    assert dispatcher.given_back[1].state == Checkpoint(4)
     assert pool.stopped == [runner]
 
 

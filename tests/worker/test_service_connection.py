@@ -5,15 +5,11 @@ import json
 
 import pytest
 
-from penstock.errors import (
-    InternalError,
-    Refused,
-    Unavailable,
-)
-from penstock.messages import Failure
+from penstock.errors import InternalError, Refused, Unavailable
+from penstock.protocol.types import Failure
 from penstock_worker import service
-from penstock_worker.core.mind import Core
-from penstock_worker.delivery.runs import ActiveRuns
+from penstock_worker.core.state_machine import WorkerCore
+from penstock_worker.runners import ActiveRunners
 
 
 async def test_reading_goes_on_while_the_dispatcher_is_away(reader, dispatcher, pool, wait):
@@ -99,11 +95,11 @@ async def test_a_worker_that_fails_stops_and_says_why(
     ticking = asyncio.create_task(worker[0].tick_forever())
     match where:
         case "apply":
-            monkeypatch.setattr(Core, "_told", fails)
+            monkeypatch.setattr(WorkerCore, "_told", fails)
         case "tick":
-            monkeypatch.setattr(Core, "_ticked", fails)
+            monkeypatch.setattr(WorkerCore, "_ticked", fails)
         case "start":
-            monkeypatch.setattr(ActiveRuns, "_place", fails)
+            monkeypatch.setattr(ActiveRunners, "_place", fails)
     dispatcher.assign(2)
 
     with pytest.raises(InternalError, match="LookupError.*surprise"):

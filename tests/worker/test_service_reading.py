@@ -6,15 +6,12 @@ import time
 
 import pytest
 
-from penstock.errors import (
-    Refused,
-    Unavailable,
-    WaitedTooLong,
-)
-from penstock.messages import Ack, Open, StreamEnd
-from penstock.numbers import NO_RUNS, NOTHING, Runs, Standing, Taken
+from penstock.errors import Refused, Unavailable, WaitedTooLong
+from penstock.protocol.data import Ack, StreamEnd, Subscribe
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import ReaderStatus
 from penstock_worker import service
-from penstock_worker.runner.orders import Want
+from penstock_worker.runner.messages import Flush
 
 
 async def test_a_reader_gets_every_element_in_order_and_the_task_is_done(reader, dispatcher):
@@ -92,11 +89,11 @@ async def test_a_stream_gets_one_frame_beyond_its_credit_and_no_more(
     one = reader(credit=1)
     await one.open()
     await wait(lambda: one.frames)
-    one.say(NO_RUNS, 15)  # 16 bytes are under way for a credit of 1
+    one.say(NO_RANGES, 15)  # 16 bytes are under way for a credit of 1
     await wait(lambda: worker[0].stats().frames_made == 3)
 
     assert len(one.frames) == 1
-    one.say(NO_RUNS, 1)
+    one.say(NO_RANGES, 1)
     await wait(lambda: len(one.frames) == 2)
 
 
@@ -108,7 +105,7 @@ async def test_what_a_reader_that_left_held_goes_to_another(reader, dispatcher, 
     one.take(2)
     await two.open()
 
-    dispatcher.part(1, Standing.LEFT, Taken(2))
+    dispatcher.part(1, ReaderStatus.LEFT, AckedSet(2))
 
     assert await two.take_all() == list(range(2, 10))
     assert one.end == StreamEnd(1, 1)
@@ -122,7 +119,7 @@ async def test_elements_of_a_reader_that_was_given_up_are_counted_as_doubted(
     await one.open()
     await wait(lambda: len(one.frames) == 3)
 
-    dispatcher.part(1, Standing.GONE)
+    dispatcher.part(1, ReaderStatus.GONE)
     await two.open()
 
     assert await two.take_all() == list(range(10))
@@ -175,12 +172,12 @@ async def test_the_runner_is_told_once_that_a_reader_waits(reader, dispatcher, p
     await one.open()
     runner = (await wait(lambda: pool.runners))[0]
     await wait(lambda: runner.sent)
-    one.say(NO_RUNS, 5)
-    one.say(NO_RUNS, 5)
+    one.say(NO_RANGES, 5)
+    one.say(NO_RANGES, 5)
     runner._make()
     await wait(lambda: len(runner.sent) == 2)
 
-    assert runner.sent == [Want(1), Want(1)]
+    assert runner.sent == [Flush(1), Flush(1)]
 
 
 async def test_a_reader_that_hangs_up_without_a_word_is_let_go(reader, dispatcher, worker, wait):
@@ -197,7 +194,7 @@ async def test_a_reader_that_hangs_up_without_a_word_is_let_go(reader, dispatche
 
 async def test_the_first_message_of_a_reader_must_say_what_to_read(monkeypatch):
     async def wrong():
-        yield Ack(Runs(), 1)
+        yield Ack(RangeSet(), 1)
 
     async def silent():
         return
@@ -249,7 +246,7 @@ async def test_a_second_opening_on_a_stream_is_refused(reader, dispatcher, wait)
     await one.open()
     await wait(lambda: one.frames)
 
-    one._requests.put_nowait(Open(one.reader, one.task, 1, 2, NOTHING, NO_RUNS, 1))
+    one._requests.put_nowait(Subscribe(one.reader, one.task, 1, 2, NOTHING_ACKED, NO_RANGES, 1))
 
     await wait(lambda: one.error)
     assert isinstance(one.error, Refused)

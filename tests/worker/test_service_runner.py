@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import ElementTooLarge, TransformError
-from penstock.wire.frame import unpack
+from penstock.frames.frame import unpack
 from penstock_worker.runner.pool import RunnerPool
 
 

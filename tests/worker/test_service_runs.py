@@ -7,16 +7,14 @@ import re
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
-from penstock.errors import (
-    Overloaded,
-    UnknownDataset,
-)
-from penstock.messages import Failure, StreamEnd, Work
-from penstock.numbers import TaskId
-from penstock_worker.core import lives
-from penstock_worker.runner.orders import Failed
+from penstock.errors import Overloaded, UnknownDataset
+from penstock.protocol.control import ElementCounts
+from penstock.protocol.data import StreamEnd
+from penstock.protocol.types import Failure, TaskId
+from penstock_worker.core import restart_policy
+from penstock_worker.runner.messages import RunFailed
 
 
 async def test_splits_are_drawn_as_the_runner_needs_them(reader, dispatcher):
@@ -37,7 +35,7 @@ async def test_a_failure_comes_behind_the_elements_and_names_the_worker(
     runner = (await wait(lambda: pool.runners))[0]
     runner._make()
     failure = Failure("TransformError", ("map(f)", 4, "ValueError('no')", None, "trace"))
-    runner.report(Failed(runner.start.run, 4, failure))
+    runner.report(RunFailed(runner.start.run, 4, failure))
     one = reader()
     await one.open()
 
@@ -62,7 +60,7 @@ async def test_another_runner_goes_on_where_one_has_died(reader, dispatcher, poo
     assert await one.take_all() == list(range(10))
     assert [one.start.known for one in pool.runners] == [0, 4]
     await dispatcher.until_done(1)
-    assert dispatcher.progress(1).work == Work(made=14, remade=4, sent=10)
+    assert dispatcher.progress(1).work == ElementCounts(made=14, remade=4, sent=10)
     assert worker[0].stats().buffers[-2].nbytes == 0
     assert runner.arena == b""
 
@@ -130,7 +128,7 @@ NO_ROOM = [
 async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_the_reason(
     reader, dispatcher, pool, wait, monkeypatch, why, words
 ):
-    monkeypatch.setattr(lives, "TRIES", (0.0, 0.0))
+    monkeypatch.setattr(restart_policy, "TRIES", (0.0, 0.0))
     dispatcher.trusting = False
     pool.fails = why
     dispatcher.assign(1)
@@ -143,7 +141,7 @@ async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_th
 
 
 async def test_a_runner_that_can_be_had_again_goes_on(reader, dispatcher, pool, wait, monkeypatch):
-    monkeypatch.setattr(lives, "TRIES", (0.0,) * 1000)
+    monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * 1000)
     pool.fails = OSError(errno.EMFILE, "Too many open files")
     dispatcher.assign(1)
     one = reader()

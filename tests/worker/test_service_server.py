@@ -15,14 +15,14 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from penstock.errors import Closed, ConfigError, Refused, Unavailable
-from penstock.messages import Failure
+from penstock.protocol.types import Failure
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import dispatcher_handlers
-from penstock.wire.line import connect, listening
-from penstock.wire.loop import LoopThread
 from penstock.wire.worker import WorkerClient
 from penstock_worker import WorkerConfig, WorkerServer
 from penstock_worker.server import Door
-from penstock_worker.service import Worker
+from penstock_worker.service import WorkerService
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def test_a_worker_that_breaks_says_so_to_who_waits_for_it(target, monkeypatch, c
     async def broken(self):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Worker, "tick_forever", broken)
+    monkeypatch.setattr(WorkerService, "tick_forever", broken)
     with pytest.raises(ZeroDivisionError, match="a bug"):
         WorkerServer(WorkerConfig(target)).join()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.autotune import AUTOTUNE
 from penstock.autotune.budget import RAM_BUDGET, Budget, cores
-from penstock.autotune.buffer import FIRST
+from penstock.autotune.buffers import FIRST
 from penstock.autotune.meter import Meter
-from penstock.options import Options
+from penstock.options import AUTOTUNE, Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,82 +10,18 @@ from typing import TYPE_CHECKING
 from penstock.autotune.tuning import Tuning
 from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State
-from penstock.engine.owed import plain
+from penstock.engine.splits import SplitReader
+from penstock.engine.unacked import without_unacked
 from penstock.errors import PenstockError, StateError
-from penstock.numbers import Split
-from penstock.options import Options, options_of
+from penstock.graph.traversal import options_of
+from penstock.options import Options
 
 if TYPE_CHECKING:
-    from penstock.graph import Node
-    from penstock.service.tracks import Tracks
+    from penstock.graph.node import Node
+    from penstock.reader.delivery.sessions import PassSessions
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """How far a source is in a pass over its stream's split log."""
-
-    position: int
-    """Of the split in which the source stands; of the empty one when the pass is over."""
-    drew: bool
-    """Whether the pass had anything for this task."""
-    over: bool
-
-
-class SplitReader:
-    """Where sources draw from under dynamic sharding: a place in each stream's split log.
-
-    *fetch(stream, position)* waits until the log of *stream* holds *position*, and gives what
-    stands there. Sources that are read in lockstep (by `zip`) share a stream, each at a place of
-    its own. An empty split ends a pass; the next pass goes on behind it.
-    """
-
-    def __init__(self, fetch: Callable[[int, int], Split]) -> None:
-        self.fetch = fetch
-        self._lock = threading.Lock()
-        self._passes: dict[str, Pass] = {}
-        self._readers: dict[str, object] = {}
-
-    def enter(self, source: str, stream: int, reader: object) -> int:
-        """Return the position at which a new pass of *source* begins; *reader* will read it.
-
-        What its last pass left unread (behind a `take`, in a `zip` with something shorter) is
-        drawn and dropped: a pass ends once, for everybody.
-        """
-        self.go_on(source, reader)
-        last = self._passes.get(source)
-        if last is None:
-            return 0
-        position = last.position
-        while not last.over and self.fetch(stream, position):
-            position += 1
-        return position + 1
-
-    def go_on(self, source: str, reader: object) -> None:
-        """Let *reader* be the one who reads *source* from now on."""
-        with self._lock:
-            self._readers[source] = reader
-
-    def note(self, source: str, reader: object, now: Pass) -> None:
-        """Note how far *source* is.
-
-        A thread may still be reading ahead in a pass that was left; what it says does not count.
-        """
-        with self._lock:
-            if self._readers.get(source) is reader:
-                self._passes[source] = now
-
-    def passes(self, path: str) -> dict[str, Pass]:
-        """Return how far each source at and below *path* is."""
-        below = f"{path}."
-        with self._lock:
-            return {
-                source: now
-                for source, now in self._passes.items()
-                if source == path or source.startswith(below)
-            }
-
-
-class LeftOut:
+class SkipCounter:
     """How many elements a run left out on purpose, because they could not be made. Any thread."""
 
     def __init__(self) -> None:
@@ -119,11 +55,11 @@ class Context:
     outlasting: bool = False
     """Whether operators may use what earlier runs in this process kept: not where elements must
     be a function of the task alone."""
-    tracks: Tracks | None = None
+    tracks: PassSessions | None = None
     """Where readers of jobs are kept; marks then say what is owed of them (`engine.owed`)."""
     turns: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
-    left_out: LeftOut = field(default_factory=LeftOut)
+    left_out: SkipCounter = field(default_factory=SkipCounter)
     tuning: Tuning | None = None
     """What options say; None before anything is opened."""
     watch: Callable[[str, Node], object] | None = None
@@ -131,7 +67,12 @@ class Context:
 
     @classmethod
     def local(
-        cls, seed: int, task: int = 0, *, outlasting: bool = False, tracks: Tracks | None = None
+        cls,
+        seed: int,
+        task: int = 0,
+        *,
+        outlasting: bool = False,
+        tracks: PassSessions | None = None,
     ) -> Context:
         """Return the context of a run that reads every source whole."""
         return cls(seeds.derive(seed, "task", task), outlasting=outlasting, tracks=tracks)
@@ -189,7 +130,7 @@ def open_node(node: Node, context: Context, state: State = None) -> OpIterator:
     if context.watch is not None:
         context.watch(context.path, node)
     try:
-        return node.open(context, plain(state))
+        return node.open(context, without_unacked(state))
     except (TypeError, ValueError, KeyError, IndexError) as exc:
         if state is None or isinstance(exc, PenstockError):
             raise

@@ -1,4 +1,7 @@
-"""`batch`: runs of elements, stacked. State: see `penstock.ops.held`, of the next batch's start."""
+"""`batch`: runs of elements, stacked.
+
+State: see `penstock.ops.internal.input_buffer`, of the next batch's start.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from typing import Any, ClassVar
 from penstock.element import Element, collate
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.graph import Node, check_count
-from penstock.ops.held import Held
+from penstock.graph.node import Node
+from penstock.ops.internal.input_buffer import InputBuffer
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class Batch(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        held = Held(context, self.upstream, state)
+        held = InputBuffer(context, self.upstream, state)
         return GroupsIterator(held, self.size, self.drop_remainder, collate)
 
 
@@ -53,7 +57,7 @@ class GroupsIterator(OpIterator):
 
     def __init__(
         self,
-        held: Held,
+        held: InputBuffer,
         size: int,
         drop_remainder: bool,
         join: Callable[[Sequence[Any]], Element],

@@ -17,12 +17,13 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
-from penstock.graph import Node, check_count, function
+from penstock.executors.function import UserFunction
+from penstock.graph.node import Node, function
 from penstock.ops.batch import Batch
-from penstock.ops.call import UserFunction
 from penstock.ops.group_by_window import GroupingIterator, grouped, integer, shown
 from penstock.ops.padded_batch import PaddedBatch, parts, plain_spec
-from penstock.ops.window import Column
+from penstock.ops.window import InMemory
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +115,7 @@ class _Buckets:
 
     def reduce(self, key: int, elements: list[Element], number: int) -> Node:  # noqa: ARG002
         """See `Grouping.reduce`."""
-        node, bucket = self._node, Column(elements)
+        node, bucket = self._node, InMemory(elements)
         size, drop = node.sizes[key], node.drop_remainder
         if node.no_padding:
             return Batch(bucket, size, drop)

@@ -19,10 +19,11 @@ from penstock.element import Element, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.fingerprint import fingerprint
-from penstock.graph import Node, stages
-from penstock.ops.cache_file import CacheFile, Header, Origin
-from penstock.ops.cache_writing import CacheWriter
+from penstock.graph.node import Node
+from penstock.graph.traversal import topological_order
+from penstock.ops.internal.cache_file import CacheFile, Header, Origin
+from penstock.ops.internal.cache_writer import CacheWriter
+from penstock.serialization.fingerprint import fingerprint
 
 _AT_ONCE = 256
 
@@ -75,7 +76,7 @@ class Cache(Node):
         context.shared[context.path] = kept
         return _ReplayIterator(kept, place)
 
-    def shelf(self, context: Context, origin: Origin) -> Shelf:
+    def shelf(self, context: Context, origin: Origin) -> CacheStore:
         """Return an empty shelf for what the pass *origin* makes.
 
         Only where a run may use what others kept does its file get a name, unless one has it.
@@ -84,7 +85,7 @@ class Cache(Node):
             return _Memory()
         if not context.outlasting or CacheFile.open(self.filename) is not None:
             return CacheWriter(self.filename, None)
-        labels = tuple(node.label for node in stages(self.upstream))
+        labels = tuple(node.label for node in topological_order(self.upstream))
         return CacheWriter(self.filename, Header(self._fingerprint(), labels, origin))
 
     def _kept(self, context: Context) -> _Store | None:
@@ -110,7 +111,7 @@ class Cache(Node):
         return known
 
     def _refuse(self, header: Header) -> NoReturn:
-        mine = " → ".join(node.label for node in stages(self.upstream))
+        mine = " → ".join(node.label for node in topological_order(self.upstream))
         raise DatasetError(
             f"cache: {self.filename!r} holds the elements of another pipeline, or of functions "
             f"that have changed since: it was made by {' → '.join(header.stages)}, and this is "
@@ -118,7 +119,7 @@ class Cache(Node):
         )
 
 
-class Kept(Protocol):
+class CachedPass(Protocol):
     """Elements that can be read in any order."""
 
     def __len__(self) -> int: ...
@@ -127,7 +128,7 @@ class Kept(Protocol):
         """Return the elements among which number *number* is, and the number of the first."""
 
 
-class Shelf(Kept, Protocol):
+class CacheStore(CachedPass, Protocol):
     """Elements that come one after another."""
 
     def add(self, elements: Sequence[Element]) -> None:
@@ -170,8 +171,8 @@ class _Store:
 
     def __init__(self, node: Cache, context: Context, origin: Origin, start: State) -> None:
         self.origin, self.start = origin, start
-        self._elements: Kept | None = None
-        self._shelf: Shelf | None = None
+        self._elements: CachedPass | None = None
+        self._shelf: CacheStore | None = None
         """Where they are put, while they are made."""
         self._input: OpIterator | None = None
         self._make: tuple[Cache, Context] | None = (node, context)
@@ -181,7 +182,7 @@ class _Store:
         """How many elements there are; -1 while some are missing."""
         return -1 if self._make is not None or self._elements is None else len(self._elements)
 
-    def fill(self, elements: Kept) -> None:
+    def fill(self, elements: CachedPass) -> None:
         """Take *elements* as all there are."""
         node, context = self._make or (None, None)
         self._elements, self._make = elements, None
@@ -285,7 +286,7 @@ class _FillIterator(OpIterator):
             self._drop()
         self._upstream.close()
 
-    def _keep(self, shelf: Shelf, block: list[Element]) -> None:
+    def _keep(self, shelf: CacheStore, block: list[Element]) -> None:
         try:
             shelf.add(block)
         except DatasetError:

@@ -1,7 +1,7 @@
 """`choose_from_datasets`: elements of several datasets, of the one that a dataset of numbers says.
 
-State: see `penstock.ops.directed`; the director's is the state of the choices. Under dynamic
-sharding every task plays all choices.
+State: see `penstock.ops.internal.selection`; the director's is the state of the choices. Under
+dynamic sharding every task plays all choices.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from penstock.element import Element, describe
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import ElementError
-from penstock.graph import UNKNOWN, Node
-from penstock.ops.directed import DirectedIterator, check_datasets
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.selection import DirectedIterator, check_datasets
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, UNKNOWN, Node
+from penstock.graph.node import INFINITE, UNKNOWN, Node
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ import numpy as np
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, Node, check_count
+from penstock.graph.node import INFINITE, Node
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """`csv`: the rows of CSV files, as dicts of columns. pyarrow reads them.
 
-State: see `penstock.ops.file_records`. Columns whose types were not given have those that the
-first rows of the first file look like, whatever part of the files is read.
+State: see `penstock.ops.internal.file_records`. Columns whose types were not given have those that
+the first rows of the first file look like, whatever part of the files is read.
 """
 
 from __future__ import annotations
@@ -17,10 +17,24 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import UNKNOWN, FilePattern, Node
-from penstock.ops.csv_columns import BOM, Column, Format, Parser, arrow, check_text, infer
-from penstock.ops.csv_rows import RowReader, is_blank
-from penstock.ops.file_records import BadRecordError, FileRecords, RefusalError, compression_of
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.csv_columns import (
+    BOM,
+    CsvColumn,
+    Format,
+    Parser,
+    arrow,
+    check_text,
+    infer,
+)
+from penstock.ops.internal.csv_rows import RowReader, is_blank
+from penstock.ops.internal.file_records import (
+    BadRecordError,
+    FileRecords,
+    RefusalError,
+    compression_of,
+)
+from penstock.protocol.splits import FilePattern
 
 LARGE_GROUP, SMALL_GROUP = 4096, 64
 """How many rows are parsed at a time: while all are right, and behind one that is wrong."""
@@ -170,7 +184,7 @@ class _CsvIterator(FileRecords[_Row]):
         """Return how rows are written and what they become: what the first file says."""
         if self._known is None:
             node = self._node
-            known = {name: Column(dtype, default) for name, dtype, default in node.columns}
+            known = {name: CsvColumn(dtype, default) for name, dtype, default in node.columns}
             form = None if node.names is None else node.form(node.names)
             if form is None or set(form.selected) - set(known):
                 form, known = self._look(form, known)
@@ -178,8 +192,8 @@ class _CsvIterator(FileRecords[_Row]):
         return self._known
 
     def _look(
-        self, form: Format | None, known: dict[str, Column]
-    ) -> tuple[Format, dict[str, Column]]:
+        self, form: Format | None, known: dict[str, CsvColumn]
+    ) -> tuple[Format, dict[str, CsvColumn]]:
         """Look at the files for what was not given: names in the first, types in the first rows."""
         node = self._node
         for name in node.files:

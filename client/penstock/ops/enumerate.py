@@ -11,7 +11,8 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count
+from penstock.graph.node import Node
+from penstock.options import check_count
 
 _BEHIND = 2**63
 """The number behind the last that fits."""

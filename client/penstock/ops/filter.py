@@ -16,8 +16,8 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, TransformError
-from penstock.graph import UNKNOWN, Node, function
-from penstock.ops.call import UserFunction, transform_error
+from penstock.executors.function import UserFunction, transform_error
+from penstock.graph.node import UNKNOWN, Node, function
 
 
 @dataclass(frozen=True, eq=False)

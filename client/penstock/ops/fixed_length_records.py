@@ -1,6 +1,6 @@
 """`fixed_length_records`: records of so many bytes each, between a header and a footer.
 
-State: see `penstock.ops.file_records`.
+State: see `penstock.ops.internal.file_records`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
-from penstock.graph import UNKNOWN, FilePattern, Node, check_count
-from penstock.ops.file_records import BadRecordError, FileRecords, compression_of
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.file_records import BadRecordError, FileRecords, compression_of
+from penstock.options import check_count
+from penstock.protocol.splits import FilePattern
 
 
 @dataclass(frozen=True, eq=False)

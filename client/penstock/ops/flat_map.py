@@ -15,9 +15,9 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import Closed, DatasetError, StateError
-from penstock.graph import UNKNOWN, Node, function
-from penstock.ops.call import UserFunction
-from penstock.ops.inner import Open, opener
+from penstock.executors.function import UserFunction
+from penstock.graph.node import UNKNOWN, Node, function
+from penstock.ops.internal.inner_dataset import OpenInner, opener
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class _Run:
 
 
 class _FlatMapIterator(OpIterator):
-    def __init__(self, outer: OpIterator, open_inner: Open, state: State) -> None:
+    def __init__(self, outer: OpIterator, open_inner: OpenInner, state: State) -> None:
         _, number, resuming, begin = state or (None, 0, 0, None)
         self._outer, self._open = outer, open_inner
         self._number: int = number

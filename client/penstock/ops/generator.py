@@ -14,8 +14,8 @@ from penstock.element import Element, normalise
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, StateError
-from penstock.graph import UNKNOWN, Node, function
-from penstock.ops.call import transform_error
+from penstock.executors.function import transform_error
+from penstock.graph.node import UNKNOWN, Node, function
 
 log = logging.getLogger(__name__)
 

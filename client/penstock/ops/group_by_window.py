@@ -1,8 +1,9 @@
 """`group_by_window`: elements by key; a group that is full is made into a dataset and read.
 
-State: ``[groups, parts, current]``. The first two say what is held, as `penstock.ops.groups` has
-it: a few places of the input from which it is read again, and a number for each element, but no
-elements. *current* is ``[key, the dataset's state]`` of the group that is being read, or null.
+State: ``[groups, parts, current]``. The first two say what is held, as
+`penstock.ops.internal.group_buffer` has it: a few places of the input from which it is read again,
+and a number for each element, but no elements. *current* is ``[key, the dataset's state]`` of the
+group that is being read, or null.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import INFINITE, UNKNOWN, Node, check_count, function, function_name, walk
-from penstock.ops.borrowed import Lender, cuts, is_straight
-from penstock.ops.call import UserFunction
-from penstock.ops.groups import Arrival, Groups
-from penstock.ops.supply import LentSupply, OwnSupply, Slot, Supply
+from penstock.executors.function import UserFunction
+from penstock.graph.node import INFINITE, UNKNOWN, Node, function, function_name
+from penstock.graph.traversal import walk
+from penstock.ops.internal.group_buffer import GroupedElement, Groups
+from penstock.ops.internal.group_input import (
+    GroupInput,
+    ReplayedGroupInput,
+    Slot,
+    TrackedGroupInput,
+)
+from penstock.ops.internal.tracked_shuffle import TrackedInput, cuts, is_straight
 from penstock.ops.window import in_memory
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +289,7 @@ class GroupingIterator(OpIterator):
             if size is None:
                 size = grouping.size(key, place.number)
                 self._most = max(self._most, size)
-            if held.come(Arrival(key, size, place), element):
+            if held.come(GroupedElement(key, size, place), element):
                 return key
         return None
 
@@ -307,12 +315,14 @@ class GroupingIterator(OpIterator):
             self._held.go(self._key)
 
 
-def _supply(upstream: Node, context: Context, state: State) -> Supply:
+def _supply(upstream: Node, context: Context, state: State) -> GroupInput:
     """Return what gives the elements of *upstream*, from a state on."""
     borrows = context.tracks is not None and any(
         stage.op == "distribute" for _, stage in walk(upstream)
     )
     if not borrows or cuts(upstream):  # of pieces it is enough to know the oldest
-        return OwnSupply(lambda below: context.open(upstream, below), state)
+        return ReplayedGroupInput(lambda below: context.open(upstream, below), state)
     below, number = state[1][0][:2] if state else (None, 0)
-    return LentSupply(Lender(context.open(upstream, below), straight=is_straight(upstream)), number)
+    return TrackedGroupInput(
+        TrackedInput(context.open(upstream, below), straight=is_straight(upstream)), number
+    )

@@ -12,9 +12,10 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import StateError, TransformError
-from penstock.graph import UNKNOWN, Node, check_count
-from penstock.ops.dead_letters import DeadLetters, Stream, folder_of
-from penstock.tracing import told
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.dead_letters import DeadLetters, ElementOrigin, folder_of
+from penstock.options import check_count
+from penstock.runtime.tracebacks import told
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class IgnoreErrors(Node):
         """See `Node.open`."""
         letters = None
         if self.log is not None:
-            stream = Stream(context.lineage, context.path, context.turn)
+            stream = ElementOrigin(context.lineage, context.path, context.turn)
             letters = DeadLetters(self.log, self.upstream.label, stream)
         return _IgnoreErrorsIterator(self, context, state, letters)
 

@@ -4,7 +4,7 @@ There are *cycle* slots. A slot whose turn comes gives up to *length* elements. 
 the dataset made from the next outer element first; one whose dataset has ended is empty from then
 on, and its turn is over.
 
-State: see `penstock.ops.slots`.
+State: see `penstock.ops.internal.interleave_slots`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, NoReturn, cast
 
-from penstock.autotune import check_count_or_auto
 from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.crew import LOOK_AROUND, Crew
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import UNKNOWN, Node, check_count, function
-from penstock.ops.call import UserFunction
-from penstock.ops.inner import Failed, Inner, opener
+from penstock.executors.function import UserFunction
+from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
+from penstock.graph.node import UNKNOWN, Node, function
+from penstock.ops.internal.inner_dataset import Inner, InnerError, opener
+from penstock.ops.internal.interleave_slots import Slots
+from penstock.ops.internal.tuned_iterator import TunedIterator
 from penstock.ops.map import in_order
-from penstock.ops.slots import Slots
-from penstock.ops.tuned import TunedIterator
+from penstock.options import check_count, check_count_or_auto
 
 CYCLE = 10
 """How many datasets are read in turns by default. Not the number of cores: it makes the order."""
@@ -91,13 +91,13 @@ class Interleave(Node):
         run = _InTurn(slots, self.length) if in_turn else _AsReady(slots)
         return run if meter is None or crew is None else TunedIterator(run, crew.resize, meter)
 
-    def _crew(self, tuned: Tuning) -> tuple[Crew | None, int, Meter | None]:
+    def _crew(self, tuned: Tuning) -> tuple[ThreadPool | None, int, Meter | None]:
         """Return who reads, how many outer elements ahead, and what tunes that."""
         if self.parallel is None:
             return None, 0, None
         threads, meter = tuned.threads(self.parallel)
         ahead = threads if meter is None else tuned.budget.cores
-        return Crew(threads, f"penstock-{self.op}"), ahead, meter
+        return ThreadPool(threads, f"penstock-{self.op}"), ahead, meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,12 @@ class _Woven:
     count: int
 
     def turn(self, back: int) -> tuple[int, int]:
-        """See `penstock.ops.slots.Turn`."""
+        """See `penstock.ops.internal.interleave_slots.Turn`."""
         turns, given = divmod(self.given + self.count - back, self.length)
         return (self.first + turns) % self.slots, given
 
     def share(self, slot: int, back: int) -> int:
-        """See `penstock.ops.slots.Share`."""
+        """See `penstock.ops.internal.interleave_slots.Share`."""
         return self._total(slot, 0) - self._total(slot, back)
 
     def _total(self, slot: int, back: int) -> int:
@@ -207,7 +207,7 @@ class _InTurn(OpIterator):
         slots = self._slots.open
         return slots[(self._slot + turns) % len(slots)]
 
-    def _fail(self, inner: Inner, failed: Failed) -> NoReturn:
+    def _fail(self, inner: Inner, failed: InnerError) -> NoReturn:
         inner.fail(failed)
         if not failed.opened:
             self._vacate(over=False)
@@ -361,7 +361,7 @@ class _AsReady(OpIterator):
             self._vacate()
         return out
 
-    def _fail(self, inner: Inner, failed: Failed) -> NoReturn:
+    def _fail(self, inner: Inner, failed: InnerError) -> NoReturn:
         inner.fail(failed)
         if not failed.opened:
             self._vacate()

@@ -1,7 +1,7 @@
 """`list_files`: names of files.
 
-State: that of `penstock.ops.units`; when all files are read, with a digest of their names behind
-it, since numbers mean nothing in another listing.
+State: that of `penstock.ops.internal.unit_cursor`; when all files are read, with a digest of their
+names behind it, since numbers mean nothing in another listing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import StateError
-from penstock.graph import UNKNOWN, FilePattern, Node, check_count
-from penstock.numbers import Cut
-from penstock.ops.units import UnitsIterator
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.unit_cursor import UnitsIterator
+from penstock.options import check_count
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,7 @@ class ListFiles(Node):
         """See `Node.units`."""
         return FilePattern(self.patterns, self.shuffle, self.seed)
 
-    def part(self, cut: Cut) -> ListFiles:
+    def part(self, cut: SourceSlice) -> ListFiles:
         """See `Node.part`."""
         pattern = self.units()
         return _ListFilesPart(self.patterns, self.shuffle, self.seed, (*pattern.cuts, cut))
@@ -74,7 +76,7 @@ class ListFiles(Node):
 class _ListFilesPart(ListFiles):
     """Some of the names of files."""
 
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[SourceSlice, ...] = ()
 
     def units(self) -> FilePattern:
         """See `Node.units`."""

@@ -2,7 +2,7 @@
 
 State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. With
 parallel calls that are returned as they complete, a third part says which calls behind that place
-have been returned: runs, as distances from it (see `penstock.ops.parallel`).
+have been returned: runs, as distances from it (see `penstock.ops.internal.parallel_map`).
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, cast
 
-from penstock.autotune import check_count_or_auto
 from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, TransformError
-from penstock.graph import Node, function
-from penstock.ops.call import Calls, UserFunction
-from penstock.ops.parallel import ParallelCalls
-from penstock.ops.tuned import TunedIterator
-from penstock.processes.function import ProcessFunction
+from penstock.executors.function import FunctionCaller, UserFunction
+from penstock.executors.process_function import ProcessFunction
+from penstock.graph.node import Node, function
+from penstock.ops.internal.parallel_map import ParallelMap
+from penstock.ops.internal.tuned_iterator import TunedIterator
+from penstock.options import check_count_or_auto
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Map(Node):
         if self.parallel is None and not returned and isinstance(call, UserFunction):
             return _MapIterator(upstream, call, number)
         borrows = context.tracks is not None
-        run = ParallelCalls(
+        run = ParallelMap(
             upstream, call, number, threads, self.in_order, *returned, borrows=borrows
         )
         return run if meter is None else TunedIterator(run, run.resize, meter)
@@ -90,7 +90,7 @@ def in_order(deterministic: bool | None, by_options: bool | None) -> bool:
     return (by_options if deterministic is None else deterministic) is not False
 
 
-_CALLS: dict[str, Callable[[Callable[..., Any], str, int], Calls]] = {
+_CALLS: dict[str, Callable[[Callable[..., Any], str, int], FunctionCaller]] = {
     "thread": UserFunction,
     "process": ProcessFunction.of,
 }

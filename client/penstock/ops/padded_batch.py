@@ -13,9 +13,10 @@ from penstock.element import Element, collate, describe, is_namedtuple, structur
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
-from penstock.graph import Node, check_count
+from penstock.graph.node import Node
 from penstock.ops.batch import GroupsIterator, batches
-from penstock.ops.held import Held
+from penstock.ops.internal.input_buffer import InputBuffer
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class PaddedBatch(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         shapes, values = self.shapes, self.values
-        held = Held(context, self.upstream, state)
+        held = InputBuffer(context, self.upstream, state)
         return GroupsIterator(
             held, self.size, self.drop_remainder, lambda run: pad(run, shapes, values)
         )

@@ -1,7 +1,7 @@
 """`prefetch`: the input, run ahead by a thread. State: the input's own.
 
 With `AUTOTUNE` the number of elements that are made ahead follows from how the reader finds the
-buffer, see `penstock.autotune.buffer`.
+buffer, see `penstock.autotune.buffers`.
 
 ```
  thread                             lane                             iterator
@@ -22,17 +22,17 @@ from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.autotune import check_count_or_auto
 from penstock.autotune.budget import Budget
-from penstock.autotune.buffer import BufferTuner
+from penstock.autotune.buffers import BufferTuner
+from penstock.dataset.iterator import MAX_BLOCK
 from penstock.element import Element, nbytes
+from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
-from penstock.engine.crew import LOOK_AROUND
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.engine.pace import Pace
-from penstock.engine.root import MAX_BLOCK
 from penstock.errors import Closed
-from penstock.graph import Node
+from penstock.executors.thread_pool import LOOK_AROUND
+from penstock.graph.node import Node
+from penstock.options import check_count_or_auto
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for a thread that is inside the input; later it ends by itself."""
@@ -180,7 +180,7 @@ class _Lane:
 
 
 def _run_ahead(upstream: OpIterator, lane: _Lane) -> None:
-    pace = Pace()
+    pace = BlockSizer()
     while room := lane.wait_for_room():
         try:
             handed = _Handed(pace.read(upstream, min(room, MAX_BLOCK)), upstream.mark())

@@ -11,7 +11,8 @@ from penstock.element import Element
 from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, Node, check_count
+from penstock.graph.node import INFINITE, Node
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)

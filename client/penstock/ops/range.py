@@ -1,4 +1,4 @@
-"""`range`: integers. State: see `penstock.ops.units`."""
+"""`range`: integers. State: see `penstock.ops.internal.unit_cursor`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node
-from penstock.numbers import Cut
-from penstock.ops.units import UnitsIterator
+from penstock.graph.node import Node
+from penstock.ops.internal.unit_cursor import UnitsIterator
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Range(Node):
         """See `Node.units`."""
         return self.cardinality
 
-    def part(self, cut: Cut) -> Range | None:
+    def part(self, cut: SourceSlice) -> Range | None:
         """See `Node.part`."""
         left = cut.of(range(self.cardinality))
         first, step = self.start + left.start * self.step, left.step * self.step

@@ -1,7 +1,7 @@
 """`rebatch`: batches cut anew along their first axis.
 
-State: ``[the input's state, errors, rows]``: as `penstock.ops.held` for the batch that the next
-output begins in, and how many of its rows are used up.
+State: ``[the input's state, errors, rows]``: as `penstock.ops.internal.input_buffer` for the batch
+that the next output begins in, and how many of its rows are used up.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from penstock.element import Element, describe, leaves, rebuild, structure
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
-from penstock.graph import INFINITE, UNKNOWN, Node, check_count
-from penstock.ops.held import Held
+from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.ops.unbatch import row_count
+from penstock.options import check_count
 
 Part: TypeAlias = tuple[Element, int, int]
 """Rows of a batch: the batch, the first row and the one behind the last."""
@@ -46,7 +47,7 @@ class Rebatch(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         below, errors, row = state or (None, 0, 0)
-        held = Held(context, self.upstream, [below, errors])
+        held = InputBuffer(context, self.upstream, [below, errors])
         return _RebatchIterator(held, row, self.size, self.drop_remainder)
 
 
@@ -81,7 +82,7 @@ def _text(leaf: NDArray[Any]) -> set[type]:
 
 
 class _RebatchIterator(OpIterator):
-    def __init__(self, held: Held, row: int, size: int, drop_remainder: bool) -> None:
+    def __init__(self, held: InputBuffer, row: int, size: int, drop_remainder: bool) -> None:
         self._held = held
         self._row = row
         """How many rows of the first batch are used up."""

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.element import Element
-from penstock.engine.context import Context, Pass
+from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, Node, check_count, walk
+from penstock.engine.splits import SourceProgress
+from penstock.graph.node import INFINITE, Node
+from penstock.graph.traversal import walk
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,7 @@ class _RepeatIterator(OpIterator):
         turn, gave, below = state or self._start()
         self._turn: int = turn
         self._gave = bool(gave)
-        self._before: dict[str, Pass] = {}
+        self._before: dict[str, SourceProgress] = {}
         """How far the sources were when this pass began."""
         self._closed = False
         self._pass = context.open(node.upstream, below, turn=self._turn)
@@ -114,6 +117,6 @@ class _RepeatIterator(OpIterator):
         now = self._places()
         return now != self._before and not any(source.drew for source in now.values())
 
-    def _places(self) -> dict[str, Pass]:
+    def _places(self) -> dict[str, SourceProgress]:
         splits = self._context.splits
         return splits.passes(self._context.path) if splits is not None else {}

@@ -1,7 +1,7 @@
 """`sample_from_datasets`: elements of several datasets, of a random one each time.
 
-Whose turn number *j* is follows from the seed and j. State: see `penstock.ops.directed`; the
-director's is ``[turns so far]``.
+Whose turn number *j* is follows from the seed and j. State: see `penstock.ops.internal.selection`;
+the director's is ``[turns so far]``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count
-from penstock.ops.directed import DirectedIterator, check_datasets, joint_cardinality
+from penstock.graph.node import Node
+from penstock.ops.internal.selection import DirectedIterator, check_datasets, joint_cardinality
+from penstock.options import check_count
 
 DRAWN = 256
 """How many turns are drawn at once."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from penstock.element import Element, as_arrays, describe, normalise, own_nest, structure
-from penstock.engine import leaves
+from penstock.engine import state_values
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, TransformError
-from penstock.graph import Node, arrays, function
-from penstock.ops.call import UserFunction, transform_error
+from penstock.executors.function import UserFunction, transform_error
+from penstock.graph.node import Node, arrays, function
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Scan(Node):
         """See `Node.open`."""
         call = UserFunction(self.fn, self.label, context.seed())
         number, carried, below = state or (0, None, None)
-        before = self.initial if carried is None else leaves.from_state(carried, self.initial)
+        before = self.initial if carried is None else state_values.from_state(carried, self.initial)
         return _ScanIterator(context.open(self.upstream, below), call, self.label, number, before)
 
 
@@ -78,7 +78,7 @@ class _ScanIterator(OpIterator):
         below = self._upstream.mark()
 
         def at(back: int) -> State:
-            return [number - back, leaves.to_state(carried[-1 - back]), below(left + back)]
+            return [number - back, state_values.to_state(carried[-1 - back]), below(left + back)]
 
         return at
 

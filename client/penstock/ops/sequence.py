@@ -1,4 +1,7 @@
-"""`from_sequence`: anything with a length and items. State: see `penstock.ops.units`."""
+"""`from_sequence`: anything with a length and items.
+
+State: see `penstock.ops.internal.unit_cursor`.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, TransformError
-from penstock.graph import Node, check_count, function
-from penstock.numbers import Cut
-from penstock.ops.call import UserFunction
-from penstock.ops.units import UnitsIterator
+from penstock.executors.function import UserFunction
+from penstock.graph.node import Node, function
+from penstock.ops.internal.unit_cursor import UnitsIterator
+from penstock.options import check_count
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Sequence(Node):
         """See `Node.units`."""
         return self.size
 
-    def part(self, cut: Cut) -> Sequence:
+    def part(self, cut: SourceSlice) -> Sequence:
         """See `Node.part`."""
         left = cut.of(self.numbers)
         return _SequencePart(self.sequence, len(left), left)

@@ -9,7 +9,9 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node, check_count, stages
+from penstock.graph.node import Node
+from penstock.graph.traversal import topological_order
+from penstock.options import check_count
 
 _AT_ONCE = 256
 """How many elements of the input to ask for at a time."""
@@ -33,7 +35,7 @@ class Shard(Node):
                 f"shard: index must be below num_shards ({shards}), not {index}; "
                 "the first shard is 0"
             )
-        if shards > 1 and any(stage.shared for stage in stages(self.upstream)):
+        if shards > 1 and any(stage.shared for stage in topological_order(self.upstream)):
             raise DatasetError(
                 "shard: behind distribute with a job_name readers share the elements already, so "
                 "what a shard leaves out is lost: leave shard out, or the job_name"

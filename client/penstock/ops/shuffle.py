@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.engine import seeds
+from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.engine.pace import Pace
 from penstock.errors import Closed, DatasetError, StateError
-from penstock.graph import Node, check_count, walk
-from penstock.ops.borrowed import BorrowingShuffle, Lender, cuts, is_straight
+from penstock.graph.node import Node
+from penstock.graph.traversal import walk
+from penstock.ops.internal.tracked_shuffle import TrackedInput, TrackedShuffle, cuts, is_straight
+from penstock.options import check_count
 
 PICKS = 1024
 """How many picks are drawn at once."""
@@ -72,8 +74,8 @@ class Shuffle(Node):
         n, below = state or (0, None)
         seed = context.seed(self.seed, every_turn=self.reshuffle)
         upstream = context.open(self.upstream, below)
-        lender = Lender(upstream, straight=is_straight(self.upstream))
-        return BorrowingShuffle(lender, partial(picks, seed), self.size, n)
+        lender = TrackedInput(upstream, straight=is_straight(self.upstream))
+        return TrackedShuffle(lender, partial(picks, seed), self.size, n)
 
 
 MOST_PICKS = 1 << 62
@@ -138,7 +140,7 @@ class _Input:
         """How many errors there were; how many of them are still to be passed over in silence."""
         self._apart = apart
         self._closed = False
-        self._pace = Pace()
+        self._pace = BlockSizer()
         self._blocks = [_Block(place, place, upstream.mark(), 0)]
         """Those that are kept, about *apart* elements from one to the next."""
 

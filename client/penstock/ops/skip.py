@@ -8,7 +8,8 @@ from typing import ClassVar
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import Node, check_count
+from penstock.graph.node import Node
+from penstock.options import check_count
 
 _AT_ONCE = 256
 

@@ -1,4 +1,7 @@
-"""`from_tensor_slices`: arrays, cut along their first axis. State: see `penstock.ops.units`."""
+"""`from_tensor_slices`: arrays, cut along their first axis.
+
+State: see `penstock.ops.internal.unit_cursor`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from penstock.element import Element, as_arrays, is_flat, leaves, map_leaves, re
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node, arrays
-from penstock.numbers import Cut
-from penstock.ops.units import UnitsIterator
+from penstock.graph.node import Node, arrays
+from penstock.ops.internal.unit_cursor import UnitsIterator
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class Slices(Node):
         """See `Node.units`."""
         return self.cardinality
 
-    def part(self, cut: Cut) -> Slices:
+    def part(self, cut: SourceSlice) -> Slices:
         """See `Node.part`."""
         return Slices(map_leaves(cut.of, self.tensors))
 

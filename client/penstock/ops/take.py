@@ -8,7 +8,8 @@ from typing import ClassVar
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, UNKNOWN, Node, check_count
+from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import UNKNOWN, Node, function
-from penstock.ops.call import UserFunction
+from penstock.executors.function import UserFunction
+from penstock.graph.node import UNKNOWN, Node, function
 from penstock.ops.filter import truth
 
 

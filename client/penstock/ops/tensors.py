@@ -1,4 +1,4 @@
-"""`from_tensors`: one element. State: see `penstock.ops.units`."""
+"""`from_tensors`: one element. State: see `penstock.ops.internal.unit_cursor`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import ClassVar
 from penstock.element import Element, as_arrays, normalise, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
-from penstock.graph import Node, arrays
-from penstock.numbers import Cut
+from penstock.graph.node import Node, arrays
+from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.ops.range import Range
-from penstock.ops.units import UnitsIterator
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Tensors(Node):
         """See `Node.units`."""
         return 1
 
-    def part(self, cut: Cut) -> Node:
+    def part(self, cut: SourceSlice) -> Node:
         """See `Node.part`."""
         return self if cut.of((self,)) else Range(0, 0, 1)
 

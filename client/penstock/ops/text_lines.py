@@ -2,7 +2,7 @@ r"""`text_lines`: the lines of text files.
 
 Lines end with ``\n`` or ``\r\n``; bytes that are no UTF-8 become what *errors* says: by
 default lone surrogates, from which ``line.encode("utf-8", "surrogateescape")`` makes the same bytes
-again. State: see `penstock.ops.file_records`.
+again. State: see `penstock.ops.internal.file_records`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import UNKNOWN, FilePattern, Node, added
-from penstock.ops.file_records import BadRecordError, FileRecords
+from penstock.graph.node import UNKNOWN, Node, added
+from penstock.ops.internal.file_records import BadRecordError, FileRecords
+from penstock.protocol.splits import FilePattern
 
 _ERRORS = ("surrogateescape", "strict", "replace", "ignore")
 _SHOWN = 100

@@ -2,7 +2,7 @@
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of that, the data, and the
 masked CRC-32C of the data; https://www.tensorflow.org/tutorials/load_data/tfrecord has the format.
-State: see `penstock.ops.file_records`.
+State: see `penstock.ops.internal.file_records`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
-from penstock.graph import UNKNOWN, FilePattern, Node
-from penstock.ops.file_records import BadRecordError, FileRecords, compression_of
+from penstock.graph.node import UNKNOWN, Node
+from penstock.ops.internal.file_records import BadRecordError, FileRecords, compression_of
+from penstock.protocol.splits import FilePattern
 
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")

@@ -11,7 +11,7 @@ from penstock.element import Element, describe, is_namedtuple, leaves, normalise
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
-from penstock.graph import INFINITE, UNKNOWN, Node
+from penstock.graph.node import INFINITE, UNKNOWN, Node
 
 
 @dataclass(frozen=True, eq=False)

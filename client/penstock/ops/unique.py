@@ -17,7 +17,7 @@ from penstock.element import Element, structure
 from penstock.element import leaves as leaves_of
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import UNKNOWN, Node
+from penstock.graph.node import UNKNOWN, Node
 
 SIZE = 16
 

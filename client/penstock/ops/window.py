@@ -1,7 +1,7 @@
 """`window`: runs of elements as datasets.
 
-State: ``[the input's state, errors, ahead]``: as `penstock.ops.held` for the place that the next
-window begins *ahead* elements behind.
+State: ``[the input's state, errors, ahead]``: as `penstock.ops.internal.input_buffer` for the
+place that the next window begins *ahead* elements behind.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from penstock.element import (
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DefinitionError, ElementError
-from penstock.graph import Node, check_count, function
-from penstock.ops.held import Held
+from penstock.graph.node import Node, function
+from penstock.ops.internal.input_buffer import InputBuffer
+from penstock.options import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +62,11 @@ class Window(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         below, errors, ahead = state or (None, 0, 0)
-        return _WindowIterator(self, Held(context, self.upstream, [below, errors]), ahead)
+        return _WindowIterator(self, InputBuffer(context, self.upstream, [below, errors]), ahead)
 
 
 @dataclass(frozen=True, eq=False)
-class Column(Node):
+class InMemory(Node):
     """What an operator gives as a dataset. It lives in memory, inside the run that made it."""
 
     op: ClassVar[str] = "window elements"
@@ -136,13 +137,13 @@ def nest(elements: Sequence[Element]) -> Element:
 
 def in_memory(values: list[Element]) -> NestedDataset:
     """Return *values* as a dataset; nobody writes to them any more."""
-    from penstock.dataset import Dataset  # noqa: PLC0415  which imports every operator
+    from penstock.dataset.dataset import Dataset  # noqa: PLC0415  which imports every operator
 
-    return Dataset(Column(values))
+    return Dataset(InMemory(values))
 
 
 class _WindowIterator(OpIterator):
-    def __init__(self, node: Window, held: Held, ahead: int) -> None:
+    def __init__(self, node: Window, held: InputBuffer, ahead: int) -> None:
         self._shift, self._stride, self._span = node.shift, node.stride, node.span
         self._drop = node.drop_remainder
         self._held = held

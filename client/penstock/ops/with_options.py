@@ -8,9 +8,9 @@ from typing import ClassVar
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
-from penstock.graph import Node
+from penstock.graph.node import Node
+from penstock.graph.traversal import rewritten
 from penstock.options import AutotuneOptions, Options
-from penstock.swapping import swapped
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,14 @@ def with_options(node: Node, options: Options) -> Node:
         DatasetError: when *options* are none.
     """
     if not isinstance(options, Options):
-        raise DatasetError(f"with_options: options must be penstock.Options, not {options!r}")
+        raise DatasetError(
+            f"with_options: options must be penstock.options.Options, not {options!r}"
+        )
     auto = options.autotune
     rest = (options.threads, auto.enabled, auto.cpu_budget, auto.ram_budget)
     policy = options.external_state_policy
     if options.deterministic is not None:
-        node = swapped(node, lambda stage: _following(stage, options.deterministic))
+        node = rewritten(node, lambda stage: _following(stage, options.deterministic))
     return WithOptions(node, options.deterministic, *rest, policy)
 
 

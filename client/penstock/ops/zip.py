@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from penstock.element import Element, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
-from penstock.graph import INFINITE, UNKNOWN, Node, function
+from penstock.graph.node import INFINITE, UNKNOWN, Node, function
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,6 @@
-"""Reading a job: from the messages of dispatcher and workers to blocks for a training loop.
+"""The training side of `distribute`: from its arguments to elements for a loop.
 
-Read `core` first: it decides everything, and `share` what it knows of one task. `session` is
-where the training loop's thread and the network meet, `network` what runs in the background
-loop, `waiting` the patience of a loop that gets nothing, `iterator` what the engine sees of a
-reader with nothing behind it. Operators behind a reader borrow: see `owed`, `core.borrowed`.
+`distribute` checks and puts a `node` over a pipeline; `job_run` is one run of it in a training
+loop. `delivery` holds what is between sessions and the loop, `session` one reader at work, `core`
+decides.
 """

@@ -34,7 +34,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import DecodeError
 
 from penstock.errors import ConfigError, VersionMismatch
-from penstock.malformed import MALFORMED
+from penstock.protocol.malformed import MALFORMED
 
 T = TypeVar("T")
 

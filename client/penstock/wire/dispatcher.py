@@ -8,21 +8,20 @@ from typing import Protocol
 
 import grpc
 
-from penstock.messages import (
-    Opened,
-    OpenRequest,
-    ReaderBeat,
-    Versions,
-    View,
-    WorkerOrder,
+from penstock.protocol.control import (
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    ReaderView,
+    WorkerCommand,
+    WorkerEvent,
     WorkerRefused,
-    WorkerSignal,
 )
-from penstock.numbers import DatasetId, WorkerId
+from penstock.protocol.types import DatasetId, Versions, WorkerId
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
-from penstock.wire.line import Channel
-from penstock.wire.rpc import Stream, Unary
+from penstock.wire.connection import Channel
+from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 
 class DispatcherApi(Protocol):
@@ -40,7 +39,7 @@ class DispatcherApi(Protocol):
         """Return what was registered as *dataset*, as *python* (its minor version) can load it."""
         ...
 
-    async def open_iteration(self, request: OpenRequest) -> Opened:
+    async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """Find or make the job and the iteration that *request* asks for."""
         ...
 
@@ -52,11 +51,11 @@ class DispatcherApi(Protocol):
         """Return the dispatcher's counters as JSON."""
         ...
 
-    def worker_control(self, signals: AsyncIterator[WorkerSignal]) -> AsyncIterator[WorkerOrder]:
+    def worker_control(self, signals: AsyncIterator[WorkerEvent]) -> AsyncIterator[WorkerCommand]:
         """Hear a worker for as long as it lives, and tell it what to do."""
         ...
 
-    def reader_control(self, beats: AsyncIterator[ReaderBeat]) -> AsyncIterator[View]:
+    def reader_control(self, beats: AsyncIterator[ReaderHeartbeat]) -> AsyncIterator[ReaderView]:
         """Hear a reader for as long as it lives, and tell it what it should know."""
         ...
 
@@ -78,7 +77,7 @@ class DispatcherClient:
         request = GetDefinitionRequest(dataset, python)
         return (await GET_DEFINITION.call(self._channel, request, self._timeout)).definition
 
-    async def open_iteration(self, request: OpenRequest) -> Opened:
+    async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
         return await OPEN_ITERATION.call(self._channel, request, self._timeout)
 
@@ -90,11 +89,11 @@ class DispatcherClient:
         """See `DispatcherApi.status`."""
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
 
-    def worker_control(self, signals: AsyncIterator[WorkerSignal]) -> AsyncIterator[WorkerOrder]:
+    def worker_control(self, signals: AsyncIterator[WorkerEvent]) -> AsyncIterator[WorkerCommand]:
         """See `DispatcherApi.worker_control`."""
         return WORKER_CONTROL.call(self._channel, signals)
 
-    def reader_control(self, beats: AsyncIterator[ReaderBeat]) -> AsyncIterator[View]:
+    def reader_control(self, beats: AsyncIterator[ReaderHeartbeat]) -> AsyncIterator[ReaderView]:
         """See `DispatcherApi.reader_control`."""
         return READER_CONTROL.call(self._channel, beats)
 
@@ -188,39 +187,39 @@ LARGEST = 1 << 26
 _SMALL = 1 << 16
 """Bytes of a request that only names something."""
 
-REGISTER_DATASET: Unary[RegisterDatasetRequest, RegisterDatasetReply] = Unary(
+REGISTER_DATASET: UnaryRpc[RegisterDatasetRequest, RegisterDatasetReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/RegisterDataset",
     form(RegisterDatasetRequest, dispatcher_pb2.RegisterDatasetRequest),
     form(RegisterDatasetReply, dispatcher_pb2.RegisterDatasetReply),
 )
-GET_DEFINITION: Unary[GetDefinitionRequest, GetDefinitionReply] = Unary(
+GET_DEFINITION: UnaryRpc[GetDefinitionRequest, GetDefinitionReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/GetDefinition",
     form(GetDefinitionRequest, dispatcher_pb2.GetDefinitionRequest, _SMALL),
     form(GetDefinitionReply, dispatcher_pb2.GetDefinitionReply),
 )
-OPEN_ITERATION: Unary[OpenRequest, Opened] = Unary(
+OPEN_ITERATION: UnaryRpc[OpenIterationRequest, OpenIterationReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/OpenIteration",
-    form(OpenRequest, dispatcher_pb2.OpenRequest, LARGEST),
-    form(Opened, dispatcher_pb2.Opened),
+    form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest, LARGEST),
+    form(OpenIterationReply, dispatcher_pb2.OpenIterationReply),
 )
-DRAIN: Unary[DrainRequest, DrainReply] = Unary(
+DRAIN: UnaryRpc[DrainRequest, DrainReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Drain",
     form(DrainRequest, dispatcher_pb2.DrainRequest, _SMALL),
     form(DrainReply, dispatcher_pb2.DrainReply),
 )
-STATUS: Unary[StatusRequest, StatusReply] = Unary(
+STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Status",
     form(StatusRequest, common_pb2.StatusRequest, _SMALL),
     form(StatusReply, common_pb2.StatusReply),
 )
-WORKER_CONTROL: Stream[WorkerSignal, WorkerOrder] = Stream(
+WORKER_CONTROL: StreamRpc[WorkerEvent, WorkerCommand] = StreamRpc(
     "/penstock.v1.Dispatcher/WorkerControl",
-    form(WorkerSignal, dispatcher_pb2.WorkerSignal, LARGEST),
-    form(WorkerOrder, dispatcher_pb2.WorkerOrder),
+    form(WorkerEvent, dispatcher_pb2.WorkerEvent, LARGEST),
+    form(WorkerCommand, dispatcher_pb2.WorkerCommand),
     last=lambda order: isinstance(order, WorkerRefused),
 )
-READER_CONTROL: Stream[ReaderBeat, View] = Stream(
+READER_CONTROL: StreamRpc[ReaderHeartbeat, ReaderView] = StreamRpc(
     "/penstock.v1.Dispatcher/ReaderControl",
-    form(ReaderBeat, dispatcher_pb2.ReaderBeat, LARGEST),
-    form(View, dispatcher_pb2.View),
+    form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat, LARGEST),
+    form(ReaderView, dispatcher_pb2.ReaderView),
 )

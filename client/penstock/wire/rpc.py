@@ -17,13 +17,13 @@ import grpc.aio
 
 from penstock.errors import Unavailable
 from penstock.wire.codec import Form
-from penstock.wire.line import Channel
+from penstock.wire.connection import Channel
 from penstock.wire.status import Code, Status, abort
 from penstock.wire.stream import (
     CallerGoneError,
     Ending,
-    Inbox,
     Pump,
+    RequestInbox,
     asked_to_stop,
     cancellations,
     greet,
@@ -39,7 +39,7 @@ HALF_CLOSE_WAIT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Generic[Request, Reply]):
+class UnaryRpc(Generic[Request, Reply]):
     """A method with one request and one reply."""
 
     path: str
@@ -78,7 +78,7 @@ def never(_reply: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream(Generic[Request, Reply]):
+class StreamRpc(Generic[Request, Reply]):
     """A method with a stream of requests and one of replies.
 
     *last* tells the reply behind which nothing comes. The client half-closes behind it, and the
@@ -139,7 +139,7 @@ class Stream(Generic[Request, Reply]):
         """Serve the method with *fn*, an async generator function."""
 
         async def serve(_received: object, context: grpc.aio.ServicerContext) -> None:
-            requests = Inbox(context, self.request.decode)
+            requests = RequestInbox(context, self.request.decode)
             try:
                 if self.greets:
                     await greet(context)

@@ -17,8 +17,8 @@ import grpc.aio
 import msgspec
 
 from penstock import errors
-from penstock.malformed import MALFORMED
-from penstock.messages import Failure
+from penstock.protocol.malformed import MALFORMED
+from penstock.protocol.types import Failure
 
 log = logging.getLogger("penstock.wire")
 

@@ -90,7 +90,7 @@ class Pump:
             self._asking = False
 
 
-class Inbox(Generic[Request]):
+class RequestInbox(Generic[Request]):
     """The requests of a call, on the serving side, read ahead of need.
 
     Waiting for the next one may be cancelled: nothing is lost by it.
@@ -106,7 +106,7 @@ class Inbox(Generic[Request]):
         self._failure: Exception | None = None
         self._task = asyncio.create_task(self._read(), name="inbox")
 
-    def __aiter__(self) -> Inbox[Request]:
+    def __aiter__(self) -> RequestInbox[Request]:
         return self
 
     async def __anext__(self) -> Request:

@@ -14,13 +14,13 @@ import grpc
 import msgspec
 
 from penstock.errors import VersionMismatch
-from penstock.malformed import MALFORMED
-from penstock.messages import Frame, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.protocol.data import FrameHeader, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.protocol.malformed import MALFORMED
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
+from penstock.wire.connection import Channel
 from penstock.wire.dispatcher import LARGEST, StatusReply, StatusRequest
-from penstock.wire.line import Channel
-from penstock.wire.rpc import Stream, Unary
+from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 
 class WorkerApi(Protocol):
@@ -75,7 +75,7 @@ def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:
 
 def encode_reply(header: ReadReply, payload: memoryview | bytes = b"") -> bytes:
     """Return the message that carries *header* and *payload*: one copy of the payload."""
-    if isinstance(header, Frame):
+    if isinstance(header, FrameHeader):
         head = _ENCODER.encode(_Header(frame=header))
     elif isinstance(header, Recall):
         head = _ENCODER.encode(_Header(recall=header))
@@ -117,7 +117,7 @@ def decode_reply(message: bytes) -> tuple[ReadReply, memoryview]:
         reply = header.frame or header.recall or header.end
         if reply is None:
             raise ValueError("its header has no alternative that is known")
-        if isinstance(reply, Frame):
+        if isinstance(reply, FrameHeader):
             _check(reply)
     except MALFORMED as exc:
         raise VersionMismatch(_no_frame(message, repr(exc))) from exc
@@ -136,7 +136,7 @@ _MOST_VARINT = 63
 class _Header(msgspec.Struct, omit_defaults=True, frozen=True):
     """Exactly one of these."""
 
-    frame: Frame | None = None
+    frame: FrameHeader | None = None
     recall: Recall | None = None
     end: StreamEnd | None = None
 
@@ -163,7 +163,7 @@ def _put_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
-def _check(frame: Frame) -> None:
+def _check(frame: FrameHeader) -> None:
     """Refuse a header that contradicts itself: numbers that are not in the frame would be missed.
 
     Raises:
@@ -223,7 +223,7 @@ def _exact(message: bytes) -> bytes:
 
 
 # What is sent was encoded where the payload is; what arrives is decoded here.
-READ: Stream[ReadRequest, Any] = Stream(
+READ: StreamRpc[ReadRequest, Any] = StreamRpc(
     "/penstock.v1.Worker/Read",
     form(ReadRequest, worker_pb2.ReadRequest, LARGEST),
     Form(_exact, decode_reply),
@@ -231,10 +231,10 @@ READ: Stream[ReadRequest, Any] = Stream(
     greets=True,
 )
 # An empty request is about the whole service. What is answered does not matter here.
-HEALTH: Unary[bytes, bytes] = Unary(
+HEALTH: UnaryRpc[bytes, bytes] = UnaryRpc(
     "/grpc.health.v1.Health/Check", Form(_exact, bytes), Form(_exact, bytes)
 )
-STATUS: Unary[StatusRequest, StatusReply] = Unary(
+STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
     "/penstock.v1.Worker/Status",
     form(StatusRequest, common_pb2.StatusRequest),
     form(StatusReply, common_pb2.StatusReply),

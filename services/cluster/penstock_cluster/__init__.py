@@ -5,7 +5,8 @@
 
 from penstock_cluster.local import LocalCluster
 from penstock_cluster.member import Member
-from penstock_dispatcher import DispatcherConfig, DispatchServer
+from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.server import DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
 
 __all__ = [

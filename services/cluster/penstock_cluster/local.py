@@ -11,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from penstock.dropping import close_dropped, in_own_thread
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.linux import check_service
-from penstock.settings import to_env
+from penstock.runtime.deferred_close import close_dropped, in_own_thread
+from penstock.runtime.linux import check_service
+from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member
-from penstock_dispatcher import DispatcherConfig
+from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker import WorkerConfig
 
 START_WITHIN = 30.0

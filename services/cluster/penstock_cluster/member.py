@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.process import LIFELINE_FD, READY_FD
+from penstock.runtime.signals import LIFELINE_FD, READY_FD
 
 GRACE = 2.0
 """Seconds that a process gets to end, beyond those for leaving, until it is killed."""

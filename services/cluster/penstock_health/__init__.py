@@ -4,6 +4,6 @@ For whoever asks every few seconds, as containers' health checks do: it imports 
 else, so that a question costs a tenth of what the command ``penstock`` takes to load.
 """
 
-from penstock_health.probe import Health, probe
+from penstock_health.probe import HealthReply, probe
 
-__all__ = ["Health", "probe"]
+__all__ = ["HealthReply", "probe"]

@@ -9,14 +9,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class HealthReply:
     """Whether a service welcomes calls, and what it or the network said."""
 
     serves: bool
     text: str
 
 
-def probe(address: str, timeout: float) -> Health:
+def probe(address: str, timeout: float) -> HealthReply:
     """Ask the service at *address*, ``host:port``, and wait for *timeout* seconds at most."""
     with grpc.insecure_channel(address) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -24,9 +24,9 @@ def probe(address: str, timeout: float) -> Health:
             reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
         except grpc.RpcError as exc:
             why = f"{exc.code().name}, {exc.details()}"
-            return Health(
+            return HealthReply(
                 False,
                 f"nobody at {address} answers the gRPC health protocol within {timeout:g} s: {why}",
             )
     serves = bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
-    return Health(serves, "serving" if serves else "leaving")
+    return HealthReply(serves, "serving" if serves else "leaving")

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from penstock.errors import PenstockError
-from penstock.process import READY_FD, announce, run_service
+from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
-from penstock_dispatcher.service import Dispatcher
+from penstock_dispatcher.service import DispatcherService
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -74,7 +74,7 @@ def run(
         raise SystemExit(1) from None
 
 
-def _say(dispatcher: Dispatcher) -> None:
+def _say(dispatcher: DispatcherService) -> None:
     """Whoever started this process reads the address alone, a person reads a sentence."""
     if READY_FD in os.environ:
         announce(dispatcher.address)

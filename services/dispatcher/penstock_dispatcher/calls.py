@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.messages import Failure
-from penstock_dispatcher.core.signals import Call
+from penstock.protocol.types import Failure
+from penstock_dispatcher.core.events import Call
 
 
-class Calls:
+class PendingCalls:
     """Names calls, and brings answers to those who wait."""
 
     def __init__(self) -> None:

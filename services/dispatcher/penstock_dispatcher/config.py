@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
-from penstock import settings
 from penstock.errors import ConfigError
-from penstock_dispatcher.core import Settings
+from penstock.runtime import settings
+from penstock_dispatcher.core.context import CoreSettings
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 DURABILITIES = ("process", "power")
@@ -113,10 +113,10 @@ class DispatcherConfig:
         return self.durability == "power"
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CoreSettings:
         """What decisions depend on."""
         shortest = min(self.worker_timeout, self.client_timeout)
-        return Settings(
+        return CoreSettings(
             worker_lease=self.worker_timeout,
             reader_lease=self.client_timeout,
             beat_interval=self.heartbeat_interval,

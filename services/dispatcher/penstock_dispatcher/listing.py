@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from penstock import files
 from penstock.errors import DatasetError, PenstockError
-from penstock.graph import FilePattern
-from penstock_dispatcher.core.listings import SEPARATOR, Outline, outline
-from penstock_dispatcher.core.signals import ListFiles, OpenIteration
+from penstock.protocol.splits import FilePattern
+from penstock_dispatcher.core.events import ListSourceFiles, OpenIteration
+from penstock_dispatcher.core.listings import SEPARATOR, ListingOutline, outline
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class Listed:
     """The files of a stream, and the orders of them that are wanted at once, by seed."""
 
     names: tuple[str, ...]
-    outline: Outline
+    outline: ListingOutline
     orders: Mapping[int, files.Order]
 
 
-async def listed(wanted: ListFiles) -> OpenIteration:
+async def listed(wanted: ListSourceFiles) -> OpenIteration:
     """Return the signal to send again, with all that was *wanted*; it is found out in a thread.
 
     Raises:

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from penstock.background import BackgroundServer, Serve
 from penstock.errors import ConfigError, PenstockError
-from penstock.linux import check_service
+from penstock.runtime.background import BackgroundServer, Serve
+from penstock.runtime.linux import check_service
+from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
-from penstock.wire.line import listening
 from penstock_dispatcher.config import DispatcherConfig
-from penstock_dispatcher.journal import Keeper, NoJournal, open_journal
-from penstock_dispatcher.service import Dispatcher
+from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
+from penstock_dispatcher.service import DispatcherService
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -35,7 +35,7 @@ FORGETFUL = (
 
 
 async def serve(
-    config: DispatcherConfig, ready: Callable[[Dispatcher], None], *, restarts: bool = True
+    config: DispatcherConfig, ready: Callable[[DispatcherService], None], *, restarts: bool = True
 ) -> None:
     """Serve until cancelled; call *ready* once the port is open.
 
@@ -78,7 +78,7 @@ async def serve(
 
 
 @asynccontextmanager
-async def dispatching(config: DispatcherConfig) -> AsyncIterator[Dispatcher]:
+async def dispatching(config: DispatcherConfig) -> AsyncIterator[DispatcherService]:
     """Hold a dispatcher that goes on where its folder says; close its journal behind it.
 
     Raises:
@@ -87,7 +87,7 @@ async def dispatching(config: DispatcherConfig) -> AsyncIterator[Dispatcher]:
     """
     journal = await asyncio.to_thread(_open, config)
     try:
-        dispatcher = Dispatcher(config, journal)
+        dispatcher = DispatcherService(config, journal)
         try:
             yield dispatcher
         finally:
@@ -96,9 +96,9 @@ async def dispatching(config: DispatcherConfig) -> AsyncIterator[Dispatcher]:
         await journal.aclose()
 
 
-def _open(config: DispatcherConfig) -> Keeper:
+def _open(config: DispatcherConfig) -> Journal:
     if config.work_dir is None:
-        return NoJournal()
+        return NullJournal()
     began = time.perf_counter()
     journal = open_journal(Path(config.work_dir), power=config.outlasts_power)
     if journal.books.length:

@@ -1,4 +1,4 @@
-"""The dispatcher's body: streams, calls and a clock around `Core`."""
+"""The dispatcher's body: streams, calls and a clock around `DispatcherCore`."""
 
 from __future__ import annotations
 
@@ -15,53 +15,46 @@ import msgspec
 
 from penstock.definition import Definition
 from penstock.engine import seeds
-from penstock.errors import (
-    InternalError,
-    PenstockError,
-    StoreFull,
-    Unavailable,
-    UnknownDataset,
-)
-from penstock.messages import (
+from penstock.errors import InternalError, PenstockError, StoreFull, Unavailable, UnknownDataset
+from penstock.protocol.control import (
     Assignment,
-    Opened,
-    OpenRequest,
-    ReaderBeat,
-    Versions,
-    View,
-    WorkerOrder,
-    WorkerSignal,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    ReaderView,
+    WorkerCommand,
+    WorkerEvent,
 )
-from penstock.numbers import DatasetId, IterationId, Standing, WorkerId
-from penstock.reader.clock import now
-from penstock.usage import usage
-from penstock.versions import versions
-from penstock_dispatcher import arrivals, told
-from penstock_dispatcher.calls import Calls
+from penstock.protocol.types import DatasetId, IterationId, ReaderStatus, Versions, WorkerId
+from penstock.runtime.clock import now
+from penstock.runtime.usage import usage
+from penstock.runtime.versions import versions
+from penstock_dispatcher import fact_log, request_checks
+from penstock_dispatcher.calls import PendingCalls
 from penstock_dispatcher.clock import birth
 from penstock_dispatcher.config import DispatcherConfig
-from penstock_dispatcher.core import Core
-from penstock_dispatcher.core.signals import (
-    Begin,
+from penstock_dispatcher.core.events import (
+    AppendFact,
     Call,
-    Drain,
+    DrainWorker,
     Effect,
-    LineBroken,
-    ListFiles,
+    Event,
+    ListSourceFiles,
     OpenIteration,
-    ReaderLineBroken,
-    Register,
-    Signal,
+    ReaderDisconnected,
+    RegisterDataset,
+    StartHistory,
     Tick,
-    Write,
+    WorkerDisconnected,
 )
-from penstock_dispatcher.definitions import definitions_at
-from penstock_dispatcher.held import Held
-from penstock_dispatcher.journal import Keeper, NoJournal
-from penstock_dispatcher.kept_listings import listings_at
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.deferred import DeferredEvents
+from penstock_dispatcher.definition_store import definitions_at
+from penstock_dispatcher.journal.journal import Journal, NullJournal
 from penstock_dispatcher.listing import listed
+from penstock_dispatcher.listing_store import listings_at
 from penstock_dispatcher.outbox import Outbox
-from penstock_dispatcher.world import Outward, World
+from penstock_dispatcher.performer import OutwardEffect, Performer
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -76,7 +69,7 @@ SWEEP = 600.0
 """Seconds between looks for definitions that nobody uses."""
 
 
-class Dispatcher:
+class DispatcherService:
     """A live dispatcher; it satisfies `DispatcherApi`, and performs what its core decides.
 
     It goes on from the books of *journal*, and is made on the loop that it runs on. What the core
@@ -86,27 +79,27 @@ class Dispatcher:
     def __init__(
         self,
         config: DispatcherConfig,
-        journal: Keeper | None = None,
+        journal: Journal | None = None,
         *,
         clock: Callable[[], float] = now,
     ) -> None:
         self._config = config
         self._clock = clock
-        self._journal = journal or NoJournal()
-        self._core = Core(self._journal.books, config.settings, clock(), time.time())
+        self._journal = journal or NullJournal()
+        self._core = DispatcherCore(self._journal.books, config.settings, clock(), time.time())
         self._definitions = definitions_at(config.work_dir, power=config.outlasts_power)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
-        self._calls = Calls()
-        self._world = World(self._calls, self._handle)
+        self._calls = PendingCalls()
+        self._world = Performer(self._calls, self._handle)
         self._workers, self._readers = self._world.workers, self._world.readers
-        self._held = Held()
+        self._held = DeferredEvents()
         self._pushing = self._closed = False
         self._failed = asyncio.Event()
         self._failure: InternalError | None = None
         self._end: PenstockError | None = None
         self._journal.attach(self)
         if not self._core.books.birth:
-            self._handle(Begin(birth()))
+            self._handle(StartHistory(birth()))
 
     @property
     def address(self) -> str:
@@ -160,8 +153,8 @@ class Dispatcher:
     async def register_dataset(self, definition: bytes, versions: Versions) -> DatasetId:
         """See `DispatcherApi.register_dataset`."""
         self._check_open()
-        arrivals.check_versions("the client", versions)
-        arrivals.check_definition(definition, self._config.max_definition_bytes)
+        request_checks.check_versions("the client", versions)
+        request_checks.check_definition(definition, self._config.max_definition_bytes)
         known = Definition.from_bytes(definition)
         # First the definition: nobody is to hear of a dataset that nobody can fetch.
         await self._definitions.keep(DatasetId(known.fingerprint), definition, known.needs)
@@ -179,14 +172,14 @@ class Dispatcher:
             )
         return definition
 
-    async def open_iteration(self, request: OpenRequest) -> Opened:
+    async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
         self._check_open()
-        arrivals.check_opening(request)
+        request_checks.check_opening(request)
         await self._know(request)
         signal = OpenIteration(self._calls.name(), request, seeds.fresh())
-        answer: Opened | ListFiles = await self._ask(signal.call, signal)
-        while isinstance(answer, ListFiles):
+        answer: OpenIterationReply | ListSourceFiles = await self._ask(signal.call, signal)
+        while isinstance(answer, ListSourceFiles):
             known = await listed(answer)
             for i, listing in known.listings.items():
                 await self._listings.keep(listing, (known.names or {})[i])
@@ -197,14 +190,14 @@ class Dispatcher:
         """See `DispatcherApi.drain`."""
         self._check_open()
         call = self._calls.name()
-        await self._ask(call, Drain(call, worker))
+        await self._ask(call, DrainWorker(call, worker))
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         now = self._core.stats(self._clock())
         return msgspec.json.encode(replace(now, usage=usage(), versions=versions()))
 
-    async def _know(self, request: OpenRequest) -> None:
+    async def _know(self, request: OpenIterationRequest) -> None:
         """Have the core know the dataset if its definition is here, and only then.
 
         Raises:
@@ -221,10 +214,10 @@ class Dispatcher:
     async def _register(self, known: Definition, versions: Versions) -> DatasetId:
         call, dataset = self._calls.name(), DatasetId(known.fingerprint)
         about = (known.streams, known.unsplittable, known.inexact, known.outline.summary)
-        await self._ask(call, Register(call, versions, dataset, *about, known.needs))
+        await self._ask(call, RegisterDataset(call, versions, dataset, *about, known.needs))
         return dataset
 
-    async def _ask(self, call: Call, signal: Signal) -> Any:
+    async def _ask(self, call: Call, signal: Event) -> Any:
         """Wait for the answer to *signal*.
 
         Raises:
@@ -246,15 +239,15 @@ class Dispatcher:
     # --- streams ---
 
     async def worker_control(
-        self, signals: AsyncIterator[WorkerSignal]
-    ) -> AsyncIterator[WorkerOrder]:
+        self, signals: AsyncIterator[WorkerEvent]
+    ) -> AsyncIterator[WorkerCommand]:
         """See `DispatcherApi.worker_control`."""
         self._check_open()
-        outbox: Outbox[WorkerOrder] = Outbox(Assignment)
+        outbox: Outbox[WorkerCommand] = Outbox(Assignment)
         peers = set()
 
-        def hear(signal: WorkerSignal) -> None:
-            arrivals.check_signal(signal)
+        def hear(signal: WorkerEvent) -> None:
+            request_checks.check_signal(signal)
             peers.add((signal.worker, signal.incarnation))
             self._workers.lead((signal.worker, signal.incarnation), outbox)
             self._handle(signal)
@@ -265,17 +258,19 @@ class Dispatcher:
                 yield order
         finally:
             for worker, incarnation in self._workers.forget(peers, outbox):
-                self._handle(LineBroken(worker, incarnation))
+                self._handle(WorkerDisconnected(worker, incarnation))
             await _end(reading)
 
-    async def reader_control(self, beats: AsyncIterator[ReaderBeat]) -> AsyncIterator[View]:
+    async def reader_control(
+        self, beats: AsyncIterator[ReaderHeartbeat]
+    ) -> AsyncIterator[ReaderView]:
         """See `DispatcherApi.reader_control`."""
         self._check_open()
-        outbox: Outbox[View] = Outbox(View)
+        outbox: Outbox[ReaderView] = Outbox(ReaderView)
         peers: dict[str, IterationId] = {}
 
-        def hear(beat: ReaderBeat) -> None:
-            arrivals.check_beat(beat)
+        def hear(beat: ReaderHeartbeat) -> None:
+            request_checks.check_beat(beat)
             peers[beat.token] = beat.iteration
             self._readers.lead(beat.token, outbox)
             self._handle(beat)
@@ -287,7 +282,7 @@ class Dispatcher:
         finally:
             for token in self._readers.forget(peers, outbox):
                 self._world.shown.pop(token, None)
-                self._handle(ReaderLineBroken(peers[token], token))
+                self._handle(ReaderDisconnected(peers[token], token))
             await _end(reading)
 
     def _check_open(self) -> None:
@@ -331,12 +326,12 @@ class Dispatcher:
 
     # --- decisions ---
 
-    def _handle(self, signal: Signal) -> None:
+    def _handle(self, signal: Event) -> None:
         if self._closed:
             return
         if self._journal.cramped:
             self._held.hold(signal)
-            if isinstance(signal, ReaderBeat):
+            if isinstance(signal, ReaderHeartbeat):
                 self._excuse(signal)
             return
         try:
@@ -359,8 +354,8 @@ class Dispatcher:
 
     def _pass_on(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Write):
-                told.tell(effect.fact, self._core.books)
+            if isinstance(effect, AppendFact):
+                fact_log.tell(effect.fact, self._core.books)
                 self._journal.note(effect.fact)
             else:
                 self._journal.after(partial(self._carry_out, effect))
@@ -375,7 +370,7 @@ class Dispatcher:
         for signal in self._held.take():
             self._handle(signal)
 
-    def _excuse(self, beat: ReaderBeat) -> None:
+    def _excuse(self, beat: ReaderHeartbeat) -> None:
         """Tell a reader what it waits for while nothing can be decided.
 
         It may go on with what it has. For as long nobody is given up, and if it was given up
@@ -385,13 +380,13 @@ class Dispatcher:
         iteration = self._core.books.iterations.get(beat.iteration)
         if full is None or shown is None or iteration is None or beat.leaving:
             return
-        if shown.reader in iteration.live and shown.standing is Standing.LIVE:
+        if shown.reader in iteration.live and shown.standing is ReaderStatus.LIVE:
             view = replace(shown, beat=beat.beat, waiting_for=f"room on a disk: {full}")
             self._readers.put(beat.token, view)
 
     # --- effects ---
 
-    def _carry_out(self, effect: Outward) -> None:
+    def _carry_out(self, effect: OutwardEffect) -> None:
         try:
             self._world.perform(effect)
         except Exception as exc:  # noqa: BLE001  whatever it is, somebody waits for this

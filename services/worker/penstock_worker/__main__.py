@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from penstock.errors import PenstockError
-from penstock.process import READY_FD, announce, run_service
+from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock_worker.config import WorkerConfig
 from penstock_worker.server import serve
-from penstock_worker.service import Worker
+from penstock_worker.service import WorkerService
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -63,7 +63,7 @@ def run(
         raise SystemExit(1) from None
 
 
-def _say(worker: Worker, config: WorkerConfig) -> None:
+def _say(worker: WorkerService, config: WorkerConfig) -> None:
     """Whoever started this process reads the address alone, a person reads a sentence."""
     if READY_FD in os.environ:
         announce(worker.address)

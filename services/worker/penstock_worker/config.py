@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from penstock import settings
 from penstock.errors import ConfigError, NotAvailableYet
+from penstock.runtime import settings
 
 PORT = "%port%"
 """Stands in `WorkerConfig.worker_address` for the port that is bound."""

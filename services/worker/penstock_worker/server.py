@@ -9,22 +9,22 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar
 
-from penstock.background import BackgroundServer, Departure, Serve
 from penstock.errors import ConfigError, Unavailable
-from penstock.linux import check_service
-from penstock.messages import ReadRequest
-from penstock.numbers import WorkerId
-from penstock.versions import versions
-from penstock.wire.allocator import tune
+from penstock.protocol.data import ReadRequest
+from penstock.protocol.types import WorkerId
+from penstock.runtime.background import BackgroundDeparture, BackgroundServer, Serve
+from penstock.runtime.linux import check_service
+from penstock.runtime.malloc import tune
+from penstock.runtime.versions import versions
+from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import LARGEST, DispatcherClient
-from penstock.wire.line import connect, listening
 from penstock.wire.worker import worker_handlers
 from penstock_worker.config import PORT, WorkerConfig
-from penstock_worker.control import Control, Outbox
-from penstock_worker.delivery.runs import ActiveRuns
-from penstock_worker.parting import Parting
+from penstock_worker.control_stream import ControlOutbox, ControlStream
+from penstock_worker.drain import Drain
 from penstock_worker.runner.pool import RunnerPool
-from penstock_worker.service import Worker
+from penstock_worker.runners import ActiveRunners
+from penstock_worker.service import WorkerService
 
 log = logging.getLogger("penstock.worker")
 
@@ -33,7 +33,7 @@ LAST_WORDS = 0.3
 
 
 async def serve(
-    config: WorkerConfig, ready: Callable[[Worker], None], leave: asyncio.Event
+    config: WorkerConfig, ready: Callable[[WorkerService], None], leave: asyncio.Event
 ) -> None:
     """Serve until *leave* is set or the dispatcher says so, and leave in order.
 
@@ -65,14 +65,14 @@ async def serve(
         connect(config.dispatcher_address) as channel,
     ):
         _warn_if_open(config, port)
-        api, outbox = DispatcherClient(channel), Outbox()
-        worker = door.worker = Worker(
-            advertised(config, port), config, ActiveRuns(pool, api), outbox, versions=versions()
+        api, outbox = DispatcherClient(channel), ControlOutbox()
+        worker = door.worker = WorkerService(
+            advertised(config, port), config, ActiveRunners(pool, api), outbox, versions=versions()
         )
-        control = Control(
+        control = ControlStream(
             api, config.dispatcher_address, outbox, beat=worker.beat, hear=worker.handle
         )
-        parting = Parting(worker, control, outbox, leave, config.drain)
+        parting = Drain(worker, control, outbox, leave, config.drain)
         await _work(worker, control, parting, partial(_registered, worker, control, config, ready))
 
 
@@ -86,9 +86,9 @@ def _warn_if_open(config: WorkerConfig, port: int) -> None:
 
 
 async def _work(
-    worker: Worker,
-    control: Control,
-    parting: Parting,
+    worker: WorkerService,
+    control: ControlStream,
+    parting: Drain,
     register: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     parted = asyncio.create_task(parting.run(), name="parting")
@@ -113,7 +113,10 @@ async def _work(
 
 
 async def _registered(
-    worker: Worker, control: Control, config: WorkerConfig, ready: Callable[[Worker], None]
+    worker: WorkerService,
+    control: ControlStream,
+    config: WorkerConfig,
+    ready: Callable[[WorkerService], None],
 ) -> None:
     try:
         async with asyncio.timeout(config.patience):
@@ -131,7 +134,7 @@ class Door:
     """Answers from the moment that the port is open, which is before the worker is there."""
 
     def __init__(self) -> None:
-        self.worker: Worker | None = None
+        self.worker: WorkerService | None = None
 
     def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
         """See `WorkerApi.read`."""
@@ -141,7 +144,7 @@ class Door:
         """See `WorkerApi.status`."""
         return await self._open().status()
 
-    def _open(self) -> Worker:
+    def _open(self) -> WorkerService:
         if self.worker is None:
             raise Unavailable("this worker is starting; try again")
         return self.worker
@@ -182,5 +185,5 @@ class WorkerServer(BackgroundServer):
         config, leave = self._config, self._leave
         return lambda ready: serve(config, lambda worker: ready(worker.address), leave)
 
-    def _departure(self) -> Departure:
-        return Departure(self._leave.set, self._config.drain)
+    def _departure(self) -> BackgroundDeparture:
+        return BackgroundDeparture(self._leave.set, self._config.drain)

@@ -1,4 +1,4 @@
-"""The worker's body: streams, runners and a clock around `Core`."""
+"""The worker's body: streams, runners and a clock around `WorkerCore`."""
 
 from __future__ import annotations
 
@@ -10,47 +10,42 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import assert_never
 
-from penstock.errors import (
-    InternalError,
-    PenstockError,
-    Refused,
-    Unavailable,
-    WaitedTooLong,
-)
-from penstock.messages import Ack, Open, ReadRequest, Versions, WorkerBeat
-from penstock.numbers import WorkerId
-from penstock.usage import usage
+from penstock.errors import InternalError, PenstockError, Refused, Unavailable, WaitedTooLong
+from penstock.protocol.control import WorkerHeartbeat
+from penstock.protocol.data import Ack, ReadRequest, Subscribe
+from penstock.protocol.types import Versions, WorkerId
+from penstock.runtime.usage import usage
 from penstock.wire.worker import encode_reply
 from penstock_worker.config import WorkerConfig
-from penstock_worker.control import Outbox
+from penstock_worker.control_stream import ControlOutbox
 from penstock_worker.core.events import (
-    Acked,
-    Asked,
-    AskSplits,
-    Beat,
-    Break,
-    Complain,
+    AbortStream,
+    Drained,
+    DrainRequested,
+    DrainStarted,
     Effect,
     Event,
-    Hung,
-    Keep,
-    Leave,
-    Leaving,
-    Left,
-    Opened,
+    HeartbeatDue,
+    LogError,
+    RequestSplits,
+    RetainFrames,
     SendEnd,
     SendFrame,
     SendRecall,
-    StartRun,
-    StopRun,
+    SendToRunner,
+    StartRunner,
+    StopRunner,
+    StreamAcked,
+    StreamClosed,
     StreamId,
-    Tell,
+    StreamOpened,
+    StreamWritable,
     Tick,
 )
-from penstock_worker.core.mind import Core
-from penstock_worker.delivery.runs import ActiveRuns
-from penstock_worker.delivery.stream import Outgoing
-from penstock_worker.stats import Buffer, Running, Stats
+from penstock_worker.core.state_machine import WorkerCore
+from penstock_worker.runners import ActiveRunners
+from penstock_worker.send_buffer import SendBuffer
+from penstock_worker.stats import BufferStats, RunnerStats, WorkerStats
 
 log = logging.getLogger("penstock.worker")
 
@@ -64,18 +59,18 @@ GOODBYE = 1.5
 """Seconds that a reader gets for its last words behind the end of a stream."""
 
 STATS_EVERY = 1.0
-"""Seconds between two beats that carry `Stats`."""
+"""Seconds between two beats that carry `WorkerStats`."""
 
 
-class Worker:
-    """A live worker at *address*; it satisfies `WorkerApi`. A `Control` is its other half."""
+class WorkerService:
+    """A live worker at *address*; it satisfies `WorkerApi`. A `ControlStream` is its other half."""
 
     def __init__(
         self,
         address: WorkerId,
         config: WorkerConfig,
-        runs: ActiveRuns,
-        outbox: Outbox,
+        runs: ActiveRunners,
+        outbox: ControlOutbox,
         *,
         versions: Versions,
         clock: Callable[[], float] = time.monotonic,
@@ -84,12 +79,14 @@ class Worker:
         self.leaving, self.left = asyncio.Event(), asyncio.Event()
         """Whether it is about to leave, and whether nothing keeps it any more."""
         self._config, self._versions, self._clock = config, versions, clock
-        self._core = Core(address, time.time_ns(), config.heartbeat_interval, config.buffer_bytes)
+        self._core = WorkerCore(
+            address, time.time_ns(), config.heartbeat_interval, config.buffer_bytes
+        )
         self._runs, self._outbox = runs, outbox
         runs.on_failure = self._fail
         self._failure: InternalError | None = None
         self._failed = asyncio.Event()
-        self._out: dict[StreamId, Outgoing] = {}
+        self._out: dict[StreamId, SendBuffer] = {}
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
@@ -119,7 +116,7 @@ class Worker:
 
     def leave(self) -> None:
         """Hand over what runs here, so that it goes on elsewhere; `left` says when."""
-        self.handle(Leave())
+        self.handle(DrainRequested())
 
     async def close(self) -> None:
         """Start nothing more, and break every stream off: readers look elsewhere."""
@@ -150,11 +147,11 @@ class Worker:
         if self._failure is not None:
             raise Unavailable(str(self._failure))
         self._streams += 1
-        out = Outgoing(StreamId(self._streams), self._ask)
+        out = SendBuffer(StreamId(self._streams), self._ask)
         self._out[out.name] = out
         hearing = asyncio.create_task(self._hear(out, requests), name=f"stream {out.name}")
         try:
-            self.handle(Opened(out.name, opening))
+            self.handle(StreamOpened(out.name, opening))
             while (message := await out.next()) is not None:
                 yield message
             await asyncio.wait({hearing}, timeout=GOODBYE)
@@ -163,22 +160,22 @@ class Worker:
             await asyncio.wait({hearing})
             del self._out[out.name]
             self._wakes += out.wakes
-            self.handle(Hung(out.name))
+            self.handle(StreamClosed(out.name))
 
     async def status(self) -> bytes:
         """See `WorkerApi.status`."""
         return self.stats().as_json()
 
     def _ask(self, stream: StreamId) -> None:
-        self.handle(Asked(stream))
+        self.handle(StreamWritable(stream))
 
-    async def _hear(self, out: Outgoing, requests: AsyncIterator[ReadRequest]) -> None:
+    async def _hear(self, out: SendBuffer, requests: AsyncIterator[ReadRequest]) -> None:
         """Pass on what a reader says; when it says no more it wants no more."""
         try:
             async for request in requests:
                 if not isinstance(request, Ack):
                     raise Refused("a reader may send one Open for each stream")  # noqa: TRY301
-                self.handle(Acked(out.name, request))
+                self.handle(StreamAcked(out.name, request))
             out.end()
         except PenstockError as exc:
             out.fail(exc)
@@ -190,37 +187,37 @@ class Worker:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case StartRun() | StopRun() | Keep() | Tell():
+            case StartRunner() | StopRunner() | RetainFrames() | SendToRunner():
                 self._order(effect)
-            case AskSplits(request):
+            case RequestSplits(request):
                 self._outbox.ask(request)
-            case Beat():
+            case HeartbeatDue():
                 self._outbox.beat_soon()
-            case Leaving():
+            case DrainStarted():
                 self.leaving.set()
-            case Left():
+            case Drained():
                 self.left.set()
-            case Complain(text):
+            case LogError(text):
                 log.error("%s", text)
-            case SendFrame() | SendRecall() | SendEnd() | Break():
+            case SendFrame() | SendRecall() | SendEnd() | AbortStream():
                 self._send(effect)
             case _:
                 assert_never(effect)
 
-    def _order(self, effect: StartRun | StopRun | Keep | Tell) -> None:
+    def _order(self, effect: StartRunner | StopRunner | RetainFrames | SendToRunner) -> None:
         match effect:
-            case StartRun():
+            case StartRunner():
                 self._runs.start(effect, self.handle)
-            case StopRun(run):
+            case StopRunner(run):
                 self._runs.stop(run)
-            case Keep(run, frames):
+            case RetainFrames(run, frames):
                 self._runs.keep(run, frames)
-            case Tell(order):
+            case SendToRunner(order):
                 self._runs.pass_on(order)
             case _:
                 assert_never(effect)
 
-    def _send(self, effect: SendFrame | SendRecall | SendEnd | Break) -> None:
+    def _send(self, effect: SendFrame | SendRecall | SendEnd | AbortStream) -> None:
         out = self._out.get(effect.stream)
         if out is None:
             return
@@ -232,14 +229,14 @@ class Worker:
                 out.put(encode_reply(recall))
             case SendEnd(_, end):
                 out.end(encode_reply(end))
-            case Break(_, why):
+            case AbortStream(_, why):
                 out.fail(Unavailable(why))
             case _:
                 assert_never(effect)
 
     # --- what the worker tells of itself ---
 
-    def beat(self, first: bool) -> WorkerBeat:
+    def beat(self, first: bool) -> WorkerHeartbeat:
         """Return what the dispatcher should know now, and at *first* who this is."""
         self._check_sound()
         beat, now = self._core.beat(), self._clock()
@@ -250,9 +247,9 @@ class Worker:
             beat = replace(beat, stats=self.stats().as_json())
         return beat
 
-    def stats(self) -> Stats:
+    def stats(self) -> WorkerStats:
         """Return all counters."""
-        return Stats(
+        return WorkerStats(
             self.address,
             self._core.incarnation,
             self._config.worker_tags,
@@ -266,9 +263,9 @@ class Worker:
             usage=usage(),
         )
 
-    def _running(self) -> tuple[Running, ...]:
+    def _running(self) -> tuple[RunnerStats, ...]:
         return tuple(
-            Running(
+            RunnerStats(
                 task,
                 attempt.order.attempt,
                 attempt.places.head,
@@ -281,22 +278,22 @@ class Worker:
             for task, attempt in self._core.attempts.items()
         )
 
-    def _buffers(self) -> tuple[Buffer, ...]:
+    def _buffers(self) -> tuple[BufferStats, ...]:
         bound = self._config.buffer_bytes
         made = (
-            Buffer(f"frames of task {task}", attempt.stock.nbytes, bound)
+            BufferStats(f"frames of task {task}", attempt.stock.nbytes, bound)
             for task, attempt in self._core.attempts.items()
         )
         outgoing = sum(out.nbytes for out in self._out.values())
         return (
             *made,
-            Buffer("frames on their way into gRPC", outgoing, 0),
-            Buffer("frames of runners that died", self._runs.kept_bytes, 0),
-            Buffer("definitions", self._runs.definition_bytes, 0),
+            BufferStats("frames on their way into gRPC", outgoing, 0),
+            BufferStats("frames of runners that died", self._runs.kept_bytes, 0),
+            BufferStats("definitions", self._runs.definition_bytes, 0),
         )
 
 
-async def _first(requests: AsyncIterator[ReadRequest]) -> Open:
+async def _first(requests: AsyncIterator[ReadRequest]) -> Subscribe:
     try:
         async with asyncio.timeout(OPEN_WITHIN):
             opening = await anext(requests)
@@ -304,6 +301,6 @@ async def _first(requests: AsyncIterator[ReadRequest]) -> Open:
         raise WaitedTooLong(f"a reader said nothing for {OPEN_WITHIN:g} s") from None
     except StopAsyncIteration:
         raise Unavailable("a reader hung up before it said what to read") from None
-    if not isinstance(opening, Open):
+    if not isinstance(opening, Subscribe):
         raise Refused(f"the first message of a reader must be Open, not {type(opening).__name__}")
     return opening

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from penstock.numbers import WorkerId
-from penstock.usage import Usage
+from penstock.protocol.types import WorkerId
+from penstock.runtime.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Buffer:
+class BufferStats:
     """A place where bytes wait. A *bound* of 0 means that something else bounds them."""
 
     name: str
@@ -20,7 +20,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunnerStats:
     """A task that runs here: its next element is number *made*, all below *floor* are taken."""
 
     task: int
@@ -34,7 +34,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class WorkerStats:
     """All counters of a worker since it began.
 
     *copies* is how often a payload was copied here, *wakes* how often a stream had to be woken
@@ -62,8 +62,8 @@ class Stats:
     runs_started: int
     runners_lost: int
     streams: int
-    tasks: tuple[Running, ...]
-    buffers: tuple[Buffer, ...]
+    tasks: tuple[RunnerStats, ...]
+    buffers: tuple[BufferStats, ...]
     usage: Usage
     """What the worker's process uses, and its runners."""
 

@@ -4,7 +4,8 @@ import itertools
 
 from hypothesis import strategies as st
 
-from penstock import UNKNOWN, Dataset
+from penstock.dataset.dataset import Dataset
+from penstock.graph.node import UNKNOWN
 from penstock.options import Options
 from pipelines.stage import Stage, flags, folder, sizes, threads
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine import seeds
 from pipelines.stage import Join, flags
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from pipelines.elementwise import ELEMENTWISE
 from pipelines.regrouping import REGROUPING
 from pipelines.stage import Stage, sizes, threads

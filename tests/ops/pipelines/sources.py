@@ -8,7 +8,7 @@ import zlib
 import google_crc32c
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.engine import seeds
 from pipelines.stage import Pipeline, flags, folder, sizes
 

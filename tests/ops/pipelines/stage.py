@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 
 MOST = 2000
 """Models give up on longer lists."""

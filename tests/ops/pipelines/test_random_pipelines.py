@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from penstock import Dataset
-from penstock.graph import walk
-from penstock.travel.stages import operators
+from penstock.dataset.dataset import Dataset
+from penstock.graph.traversal import walk
+from penstock.serialization.operators import operators
 from pipelines.elementwise import ELEMENTWISE, fussy
 from pipelines.joins import JOINS
 from pipelines.nesting import NESTING, interleaved

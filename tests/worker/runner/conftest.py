@@ -11,14 +11,25 @@ import msgspec
 import pytest
 
 from penstock.definition import encode
-from penstock.messages import Codec
-from penstock.numbers import EngineState, SplitLog
-from penstock.wire.frame import decompress, unpack
+from penstock.frames.compression import decompress
+from penstock.frames.frame import unpack
+from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
+from penstock.protocol.splits import SplitLog
+from penstock.protocol.types import Checkpoint, Codec
 from penstock_worker.runner import arena as arenas
-from penstock_worker.runner import main, orders
-from penstock_worker.runner.orders import Ended, Failed, Free, Grant, Made, Need, Reached, Start
-from penstock_worker.runner.pool import RunnerDied, RunnerPool
-from penstock_worker.runner.post import READ_NBYTES, Unpacker, pack
+from penstock_worker.runner import main, messages
+from penstock_worker.runner.messages import (
+    AddSplits,
+    CheckpointTaken,
+    FrameReady,
+    FreeFrames,
+    RunEnded,
+    RunFailed,
+    SplitsNeeded,
+    StartRun,
+)
+from penstock_worker.runner.pool import RunnerPool
+from penstock_worker.runner.process import RunnerDied
 
 WITHIN = 20.0
 
@@ -28,10 +39,10 @@ def definition(dataset):
 
 
 def start_of(
-    dataset, run=1, *, state=EngineState(), logs=(), codec=Codec.NONE, known=0, careful=False
+    dataset, run=1, *, state=Checkpoint(), logs=(), codec=Codec.NONE, known=0, careful=False
 ):
     name = hashlib.blake2b(definition(dataset)).hexdigest()
-    return Start(run, name, 0, 7, codec, state, logs, known, careful)
+    return StartRun(run, name, 0, 7, codec, state, logs, known, careful)
 
 
 def elements_of(memory, made):
@@ -53,7 +64,7 @@ class Heard:
         if report.run != self._run:
             return
         self.reports.append(report)
-        if isinstance(report, Made):
+        if isinstance(report, FrameReady):
             assert report.first == self._begun + len(self.elements)
             self.elements += elements_of(memory, report)
 
@@ -62,36 +73,40 @@ class Heard:
 
     @property
     def made(self):
-        return self.of(Made)
+        return self.of(FrameReady)
 
     @property
     def states(self):
-        return [report.state for report in self.of(Reached)]
+        return [report.state for report in self.of(CheckpointTaken)]
 
     @property
     def over(self):
-        return isinstance(self.reports[-1], (Ended, Failed, RunnerDied)) if self.reports else False
+        return (
+            isinstance(self.reports[-1], (RunEnded, RunFailed, RunnerDied))
+            if self.reports
+            else False
+        )
 
 
 class ThreadRunner:
     """A runner that is a thread of this process, behind a real socket and arena."""
 
     def __init__(self, budget=1 << 22, largest=1 << 24):
-        self.shelf = arenas.Shelf(arenas.span(budget, largest))
+        self.shelf = arenas.SealedMemory(arenas.span(budget, largest))
         arena = arenas.Arena(self.shelf.writable, budget, largest)
         self._sock, far = socket.socketpair()
         self._sock.settimeout(WITHIN)
         self._unpacker = Unpacker(
             msgspec.msgpack.Decoder(
-                Made
-                | orders.Skipped
-                | Reached
-                | Need
-                | orders.Full
-                | orders.Paused
-                | Ended
-                | Failed
-                | orders.Stopped
+                FrameReady
+                | messages.ElementsSkipped
+                | CheckpointTaken
+                | SplitsNeeded
+                | messages.ArenaFull
+                | messages.RunPaused
+                | RunEnded
+                | RunFailed
+                | messages.RunStopped
             )
         )
         self._thread = threading.Thread(target=self._serve, args=(far, arena))
@@ -104,7 +119,7 @@ class ThreadRunner:
     def begin(self, dataset, *, definition_bytes=None, **kwargs):
         start = start_of(dataset, **kwargs)
         what = definition(dataset) if definition_bytes is None else definition_bytes
-        self.send(orders.Load(start.dataset, what))
+        self.send(messages.LoadDefinition(start.dataset, what))
         self.send(start)
         return Heard(start)
 
@@ -116,12 +131,12 @@ class ThreadRunner:
         while not until(heard):
             for report in self._receive():
                 heard.add(report, self.shelf.memory)
-                if free and isinstance(report, Made):
-                    self.send(Free(report.run, (report.offset,)))
-                if splits and isinstance(report, Need):
+                if free and isinstance(report, FrameReady):
+                    self.send(FreeFrames(report.run, (report.offset,)))
+                if splits and isinstance(report, SplitsNeeded):
                     at = report.position
                     granted = tuple(splits[report.stream][at : at + 1])
-                    self.send(Grant(report.run, report.stream, at, granted))
+                    self.send(AddSplits(report.run, report.stream, at, granted))
         return heard
 
     def read(self, dataset, *, free=True, splits=None, **kwargs):
@@ -131,9 +146,9 @@ class ThreadRunner:
 
     def stop(self, run=1):
         """Stop a run; return what was reported until then."""
-        self.send(orders.Stop(run))
+        self.send(messages.StopRun(run))
         reports = []
-        while not (reports and isinstance(reports[-1], orders.Stopped)):
+        while not (reports and isinstance(reports[-1], messages.RunStopped)):
             reports += self._receive()
         return reports
 
@@ -177,12 +192,12 @@ class Reading(Heard):
 
     def take(self, runner, report):
         self.add(report, runner.arena)
-        if isinstance(report, Made) and self._free:
-            runner.send(Free(report.run, (report.offset,)))
-        if isinstance(report, Need) and self._splits is not None:
+        if isinstance(report, FrameReady) and self._free:
+            runner.send(FreeFrames(report.run, (report.offset,)))
+        if isinstance(report, SplitsNeeded) and self._splits is not None:
             at = report.position
             granted = tuple(self._splits[report.stream][at : at + 1])
-            runner.send(Grant(report.run, report.stream, at, granted))
+            runner.send(AddSplits(report.run, report.stream, at, granted))
         self._came.set()
 
     async def until(self, enough):

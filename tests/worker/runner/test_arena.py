@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock_worker.runner import main
-from penstock_worker.runner.arena import ALIGNMENT, Arena, Places, Shelf, span
+from penstock_worker.runner.arena import ALIGNMENT, Allocator, Arena, SealedMemory, span
 
 PAGE = mmap.PAGESIZE
 BUDGET, LARGEST = 16 * PAGE, 64 * PAGE
@@ -18,7 +18,7 @@ BUDGET, LARGEST = 16 * PAGE, 64 * PAGE
 
 @pytest.fixture
 def shelf():
-    shelf = Shelf(span(BUDGET, LARGEST))
+    shelf = SealedMemory(span(BUDGET, LARGEST))
     yield shelf
     shelf.close()
 
@@ -28,7 +28,7 @@ def allocated(shelf):
 
 
 def test_the_first_place_that_is_free_is_used_again():
-    places = Places(1024, 4096)
+    places = Allocator(1024, 4096)
     first, second, third = (places.take(64) for _ in range(3))
 
     places.free(second)
@@ -39,7 +39,7 @@ def test_the_first_place_that_is_free_is_used_again():
 
 
 def test_neighbours_that_are_free_become_one():
-    places = Places(1024, 4096)
+    places = Allocator(1024, 4096)
     first, second, third, fourth = (places.take(256) for _ in range(4))
 
     for offset in (first, third, second):
@@ -50,7 +50,7 @@ def test_neighbours_that_are_free_become_one():
 
 
 def test_no_more_than_the_budget_is_in_use():
-    places = Places(1024, 8192)
+    places = Allocator(1024, 8192)
     offset = places.take(1000)
 
     assert places.take(64) is None
@@ -59,7 +59,7 @@ def test_no_more_than_the_budget_is_in_use():
 
 
 def test_one_giant_at_a_time_is_given_beside_the_budget():
-    places = Places(1024, 1024 + 4096)
+    places = Allocator(1024, 1024 + 4096)
     giant = places.take(4096)
 
     assert places.take(2048) is None
@@ -69,7 +69,7 @@ def test_one_giant_at_a_time_is_given_beside_the_budget():
 
 
 def test_what_a_giant_leaves_beyond_the_budget_is_named():
-    places = Places(1024, 1024 + 4096)
+    places = Allocator(1024, 1024 + 4096)
     small, giant = places.take(512), places.take(4096)
 
     beyond_small, beyond_giant = places.free(small), places.free(giant)
@@ -79,7 +79,7 @@ def test_what_a_giant_leaves_beyond_the_budget_is_named():
 
 
 def test_a_place_that_is_not_there_cannot_be_freed():
-    places = Places(1024, 4096)
+    places = Allocator(1024, 4096)
 
     with pytest.raises(KeyError):
         places.free(64)
@@ -88,7 +88,7 @@ def test_a_place_that_is_not_there_cannot_be_freed():
 @given(st.lists(st.one_of(st.integers(0, 700), st.integers(-40, -1)), max_size=120))
 def test_places_never_overlap_and_nothing_is_lost(steps):
     budget, size = 1024, 1024 + 700
-    places = Places(budget, size)
+    places = Allocator(budget, size)
     live = {}
     for step in steps:
         if step >= 0:

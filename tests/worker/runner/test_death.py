@@ -14,13 +14,12 @@ import time
 
 import pytest
 
-from penstock import Dataset
-from penstock.messages import Codec
-from penstock.numbers import EngineState
-from penstock_worker.runner.orders import Ended, Made, Need, Start
-from penstock_worker.runner.packets import Exited
-from penstock_worker.runner.pool import Runner, RunnerDied
-from penstock_worker.runner.post import pack
+from penstock.dataset.dataset import Dataset
+from penstock.ipc.framing import pack
+from penstock.protocol.types import Checkpoint, Codec
+from penstock_worker.runner.fork_protocol import Exited
+from penstock_worker.runner.messages import FrameReady, RunEnded, SplitsNeeded, StartRun
+from penstock_worker.runner.process import RunnerDied, RunnerProcess
 
 WITHIN = 20.0
 
@@ -71,20 +70,20 @@ async def test_a_crash_is_reported_with_its_signal_behind_everything_made(workpl
 
 async def test_what_a_runner_said_last_is_heard_before_its_end():
     heard = []
-    runner = Runner(mmap.PAGESIZE, 1.0, lambda pid: None, lambda runner: None)
+    runner = RunnerProcess(mmap.PAGESIZE, 1.0, lambda pid: None, lambda runner: None)
     runner.begin(
         b"",
-        Start(1, "d", 0, 0, Codec.NONE, EngineState(), ()),
+        StartRun(1, "d", 0, 0, Codec.NONE, Checkpoint(), ()),
         lambda _, report: heard.append(report),
     )
     process = socket.socket(fileno=os.dup(runner.files[0]))
     runner.hand_over()
-    process.sendall(pack(Need(1, 0, 0)) + pack(Ended(1, 3)))
+    process.sendall(pack(SplitsNeeded(1, 0, 0)) + pack(RunEnded(1, 3)))
 
     runner.exited(Exited(0, signal.SIGBUS, 0))  # before the loop had a look at the socket
     process.close()
 
-    assert heard == [Need(1, 0, 0), Ended(1, 3), RunnerDied(1, "SIGBUS", None)]
+    assert heard == [SplitsNeeded(1, 0, 0), RunEnded(1, 3), RunnerDied(1, "SIGBUS", None)]
 
 
 async def test_frames_of_a_runner_that_died_can_still_be_read(workplace):
@@ -159,7 +158,7 @@ async def test_ctrl_c_is_for_the_worker_to_act_on(workplace):
     seen = len(reading.made)
     await reading.until(lambda reading: len(reading.made) > seen + 5)
 
-    assert all(isinstance(report, Made) for report in reading.reports)
+    assert all(isinstance(report, FrameReady) for report in reading.reports)
     assert os.getpgid(reading.runner.pid) == reading.runner.pid
 
 
@@ -205,9 +204,9 @@ WORKER = """
     import asyncio, os, signal, sys
     from penstock import Dataset
     from penstock.definition import encode
-    from penstock.messages import Codec
-    from penstock.numbers import EngineState
-    from penstock_worker.runner.orders import Start
+    from penstock.protocol.control import Codec
+    from penstock.protocol.types import EngineState
+    from penstock_worker.runner.messages import Start
     from penstock_worker.runner.pool import RunnerPool
 
     print("script", flush=True)

@@ -7,11 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.errors import StateError
-from penstock.messages import Codec
-from penstock.numbers import EngineState, Split, SplitLog
-from penstock_worker.runner.desk import Desk, Inbox, Log, WorkerGoneError
-from penstock_worker.runner.orders import Free, Grant, Start, Stop, Want
-from penstock_worker.runner.post import pack
+from penstock.ipc.framing import pack
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec
+from penstock_worker.runner.connection import (
+    GrowingSplitLog,
+    RunInbox,
+    WorkerConnection,
+    WorkerGoneError,
+)
+from penstock_worker.runner.messages import AddSplits, Flush, FreeFrames, StartRun, StopRun
 
 WITHIN = 10.0
 
@@ -19,7 +24,7 @@ WITHIN = 10.0
 @pytest.fixture
 def line():
     here, there = socket.socketpair()
-    yield Desk(here), there
+    yield WorkerConnection(here), there
     here.close()
     there.close()
 
@@ -30,16 +35,22 @@ def tell(sock, *orders):
 
 def start(run=1, streams=1):
     logs = (SplitLog(),) * streams
-    return Start(run, "d", 0, 0, Codec.NONE, EngineState(), logs)
+    return StartRun(run, "d", 0, 0, Codec.NONE, Checkpoint(), logs)
 
 
 def test_what_is_said_about_a_run_before_it_begins_is_kept(line):
     desk, worker = line
-    tell(worker, start(), Grant(1, 0, 0, (Split(0, 5),)), Free(1, (64,)), Free(2, (128,)))
+    tell(
+        worker,
+        start(),
+        AddSplits(1, 0, 0, (Split(0, 5),)),
+        FreeFrames(1, (64,)),
+        FreeFrames(2, (128,)),
+    )
 
     inbox = desk.next_order(WITHIN)
 
-    assert isinstance(inbox, Inbox)
+    assert isinstance(inbox, RunInbox)
     assert inbox.logs[0].at(0) == Split(0, 5)
     assert list(inbox.freed) == [64]
 
@@ -55,12 +66,12 @@ def test_a_new_run_ends_the_one_before(line):
 
 def test_a_stop_is_noted_at_once_and_obeyed_in_turn(line):
     desk, worker = line
-    tell(worker, start(1), Stop(1))
+    tell(worker, start(1), StopRun(1))
 
     inbox = desk.next_order(WITHIN)
 
     assert inbox.stopped
-    assert desk.next_order(WITHIN) == Stop(1)
+    assert desk.next_order(WITHIN) == StopRun(1)
 
 
 def test_looking_never_waits(line):
@@ -84,7 +95,7 @@ def test_each_of_many_waiting_threads_gets_what_it_waits_for(line):
         ]
         for position in range(20):
             for stream in range(8):
-                tell(worker, Grant(1, stream, position, (Split(0, 1),)))
+                tell(worker, AddSplits(1, stream, position, (Split(0, 1),)))
         met = [wait.result() for wait in waits]
 
     assert met == [True] * 8
@@ -123,11 +134,11 @@ def test_all_who_wait_hear_that_the_worker_is_gone(line):
             with pytest.raises(WorkerGoneError):
                 wait.result()
     with pytest.raises(WorkerGoneError):
-        desk.post(Want(1))
+        desk.post(Flush(1))
 
 
 def test_a_log_takes_in_what_it_does_not_know_yet():
-    log = Log(SplitLog(3, (Split(0, 1),)))
+    log = GrowingSplitLog(SplitLog(3, (Split(0, 1),)))
 
     log.grow(3, (Split(0, 1), Split(1, 2)))
     log.grow(4, (Split(1, 2),))
@@ -139,4 +150,4 @@ def test_a_log_takes_in_what_it_does_not_know_yet():
 
 def test_what_a_log_has_forgotten_is_an_error():
     with pytest.raises(StateError, match="position 2 .* before 3"):
-        Log(SplitLog(3, (Split(0, 1),))).at(2)
+        GrowingSplitLog(SplitLog(3, (Split(0, 1),))).at(2)

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import DefinitionError, ElementError, TransformError
-from penstock_worker.runner.failure import LONGEST, in_engine, in_loading
+from penstock_worker.runner.failures import LONGEST, in_engine, in_loading
 
 
 class Unprintable(Exception):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import uvloop
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, ConfigError, DefinitionError, TransformError
-from penstock.messages import Codec
-from penstock.numbers import Split
-from penstock_worker.runner.orders import Ended, Failed, Free, Made
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Codec
+from penstock_worker.runner.messages import FrameReady, FreeFrames, RunEnded, RunFailed
 from penstock_worker.runner.pool import RunnerPool
 
 
@@ -40,7 +40,7 @@ async def test_a_runner_makes_what_a_local_run_makes(workplace, codec):
     reading = await workplace.read(dataset, codec=codec)
 
     same(reading.elements, list(dataset))
-    assert isinstance(reading.reports[-1], Ended)
+    assert isinstance(reading.reports[-1], RunEnded)
 
 
 async def test_a_runner_is_kept_for_the_next_run(workplace):
@@ -116,7 +116,7 @@ async def test_a_full_arena_holds_only_its_own_runner_up(working):
 
         other = await workplace.read(Dataset.range(5), run=2)
         before = len(held.made)
-        held.runner.send(Free(1, tuple(made.offset for made in held.made)))
+        held.runner.send(FreeFrames(1, tuple(made.offset for made in held.made)))
         await held.until(lambda reading: len(reading.made) == 4)
 
     assert other.elements == list(range(5))
@@ -146,7 +146,7 @@ async def test_an_error_of_a_function_leaves_the_runner_warm(workplace):
 async def test_a_definition_that_cannot_be_loaded_is_an_error_of_the_run(workplace):
     reading = await workplace.read(Dataset.range(3), definition_bytes=b"nonsense")
 
-    assert isinstance(reading.reports[-1], Failed)
+    assert isinstance(reading.reports[-1], RunFailed)
     assert isinstance(reading.reports[-1].failure.error(), DefinitionError)
 
 
@@ -191,7 +191,7 @@ async def test_a_function_that_does_not_return_costs_its_runner(working):
         await reading.runner.stop()
         await ended(gone)
 
-    assert [type(report) for report in reading.reports] == [Made]
+    assert [type(report) for report in reading.reports] == [FrameReady]
 
 
 async def test_a_callback_that_fails_does_not_lose_the_next_report(workplace):
@@ -208,7 +208,7 @@ async def test_a_callback_that_fails_does_not_lose_the_next_report(workplace):
     await reading.end()
 
     assert len(problems) == 1
-    assert isinstance(reading.reports[-1], Ended)
+    assert isinstance(reading.reports[-1], RunEnded)
 
 
 async def test_runners_differ_in_chance(workplace):

@@ -4,15 +4,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_worker.runner.orders import Free, Load, Want
-from penstock_worker.runner.post import Unpacker, pack
+from penstock.ipc.framing import Unpacker, pack
+from penstock_worker.runner.messages import Flush, FreeFrames, LoadDefinition
 
-MESSAGES = [Load("a dataset", bytes(3000)), Want(1), Free(1, (0, 64)), Want(2)]
+MESSAGES = [LoadDefinition("a dataset", bytes(3000)), Flush(1), FreeFrames(1, (0, 64)), Flush(2)]
 STREAM = b"".join(map(pack, MESSAGES))
 
 
 def unpacker():
-    return Unpacker(msgspec.msgpack.Decoder(Load | Free | Want))
+    return Unpacker(msgspec.msgpack.Decoder(LoadDefinition | FreeFrames | Flush))
 
 
 def test_messages_that_come_together_are_told_apart():

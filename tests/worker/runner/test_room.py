@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Overloaded
-from penstock_worker.runner.arena import Shelf
+from penstock_worker.runner.arena import SealedMemory
 
 
 def files():
@@ -46,7 +46,7 @@ async def test_without_files_for_a_runner_nothing_is_kept_and_later_it_works(wor
 def test_memory_that_cannot_be_had_leaves_no_file():
     before = files()
     with pytest.raises(OSError, match="memory"):
-        Shelf(1 << 55)
+        SealedMemory(1 << 55)
 
     assert files() == before
 

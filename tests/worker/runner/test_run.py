@@ -10,21 +10,21 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import DefinitionError, ElementError, ElementTooLarge, StateError
-from penstock.messages import Codec
-from penstock.numbers import EngineState, Split, SplitLog
-from penstock_worker.runner import clerk, frames, run, states
-from penstock_worker.runner.orders import (
-    Ended,
-    Failed,
-    Free,
-    Grant,
-    Made,
-    Need,
-    Stop,
-    Stopped,
-    Want,
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec
+from penstock_worker.runner import checkpointer, engine_loop, flush_thread, frame_writer
+from penstock_worker.runner.messages import (
+    AddSplits,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    RunEnded,
+    RunFailed,
+    RunStopped,
+    SplitsNeeded,
+    StopRun,
 )
 
 WITHIN = 10.0
@@ -38,19 +38,19 @@ class Point(NamedTuple):
 @pytest.fixture
 def patient(monkeypatch):
     """Let elements wait for others as long as nobody wants them."""
-    monkeypatch.setattr(clerk, "AGE", 1000.0)
-    monkeypatch.setattr(run, "AGE", 1000.0)
+    monkeypatch.setattr(flush_thread, "AGE", 1000.0)
+    monkeypatch.setattr(engine_loop, "AGE", 1000.0)
 
 
 @pytest.fixture
 def stately(monkeypatch):
     """Report a state after every block."""
-    monkeypatch.setattr(states, "EVERY", 0.0)
-    monkeypatch.setattr(states, "SHARE", 0)
+    monkeypatch.setattr(checkpointer, "EVERY", 0.0)
+    monkeypatch.setattr(checkpointer, "SHARE", 0)
 
 
 def ended(heard):
-    return bool(heard.of(Ended))
+    return bool(heard.of(RunEnded))
 
 
 def splits_of(total, size):
@@ -81,14 +81,14 @@ def test_a_runner_makes_what_a_local_run_makes(thread_runner, dataset, codec):
     heard = thread_runner().read(dataset, codec=codec)
 
     same(heard.elements, list(dataset))
-    assert heard.reports[-1] == Ended(1, len(heard.elements))
+    assert heard.reports[-1] == RunEnded(1, len(heard.elements))
 
 
 def test_small_elements_travel_together(thread_runner):
     heard = thread_runner().read(Dataset.range(100_000))
 
     assert len(heard.made) < 100
-    assert max(made.count for made in heard.made) == frames.FRAME_COUNT
+    assert max(made.count for made in heard.made) == frame_writer.FRAME_COUNT
 
 
 def test_the_first_element_does_not_wait_for_others(thread_runner, patient):
@@ -114,10 +114,10 @@ def test_a_full_arena_holds_the_runner_up_until_places_are_freed(thread_runner):
     heard = runner.begin(arrays)
 
     runner.hear(heard, lambda heard: len(heard.made) == 2, free=False)
-    runner.send(Free(1, (heard.made[0].offset,)))
+    runner.send(FreeFrames(1, (heard.made[0].offset,)))
     runner.hear(heard, lambda heard: len(heard.made) == 3, free=False)
     held = {made.offset for made in heard.made[1:]}
-    runner.send(Free(1, tuple(held)))
+    runner.send(FreeFrames(1, tuple(held)))
     runner.hear(heard, ended)
 
     assert len(held) == 2
@@ -129,7 +129,7 @@ def test_a_runner_that_waits_for_room_stops_when_told(thread_runner):
     heard = runner.begin(Dataset.range(6).map(lambda x: np.full(1 << 20, x, np.uint8)))
     runner.hear(heard, lambda heard: len(heard.made) == 2, free=False)
 
-    assert runner.stop()[-1] == Stopped(1)
+    assert runner.stop()[-1] == RunStopped(1)
 
 
 def test_an_element_larger_than_the_buffer_stands_beside_it(thread_runner):
@@ -202,7 +202,7 @@ def test_elements_that_wait_leave_when_a_reader_wants_them(thread_runner, patien
     heard = runner.begin(gate.dataset)
     gate.open(3)
     runner.hear(heard, lambda heard: len(heard.elements) == 1)
-    runner.send(Want(1))
+    runner.send(Flush(1))
     gate.open(1000)
     runner.hear(heard, lambda heard: len(heard.elements) > 1)
 
@@ -233,7 +233,7 @@ def test_a_source_that_pauses_keeps_nothing_back(thread_runner, gate):
 
 
 def test_slow_elements_leave_one_by_one(thread_runner):
-    slow = Dataset.range(5).map(lambda x: (time.sleep(2 * clerk.AGE), x)[1])
+    slow = Dataset.range(5).map(lambda x: (time.sleep(2 * flush_thread.AGE), x)[1])
 
     heard = thread_runner().read(slow)
 
@@ -278,11 +278,11 @@ def test_a_dataset_inside_an_element_is_an_error_of_that_element(thread_runner):
 
 
 def test_a_state_that_does_not_fit_is_an_error(thread_runner):
-    state = EngineState(5, (), json.dumps({"no": "state"}))
+    state = Checkpoint(5, (), json.dumps({"no": "state"}))
 
     heard = thread_runner().read(Dataset.range(10).map(abs), state=state)
 
-    assert heard.reports == [Failed(1, 5, heard.reports[-1].failure)]
+    assert heard.reports == [RunFailed(1, 5, heard.reports[-1].failure)]
     assert isinstance(heard.reports[-1].failure.error(), StateError)
 
 
@@ -292,7 +292,7 @@ def test_a_definition_that_cannot_be_loaded_fails_the_run(thread_runner):
     runner.stop()
     again = runner.read(Dataset.range(3), run=2)
 
-    assert [type(report) for report in heard.reports] == [Failed]
+    assert [type(report) for report in heard.reports] == [RunFailed]
     assert isinstance(heard.reports[-1].failure.error(), DefinitionError)
     assert again.elements == [0, 1, 2]
 
@@ -306,9 +306,9 @@ def test_splits_are_drawn_one_ahead(thread_runner):
     heard = thread_runner().read(Dataset.range(1000), logs=(SplitLog(),), splits=[splits])
 
     assert heard.elements == list(range(1000))
-    assert [need.position for need in heard.of(Need)] == list(range(11))
+    assert [need.position for need in heard.of(SplitsNeeded)] == list(range(11))
     by_order = [type(report) for report in heard.reports]
-    assert by_order[:2] == [Need, Need]
+    assert by_order[:2] == [SplitsNeeded, SplitsNeeded]
 
 
 def test_sources_draw_from_streams_of_their_own(thread_runner):
@@ -325,21 +325,21 @@ def test_what_is_made_leaves_before_a_split_is_waited_for(thread_runner, patient
     heard = runner.begin(Dataset.range(1000), logs=(SplitLog(0, (Split(0, 10),)),))
 
     runner.hear(heard, lambda heard: len(heard.elements) == 10)
-    needed = heard.of(Need)
-    runner.send(Grant(1, 0, 1, (Split(10, 20), Split(0, 0))))
+    needed = heard.of(SplitsNeeded)
+    runner.send(AddSplits(1, 0, 1, (Split(10, 20), Split(0, 0))))
     runner.hear(heard, ended)
 
-    assert needed == [Need(1, 0, 1)]
+    assert needed == [SplitsNeeded(1, 0, 1)]
     assert heard.elements == list(range(20))
-    assert heard.of(Need) == needed
+    assert heard.of(SplitsNeeded) == needed
 
 
 def test_a_wait_for_a_split_ends_when_the_run_is_stopped(thread_runner):
     runner = thread_runner()
     heard = runner.begin(Dataset.range(1000), logs=(SplitLog(),))
-    runner.hear(heard, lambda heard: heard.of(Need))
+    runner.hear(heard, lambda heard: heard.of(SplitsNeeded))
 
-    assert runner.stop() == [Stopped(1)]
+    assert runner.stop() == [RunStopped(1)]
 
 
 def test_threads_of_the_engine_draw_splits_too(thread_runner):
@@ -349,10 +349,10 @@ def test_threads_of_the_engine_draw_splits_too(thread_runner):
     heard = runner.read(ahead, logs=(SplitLog(),), splits=[splits_of(1000, 10)])
     runner.stop()
     second = runner.begin(ahead, run=2, logs=(SplitLog(),))
-    runner.hear(second, lambda heard: heard.of(Need))
+    runner.hear(second, lambda heard: heard.of(SplitsNeeded))
 
     assert heard.elements == list(range(1000))
-    assert runner.stop(2) == [Stopped(2)]
+    assert runner.stop(2) == [RunStopped(2)]
 
 
 def test_an_engine_that_ends_with_a_split_outstanding_ends(thread_runner):
@@ -362,7 +362,7 @@ def test_an_engine_that_ends_with_a_split_outstanding_ends(thread_runner):
     heard = runner.read(few, logs=(SplitLog(),), splits=[[Split(0, 20)]])
 
     assert heard.elements == list(range(5))
-    assert isinstance(runner.stop()[-1], Stopped)
+    assert isinstance(runner.stop()[-1], RunStopped)
 
 
 # --- states ---
@@ -376,7 +376,7 @@ def test_any_state_gives_the_same_tail(thread_runner, stately):
     states = whole.states[:: max(1, len(whole.states) // 20)] + whole.states[-1:]
     assert len(states) > 5
     for run_number, state in enumerate(states, 2):
-        runner.send(Stop(run_number - 1))
+        runner.send(StopRun(run_number - 1))
         tail = runner.read(dataset, run=run_number, state=state)
         same(tail.elements, whole.elements[state.number :])
 
@@ -403,7 +403,7 @@ def test_a_state_comes_behind_the_elements_before_it(thread_runner, stately):
 
     behind = 0
     for report in heard.reports[:-1]:
-        if isinstance(report, Made):
+        if isinstance(report, FrameReady):
             behind = report.first + report.count
         else:
             assert report.state.number == behind
@@ -429,7 +429,7 @@ def test_a_run_that_ended_can_be_stopped_and_the_next_begins_with_an_empty_arena
     for number in range(1, 5):
         heard = runner.read(arrays, run=number, free=False)
         assert heard.made[0].offset == 0
-        assert runner.stop(number) == [Stopped(number)]
+        assert runner.stop(number) == [RunStopped(number)]
 
 
 def test_a_run_leaves_no_thread_behind(thread_runner):

@@ -3,7 +3,7 @@
 import json
 
 from penstock.engine.iterator import OpIterator
-from penstock_worker.runner.states import EVERY, SHARE, States
+from penstock_worker.runner.checkpointer import EVERY, SHARE, Checkpointer
 
 
 class Engine(OpIterator):
@@ -31,14 +31,14 @@ class Clock:
 def test_a_state_needs_each_log_from_the_first_place_that_it_names():
     state = {"a": [3, ["@", 0, 7, 2, 1]], "b": [["@", 1, 4, 0, 0], [["@", 0, 5, -1, 1], "x"]]}
 
-    taken = States((0, 0)).take(Engine(state), 12)
+    taken = Checkpointer((0, 0)).take(Engine(state), 12)
 
     assert (taken.number, taken.positions) == (12, (5, 4))
     assert json.loads(taken.state) == state
 
 
 def test_a_log_that_a_state_does_not_name_is_kept_as_far_as_before():
-    states = States((3, 1))
+    states = Checkpointer((3, 1))
     engine = Engine([["@", 0, 4, 1, 0], ["@", 1, 2, 0, 0]], [None, ["@", 1, 6, 0, 0]])
 
     taken = [states.take(engine, number).positions for number in (1, 2)]
@@ -48,7 +48,7 @@ def test_a_log_that_a_state_does_not_name_is_kept_as_far_as_before():
 
 def test_states_are_due_about_once_a_second():
     clock = Clock()
-    states = States((), clock)
+    states = Checkpointer((), clock)
     early = states.due()
     clock.now += EVERY
 
@@ -60,7 +60,7 @@ def test_states_are_due_about_once_a_second():
 
 def test_states_that_cost_much_are_taken_rarely():
     clock = Clock()
-    states = States((), clock)
+    states = Checkpointer((), clock)
 
     states.take(Engine(None, clock=clock, cost=2.0), 0)
     clock.now += 2.0 * SHARE - 1

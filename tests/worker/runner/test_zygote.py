@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
-from penstock_worker.runner import packets
-from penstock_worker.runner.nursery import Nursery, _Zygote
-from penstock_worker.runner.packets import Unfit
+from penstock_worker.runner import fork_protocol
+from penstock_worker.runner.fork_client import ForkClient, _Zygote
+from penstock_worker.runner.fork_protocol import Unfit
 from penstock_worker.runner.zygote import UNSOUND, unfit
 
 
@@ -73,9 +73,9 @@ async def test_what_a_zygote_said_before_it_left_is_heard():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     with theirs:
-        theirs.send(packets.encode(Unfit("it is not well")))
+        theirs.send(fork_protocol.encode(Unfit("it is not well")))
         ours.send(b"a request that it does not read")
-    nursery = Nursery(1, 1)
+    nursery = ForkClient(1, 1)
     birth = asyncio.get_running_loop().create_future()
     births = {1: (birth, print)}
     nursery._read(_Zygote(subprocess.Popen(["true"]), ours, {}, births))

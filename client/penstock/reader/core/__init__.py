@@ -19,8 +19,8 @@ Read `mind` first. It keeps a `membership` (standing and permission), the `strea
 which workers it can `reach`, what is `borrowed`, and what it is `saving`.
 """
 
-from penstock.reader.core.mind import Reader
-from penstock.reader.core.reach import ANSWER_WITHIN
-from penstock.reader.core.streams import ACK_EVERY
+from penstock.reader.core.flow_control import ACK_EVERY
+from penstock.reader.core.reachability import ANSWER_WITHIN
+from penstock.reader.core.state_machine import ReaderCore
 
-__all__ = ["ACK_EVERY", "ANSWER_WITHIN", "Reader"]
+__all__ = ["ACK_EVERY", "ANSWER_WITHIN", "ReaderCore"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.numbers import Runs, TaskId
-from penstock.reader.core.borrowed import Borrowed, Loan, Numbers
-from penstock.reader.core.streams import ACK_EVERY
-from penstock.reader.hand import Hand
-from penstock.reader.share import LONG_AGO, Share
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import TaskId
+from penstock.reader.core.deliveries import Deliveries, Delivery, Numbers
+from penstock.reader.core.flow_control import ACK_EVERY
+from penstock.reader.core.hand import Hand
+from penstock.reader.core.task_stream import LONG_AGO, TaskStream
 
 SETTLE_AT_MOST = 0.5
 """Seconds between two questions what the loop has got, while it gets nothing."""
@@ -15,12 +16,12 @@ SETTLE_COST = 1e-4
 """Seconds that pass for each run that is lent before it is asked again: shuffles owe thousands."""
 
 
-class Given:
+class GivenElements:
     """What of *shares* the loop has before it, or operators hold; and how much it has got."""
 
-    def __init__(self, shares: dict[TaskId, Share]) -> None:
+    def __init__(self, shares: dict[TaskId, TaskStream]) -> None:
         self.hand: Hand | None = None
-        self.borrowed = Borrowed()
+        self.borrowed = Deliveries()
         self.handed = 0
         self._shares = shares
         self._settle_at, self._settle_every = LONG_AGO, ACK_EVERY
@@ -78,16 +79,16 @@ class Given:
         if hand is not None and hand.handed is not None:
             self._note(hand, hand.handed.withdraw())
 
-    def drop(self, share: Share) -> None:
+    def drop(self, share: TaskStream) -> None:
         """Drop the pieces of *share* that are here."""
         if self.hand is not None and self.hand.share is share:
             self.withdraw_hand()
         share.clear()
 
-    def call_in(self, share: Share, below: int | None = None) -> None:
+    def call_in(self, share: TaskStream, below: int | None = None) -> None:
         """Take back what operators hold of *share*, or what of that is *below* a number."""
 
-        def wanted(loan: Loan) -> Loan | None:
+        def wanted(loan: Delivery) -> Delivery | None:
             if loan.task != share.task:
                 return None
             return loan if below is None else loan.below(below)
@@ -96,13 +97,13 @@ class Given:
         self._got(got)
         self._freed(back)
 
-    def give_back(self, places: Runs) -> list[Share]:
+    def give_back(self, places: RangeSet) -> list[TaskStream]:
         """Free what was lent at *places*; return the shares that it is of."""
         back = self.borrowed.give_back(places)
         self._freed(back)
         return [self._shares[task] for task in back]
 
-    def drop_below(self, share: Share, floor: int) -> None:
+    def drop_below(self, share: TaskStream, floor: int) -> None:
         """Drop what of *share* lies below *floor*, wherever it is."""
         if share.pieces and share.pieces[0].start < floor:
             if self.hand is not None and self.hand.share is share:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.messages import View
-from penstock.numbers import ReaderId
-from penstock.reader.share import LONG_AGO
+from penstock.protocol.control import ReaderView
+from penstock.protocol.types import ReaderId
+from penstock.reader.core.task_stream import LONG_AGO
 
 
 class Membership:
@@ -29,12 +29,12 @@ class Membership:
         self._sent[self._beat] = now
         return self._beat
 
-    def concerns(self, view: View) -> bool:
+    def concerns(self, view: ReaderView) -> bool:
         """Say whether *view* is for this reader, and not older than the last."""
         ours = view.token == self.token and self.reader in (None, view.reader)
         return ours and view.as_of >= self.as_of
 
-    def renew(self, view: View) -> None:
+    def renew(self, view: ReaderView) -> None:
         """Know that the dispatcher counts on this reader."""
         self.reader = view.reader
         sent = self._sent.get(view.beat or 0)

@@ -1,1 +1,3 @@
 """Generated from `protos/` by `make protos`."""
+
+

@@ -24,19 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epenstock/wire/_pb/common.proto\x12\x0bpenstock.v1\">\n\x08Versions\x12\x10\n\x08protocol\x18\x01 \x01(\x03\x12\x0e\n\x06python\x18\x02 \x01(\t\x12\x10\n\x08penstock\x18\x03 \x01(\t\"\x0f\n\rStatusRequest\"\x1c\n\x0bStatusReply\x12\r\n\x05stats\x18\x01 \x01(\x0c\"/\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x10\n\x06number\x18\x02 \x01(\x03H\x00\x42\x04\n\x02of\";\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\"\n\x06\x66ields\x18\x02 \x03(\x0b\x32\x12.penstock.v1.Value\"\x15\n\x04Runs\x12\r\n\x05spans\x18\x01 \x03(\x03\"7\n\x05Taken\x12\r\n\x05\x66loor\x18\x01 \x01(\x03\x12\x1f\n\x04more\x18\x02 \x01(\x0b\x32\x11.penstock.v1.Runs\"3\n\x05Split\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0c\n\x04stop\x18\x02 \x01(\x03\x12\r\n\x05names\x18\x03 \x03(\t\"=\n\x08SplitLog\x12\r\n\x05start\x18\x01 \x01(\x03\x12\"\n\x06splits\x18\x02 \x03(\x0b\x32\x12.penstock.v1.Split\"?\n\x0b\x45ngineState\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x11\n\tpositions\x18\x02 \x03(\x03\x12\r\n\x05state\x18\x03 \x01(\t*<\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\x0c\n\x08MODE_OFF\x10\x01\x12\x10\n\x0cMODE_DYNAMIC\x10\x02*M\n\x05\x43odec\x12\x15\n\x11\x43ODEC_UNSPECIFIED\x10\x00\x12\x0e\n\nCODEC_NONE\x10\x01\x12\r\n\tCODEC_LZ4\x10\x02\x12\x0e\n\nCODEC_AUTO\x10\x03*]\n\x08Standing\x12\x18\n\x14STANDING_UNSPECIFIED\x10\x00\x12\x11\n\rSTANDING_LIVE\x10\x01\x12\x11\n\rSTANDING_LEFT\x10\x02\x12\x11\n\rSTANDING_GONE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epenstock/wire/_pb/common.proto\x12\x0bpenstock.v1\">\n\x08Versions\x12\x10\n\x08protocol\x18\x01 \x01(\x03\x12\x0e\n\x06python\x18\x02 \x01(\t\x12\x10\n\x08penstock\x18\x03 \x01(\t\"\x0f\n\rStatusRequest\"\x1c\n\x0bStatusReply\x12\r\n\x05stats\x18\x01 \x01(\x0c\"/\n\x05Value\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x10\n\x06number\x18\x02 \x01(\x03H\x00\x42\x04\n\x02of\";\n\x07\x46\x61ilure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\"\n\x06\x66ields\x18\x02 \x03(\x0b\x32\x12.penstock.v1.Value\"\x19\n\x08RangeSet\x12\r\n\x05spans\x18\x01 \x03(\x03\">\n\x08\x41\x63kedSet\x12\r\n\x05\x66loor\x18\x01 \x01(\x03\x12#\n\x04more\x18\x02 \x01(\x0b\x32\x15.penstock.v1.RangeSet\"3\n\x05Split\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0c\n\x04stop\x18\x02 \x01(\x03\x12\r\n\x05names\x18\x03 \x03(\t\"=\n\x08SplitLog\x12\r\n\x05start\x18\x01 \x01(\x03\x12\"\n\x06splits\x18\x02 \x03(\x0b\x32\x12.penstock.v1.Split\">\n\nCheckpoint\x12\x0e\n\x06number\x18\x01 \x01(\x03\x12\x11\n\tpositions\x18\x02 \x03(\x03\x12\r\n\x05state\x18\x03 \x01(\t*<\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\x0c\n\x08MODE_OFF\x10\x01\x12\x10\n\x0cMODE_DYNAMIC\x10\x02*M\n\x05\x43odec\x12\x15\n\x11\x43ODEC_UNSPECIFIED\x10\x00\x12\x0e\n\nCODEC_NONE\x10\x01\x12\r\n\tCODEC_LZ4\x10\x02\x12\x0e\n\nCODEC_AUTO\x10\x03*u\n\x0cReaderStatus\x12\x1d\n\x19READER_STATUS_UNSPECIFIED\x10\x00\x12\x16\n\x12READER_STATUS_LIVE\x10\x01\x12\x16\n\x12READER_STATUS_LEFT\x10\x02\x12\x16\n\x12READER_STATUS_GONE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.wire._pb.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MODE']._serialized_start=529
-  _globals['_MODE']._serialized_end=589
-  _globals['_CODEC']._serialized_start=591
-  _globals['_CODEC']._serialized_end=668
-  _globals['_STANDING']._serialized_start=670
-  _globals['_STANDING']._serialized_end=763
+  _globals['_MODE']._serialized_start=539
+  _globals['_MODE']._serialized_end=599
+  _globals['_CODEC']._serialized_start=601
+  _globals['_CODEC']._serialized_end=678
+  _globals['_READERSTATUS']._serialized_start=680
+  _globals['_READERSTATUS']._serialized_end=797
   _globals['_VERSIONS']._serialized_start=47
   _globals['_VERSIONS']._serialized_end=109
   _globals['_STATUSREQUEST']._serialized_start=111
@@ -47,14 +47,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_VALUE']._serialized_end=205
   _globals['_FAILURE']._serialized_start=207
   _globals['_FAILURE']._serialized_end=266
-  _globals['_RUNS']._serialized_start=268
-  _globals['_RUNS']._serialized_end=289
-  _globals['_TAKEN']._serialized_start=291
-  _globals['_TAKEN']._serialized_end=346
-  _globals['_SPLIT']._serialized_start=348
-  _globals['_SPLIT']._serialized_end=399
-  _globals['_SPLITLOG']._serialized_start=401
-  _globals['_SPLITLOG']._serialized_end=462
-  _globals['_ENGINESTATE']._serialized_start=464
-  _globals['_ENGINESTATE']._serialized_end=527
+  _globals['_RANGESET']._serialized_start=268
+  _globals['_RANGESET']._serialized_end=293
+  _globals['_ACKEDSET']._serialized_start=295
+  _globals['_ACKEDSET']._serialized_end=357
+  _globals['_SPLIT']._serialized_start=359
+  _globals['_SPLIT']._serialized_end=410
+  _globals['_SPLITLOG']._serialized_start=412
+  _globals['_SPLITLOG']._serialized_end=473
+  _globals['_CHECKPOINT']._serialized_start=475
+  _globals['_CHECKPOINT']._serialized_end=537
 # @@protoc_insertion_point(module_scope)

@@ -19,12 +19,12 @@ class Codec(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODEC_LZ4: _ClassVar[Codec]
     CODEC_AUTO: _ClassVar[Codec]
 
-class Standing(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+class ReaderStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
-    STANDING_UNSPECIFIED: _ClassVar[Standing]
-    STANDING_LIVE: _ClassVar[Standing]
-    STANDING_LEFT: _ClassVar[Standing]
-    STANDING_GONE: _ClassVar[Standing]
+    READER_STATUS_UNSPECIFIED: _ClassVar[ReaderStatus]
+    READER_STATUS_LIVE: _ClassVar[ReaderStatus]
+    READER_STATUS_LEFT: _ClassVar[ReaderStatus]
+    READER_STATUS_GONE: _ClassVar[ReaderStatus]
 MODE_UNSPECIFIED: Mode
 MODE_OFF: Mode
 MODE_DYNAMIC: Mode
@@ -32,10 +32,10 @@ CODEC_UNSPECIFIED: Codec
 CODEC_NONE: Codec
 CODEC_LZ4: Codec
 CODEC_AUTO: Codec
-STANDING_UNSPECIFIED: Standing
-STANDING_LIVE: Standing
-STANDING_LEFT: Standing
-STANDING_GONE: Standing
+READER_STATUS_UNSPECIFIED: ReaderStatus
+READER_STATUS_LIVE: ReaderStatus
+READER_STATUS_LEFT: ReaderStatus
+READER_STATUS_GONE: ReaderStatus
 
 class Versions(_message.Message):
     __slots__ = ("protocol", "python", "penstock")
@@ -73,19 +73,19 @@ class Failure(_message.Message):
     fields: _containers.RepeatedCompositeFieldContainer[Value]
     def __init__(self, kind: _Optional[str] = ..., fields: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
 
-class Runs(_message.Message):
+class RangeSet(_message.Message):
     __slots__ = ("spans",)
     SPANS_FIELD_NUMBER: _ClassVar[int]
     spans: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, spans: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class Taken(_message.Message):
+class AckedSet(_message.Message):
     __slots__ = ("floor", "more")
     FLOOR_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     floor: int
-    more: Runs
-    def __init__(self, floor: _Optional[int] = ..., more: _Optional[_Union[Runs, _Mapping]] = ...) -> None: ...
+    more: RangeSet
+    def __init__(self, floor: _Optional[int] = ..., more: _Optional[_Union[RangeSet, _Mapping]] = ...) -> None: ...
 
 class Split(_message.Message):
     __slots__ = ("start", "stop", "names")
@@ -105,7 +105,7 @@ class SplitLog(_message.Message):
     splits: _containers.RepeatedCompositeFieldContainer[Split]
     def __init__(self, start: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...
 
-class EngineState(_message.Message):
+class Checkpoint(_message.Message):
     __slots__ = ("number", "positions", "state")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]

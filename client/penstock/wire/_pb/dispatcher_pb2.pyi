@@ -44,7 +44,7 @@ class DrainReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class OpenRequest(_message.Message):
+class OpenIterationRequest(_message.Message):
     __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
@@ -74,7 +74,7 @@ class OpenRequest(_message.Message):
     replaces: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Opened(_message.Message):
+class OpenIterationReply(_message.Message):
     __slots__ = ("iteration", "job_name", "beat_interval", "reader_lease", "read_before")
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -88,7 +88,7 @@ class Opened(_message.Message):
     read_before: str
     def __init__(self, iteration: _Optional[int] = ..., job_name: _Optional[str] = ..., beat_interval: _Optional[float] = ..., reader_lease: _Optional[float] = ..., read_before: _Optional[str] = ...) -> None: ...
 
-class Work(_message.Message):
+class ElementCounts(_message.Message):
     __slots__ = ("made", "remade", "sent", "given_back", "skipped", "inexact")
     MADE_FIELD_NUMBER: _ClassVar[int]
     REMADE_FIELD_NUMBER: _ClassVar[int]
@@ -104,7 +104,7 @@ class Work(_message.Message):
     inexact: int
     def __init__(self, made: _Optional[int] = ..., remade: _Optional[int] = ..., sent: _Optional[int] = ..., given_back: _Optional[int] = ..., skipped: _Optional[int] = ..., inexact: _Optional[int] = ...) -> None: ...
 
-class Progress(_message.Message):
+class AttemptProgress(_message.Message):
     __slots__ = ("attempt", "made", "taken", "state", "done", "failure", "work", "doubted", "lacking")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     MADE_FIELD_NUMBER: _ClassVar[int]
@@ -117,24 +117,24 @@ class Progress(_message.Message):
     LACKING_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     made: int
-    taken: _common_pb2.Taken
-    state: _common_pb2.EngineState
+    taken: _common_pb2.AckedSet
+    state: _common_pb2.Checkpoint
     done: bool
     failure: _common_pb2.Failure
-    work: Work
+    work: ElementCounts
     doubted: int
     lacking: str
-    def __init__(self, attempt: _Optional[int] = ..., made: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., doubted: _Optional[int] = ..., lacking: _Optional[str] = ...) -> None: ...
+    def __init__(self, attempt: _Optional[int] = ..., made: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., state: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., work: _Optional[_Union[ElementCounts, _Mapping]] = ..., doubted: _Optional[int] = ..., lacking: _Optional[str] = ...) -> None: ...
 
-class WorkerBeat(_message.Message):
+class WorkerHeartbeat(_message.Message):
     __slots__ = ("worker", "incarnation", "as_of", "progress", "ended", "draining", "versions", "stats")
     class ProgressEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: int
-        value: Progress
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+        value: AttemptProgress
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[AttemptProgress, _Mapping]] = ...) -> None: ...
     WORKER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -146,12 +146,12 @@ class WorkerBeat(_message.Message):
     worker: str
     incarnation: int
     as_of: int
-    progress: _containers.MessageMap[int, Progress]
+    progress: _containers.MessageMap[int, AttemptProgress]
     ended: _containers.RepeatedScalarFieldContainer[int]
     draining: bool
     versions: _common_pb2.Versions
     stats: bytes
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., as_of: _Optional[int] = ..., progress: _Optional[_Mapping[int, Progress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., as_of: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ...) -> None: ...
 
 class SplitRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "task", "attempt", "stream", "position")
@@ -169,23 +169,23 @@ class SplitRequest(_message.Message):
     position: int
     def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., stream: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
 
-class WorkerSignal(_message.Message):
-    __slots__ = ("worker_beat", "split_request")
-    WORKER_BEAT_FIELD_NUMBER: _ClassVar[int]
+class WorkerEvent(_message.Message):
+    __slots__ = ("worker_heartbeat", "split_request")
+    WORKER_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     SPLIT_REQUEST_FIELD_NUMBER: _ClassVar[int]
-    worker_beat: WorkerBeat
+    worker_heartbeat: WorkerHeartbeat
     split_request: SplitRequest
-    def __init__(self, worker_beat: _Optional[_Union[WorkerBeat, _Mapping]] = ..., split_request: _Optional[_Union[SplitRequest, _Mapping]] = ...) -> None: ...
+    def __init__(self, worker_heartbeat: _Optional[_Union[WorkerHeartbeat, _Mapping]] = ..., split_request: _Optional[_Union[SplitRequest, _Mapping]] = ...) -> None: ...
 
-class Run(_message.Message):
+class TaskAssignment(_message.Message):
     __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "state", "logs", "taken", "held")
     class HeldEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: int
-        value: _common_pb2.Runs
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ...) -> None: ...
+        value: _common_pb2.RangeSet
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ...) -> None: ...
     TASK_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -204,11 +204,11 @@ class Run(_message.Message):
     dataset: str
     seed: int
     codec: _common_pb2.Codec
-    state: _common_pb2.EngineState
+    state: _common_pb2.Checkpoint
     logs: _containers.RepeatedCompositeFieldContainer[_common_pb2.SplitLog]
-    taken: _common_pb2.Taken
-    held: _containers.MessageMap[int, _common_pb2.Runs]
-    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., state: _Optional[_Union[_common_pb2.EngineState, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., held: _Optional[_Mapping[int, _common_pb2.Runs]] = ...) -> None: ...
+    taken: _common_pb2.AckedSet
+    held: _containers.MessageMap[int, _common_pb2.RangeSet]
+    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., state: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., taken: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., held: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("as_of", "incarnation", "runs", "readers", "beat_interval", "drain")
@@ -217,8 +217,8 @@ class Assignment(_message.Message):
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: int
-        value: _common_pb2.Standing
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.Standing, str]] = ...) -> None: ...
+        value: _common_pb2.ReaderStatus
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ...) -> None: ...
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     RUNS_FIELD_NUMBER: _ClassVar[int]
@@ -227,11 +227,11 @@ class Assignment(_message.Message):
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     as_of: int
     incarnation: int
-    runs: _containers.RepeatedCompositeFieldContainer[Run]
-    readers: _containers.ScalarMap[int, _common_pb2.Standing]
+    runs: _containers.RepeatedCompositeFieldContainer[TaskAssignment]
+    readers: _containers.ScalarMap[int, _common_pb2.ReaderStatus]
     beat_interval: float
     drain: bool
-    def __init__(self, as_of: _Optional[int] = ..., incarnation: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[Run, _Mapping]]] = ..., readers: _Optional[_Mapping[int, _common_pb2.Standing]] = ..., beat_interval: _Optional[float] = ..., drain: bool = ...) -> None: ...
+    def __init__(self, as_of: _Optional[int] = ..., incarnation: _Optional[int] = ..., runs: _Optional[_Iterable[_Union[TaskAssignment, _Mapping]]] = ..., readers: _Optional[_Mapping[int, _common_pb2.ReaderStatus]] = ..., beat_interval: _Optional[float] = ..., drain: bool = ...) -> None: ...
 
 class SplitGrant(_message.Message):
     __slots__ = ("task", "attempt", "stream", "position", "splits")
@@ -253,7 +253,7 @@ class WorkerRefused(_message.Message):
     failure: _common_pb2.Failure
     def __init__(self, failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ...) -> None: ...
 
-class WorkerOrder(_message.Message):
+class WorkerCommand(_message.Message):
     __slots__ = ("assignment", "split_grant", "worker_refused")
     ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
     SPLIT_GRANT_FIELD_NUMBER: _ClassVar[int]
@@ -263,17 +263,17 @@ class WorkerOrder(_message.Message):
     worker_refused: WorkerRefused
     def __init__(self, assignment: _Optional[_Union[Assignment, _Mapping]] = ..., split_grant: _Optional[_Union[SplitGrant, _Mapping]] = ..., worker_refused: _Optional[_Union[WorkerRefused, _Mapping]] = ...) -> None: ...
 
-class Holding(_message.Message):
+class TaskReport(_message.Message):
     __slots__ = ("fence", "taken", "buffered")
     FENCE_FIELD_NUMBER: _ClassVar[int]
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     BUFFERED_FIELD_NUMBER: _ClassVar[int]
     fence: int
-    taken: _common_pb2.Taken
-    buffered: _common_pb2.Runs
-    def __init__(self, fence: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ...) -> None: ...
+    taken: _common_pb2.AckedSet
+    buffered: _common_pb2.RangeSet
+    def __init__(self, fence: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ...) -> None: ...
 
-class Cut(_message.Message):
+class SaveBarrier(_message.Message):
     __slots__ = ("number", "label", "timeout", "without_missing")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -285,7 +285,7 @@ class Cut(_message.Message):
     without_missing: bool
     def __init__(self, number: _Optional[int] = ..., label: _Optional[str] = ..., timeout: _Optional[float] = ..., without_missing: bool = ...) -> None: ...
 
-class Verdict(_message.Message):
+class SaveResult(_message.Message):
     __slots__ = ("number", "label", "state", "failure", "missing")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
@@ -313,7 +313,7 @@ class ReaderProcess(_message.Message):
     python: str
     def __init__(self, host: _Optional[str] = ..., pid: _Optional[int] = ..., rank: _Optional[int] = ..., penstock: _Optional[str] = ..., python: _Optional[str] = ...) -> None: ...
 
-class Unreached(_message.Message):
+class UnreachableWorker(_message.Message):
     __slots__ = ("incarnation", "seconds")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
@@ -321,22 +321,22 @@ class Unreached(_message.Message):
     seconds: float
     def __init__(self, incarnation: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
 
-class ReaderBeat(_message.Message):
+class ReaderHeartbeat(_message.Message):
     __slots__ = ("iteration", "token", "reader", "beat", "holdings", "leaving", "cut", "handed", "process", "unreached")
     class HoldingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: int
-        value: Holding
-        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[Holding, _Mapping]] = ...) -> None: ...
+        value: TaskReport
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[_Union[TaskReport, _Mapping]] = ...) -> None: ...
     class UnreachedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
-        value: Unreached
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Unreached, _Mapping]] = ...) -> None: ...
+        value: UnreachableWorker
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[UnreachableWorker, _Mapping]] = ...) -> None: ...
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     READER_FIELD_NUMBER: _ClassVar[int]
@@ -351,13 +351,13 @@ class ReaderBeat(_message.Message):
     token: str
     reader: int
     beat: int
-    holdings: _containers.MessageMap[int, Holding]
+    holdings: _containers.MessageMap[int, TaskReport]
     leaving: bool
-    cut: Cut
+    cut: SaveBarrier
     handed: int
     process: ReaderProcess
-    unreached: _containers.MessageMap[str, Unreached]
-    def __init__(self, iteration: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., beat: _Optional[int] = ..., holdings: _Optional[_Mapping[int, Holding]] = ..., leaving: bool = ..., cut: _Optional[_Union[Cut, _Mapping]] = ..., handed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreached: _Optional[_Mapping[str, Unreached]] = ...) -> None: ...
+    unreached: _containers.MessageMap[str, UnreachableWorker]
+    def __init__(self, iteration: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., beat: _Optional[int] = ..., holdings: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., cut: _Optional[_Union[SaveBarrier, _Mapping]] = ..., handed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreached: _Optional[_Mapping[str, UnreachableWorker]] = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("attempt", "worker", "failure", "incarnation")
@@ -371,7 +371,7 @@ class TaskView(_message.Message):
     incarnation: int
     def __init__(self, attempt: _Optional[int] = ..., worker: _Optional[str] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
-class View(_message.Message):
+class ReaderView(_message.Message):
     __slots__ = ("as_of", "token", "reader", "standing", "beat", "tasks", "finished", "waiting_for", "verdicts", "saves", "on_readers", "held_by")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -395,13 +395,13 @@ class View(_message.Message):
     as_of: int
     token: str
     reader: int
-    standing: _common_pb2.Standing
+    standing: _common_pb2.ReaderStatus
     beat: int
     tasks: _containers.MessageMap[int, TaskView]
     finished: bool
     waiting_for: str
-    verdicts: _containers.RepeatedCompositeFieldContainer[Verdict]
+    verdicts: _containers.RepeatedCompositeFieldContainer[SaveResult]
     saves: int
     on_readers: bool
     held_by: str
-    def __init__(self, as_of: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., standing: _Optional[_Union[_common_pb2.Standing, str]] = ..., beat: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ..., saves: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ...) -> None: ...
+    def __init__(self, as_of: _Optional[int] = ..., token: _Optional[str] = ..., reader: _Optional[int] = ..., standing: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., beat: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., saves: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ...) -> None: ...

@@ -5,7 +5,7 @@ from typing import ClassVar as _ClassVar, Mapping as _Mapping, Optional as _Opti
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class Open(_message.Message):
+class Subscribe(_message.Message):
     __slots__ = ("reader", "task", "attempt", "opening", "taken", "buffered", "credit")
     READER_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -18,28 +18,28 @@ class Open(_message.Message):
     task: int
     attempt: int
     opening: int
-    taken: _common_pb2.Taken
-    buffered: _common_pb2.Runs
+    taken: _common_pb2.AckedSet
+    buffered: _common_pb2.RangeSet
     credit: int
-    def __init__(self, reader: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., opening: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.Taken, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
+    def __init__(self, reader: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., opening: _Optional[int] = ..., taken: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("taken", "credit")
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
-    taken: _common_pb2.Runs
+    taken: _common_pb2.RangeSet
     credit: int
-    def __init__(self, taken: _Optional[_Union[_common_pb2.Runs, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
+    def __init__(self, taken: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("open", "ack")
-    OPEN_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("subscribe", "ack")
+    SUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
-    open: Open
+    subscribe: Subscribe
     ack: Ack
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ...) -> None: ...
+    def __init__(self, subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ...) -> None: ...
 
-class Frame(_message.Message):
+class FrameHeader(_message.Message):
     __slots__ = ("header", "payload", "padding")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]

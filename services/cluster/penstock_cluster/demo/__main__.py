@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 
 from penstock.errors import PenstockError
-from penstock_cluster import LocalCluster
 from penstock_cluster.demo.corpus import Corpus, pipeline
 from penstock_cluster.demo.train import train
+from penstock_cluster.local import LocalCluster
 
 
 def main(

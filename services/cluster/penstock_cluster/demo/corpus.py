@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.errors import MissingFile
 
 PACKAGES = (

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock import Dataset
+from penstock.dataset.dataset import Dataset
 from penstock.element import Element
 from penstock_cluster.demo.corpus import Corpus
 from penstock_cluster.demo.model import ByteModel, frequency_loss

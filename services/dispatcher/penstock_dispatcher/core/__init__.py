@@ -2,7 +2,7 @@
 
 Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
 Rule 2. A signal (a call, a beat, a tick) changes nothing that lasts: it is decided into facts.
-Rule 3. Only `Books.apply` changes the books, and only facts go in. So recovery is replay.
+Rule 3. Only `DispatcherState.apply` changes the books, and only facts go in. So recovery is replay.
 Rule 4. Effects are in order: what depends on a fact comes behind the fact that is to be written.
 
 Read `facts` first, then `mind`. `books` (of `records`) is what lasts, `heard` what comes back by
@@ -12,8 +12,8 @@ saves, whose form is in `jobstate`. `shown` tells workers and readers where thin
 what keeps them waiting; `account` and `stats` count.
 """
 
-from penstock_dispatcher.core.books import Books
-from penstock_dispatcher.core.mind import Core
-from penstock_dispatcher.core.settings import Settings
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
 
-__all__ = ["Books", "Core", "Settings"]
+__all__ = ["CoreSettings", "DispatcherCore", "DispatcherState"]

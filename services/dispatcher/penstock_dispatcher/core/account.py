@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.messages import Progress
-from penstock.numbers import ReaderId, Standing, Taken
-from penstock_dispatcher.core.facts import Doubt, Sums
-from penstock_dispatcher.core.heard import Heard
-from penstock_dispatcher.core.records import Iteration, Task, add, totals
+from penstock.protocol.control import AttemptProgress
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import ReaderId, ReaderStatus
+from penstock_dispatcher.core.facts import AccountTotals, InDoubt
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord, add, totals
+from penstock_dispatcher.core.soft_state import SoftState
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Account:
     """How many may be lost: none, but for a pipeline that is inexact."""
     splits: int
     units: int
-    doubts: tuple[Doubt, ...]
+    doubts: tuple[InDoubt, ...]
     """Who is doubted, and for how many; one of an unknown number says since when."""
 
     @property
@@ -71,7 +72,7 @@ class Account:
         return tuple(found)
 
 
-def of(iteration: Iteration, heard: Heard) -> Account:
+def of(iteration: IterationRecord, heard: SoftState) -> Account:
     """Say what became of an iteration's elements."""
     sums = told(iteration, heard)
     work = sums.work
@@ -96,14 +97,14 @@ def of(iteration: Iteration, heard: Heard) -> Account:
     )
 
 
-def head(task: Task, progress: Progress | None, taken: Taken) -> int:
+def head(task: TaskRecord, progress: AttemptProgress | None, taken: AckedSet) -> int:
     """Return the next number to be made of *task*: readers may tell of more than its worker did."""
     spans = taken.more.spans
     end = spans[-1][1] if spans else taken.floor
     return max(task.head, progress.made if progress is not None else 0, end)
 
 
-def told(iteration: Iteration, heard: Heard) -> Sums:
+def told(iteration: IterationRecord, heard: SoftState) -> AccountTotals:
     """Sum up what the books hold and what beats told since."""
     sums = totals(iteration)
     work, elements, taken = sums.work, sums.elements, sums.taken
@@ -126,7 +127,7 @@ def told(iteration: Iteration, heard: Heard) -> Sums:
     )
 
 
-def _handed(iteration: Iteration, heard: Heard) -> tuple[int, int]:
+def _handed(iteration: IterationRecord, heard: SoftState) -> tuple[int, int]:
     """Return what training loops were handed, and how many may have been handed more."""
     handed: dict[str, int] = {}
     for name, reader in iteration.readers.items():
@@ -137,6 +138,6 @@ def _handed(iteration: Iteration, heard: Heard) -> tuple[int, int]:
     return sum(handed.values()), untold
 
 
-def _has_told(iteration: Iteration, reader: ReaderId) -> bool:
+def _has_told(iteration: IterationRecord, reader: ReaderId) -> bool:
     known = iteration.readers[reader]
-    return known.told or (known.standing is Standing.LIVE and not iteration.finished)
+    return known.told or (known.standing is ReaderStatus.LIVE and not iteration.finished)

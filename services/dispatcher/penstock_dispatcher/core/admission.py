@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from penstock.errors import Refused
-from penstock.messages import SplitRequest, WorkerBeat
-from penstock_dispatcher.core.books import Books
+from penstock.protocol.control import SplitRequest, WorkerHeartbeat
 from penstock_dispatcher.core.jobs import check_protocol
-from penstock_dispatcher.core.records import Task
+from penstock_dispatcher.core.records import TaskRecord
+from penstock_dispatcher.core.state import DispatcherState
 
 LOST_HISTORY = "this dispatcher's history was lost or rolled back"
 
 
-def check_worker(books: Books, beat: WorkerBeat, addresses: tuple[str, ...]) -> None:
+def check_worker(books: DispatcherState, beat: WorkerHeartbeat, addresses: tuple[str, ...]) -> None:
     """Refuse a worker that cannot be part of this mesh.
 
     Raises:
@@ -34,7 +34,7 @@ def check_worker(books: Books, beat: WorkerBeat, addresses: tuple[str, ...]) -> 
         )
 
 
-def check_split_request(task: Task, ask: SplitRequest) -> None:
+def check_split_request(task: TaskRecord, ask: SplitRequest) -> None:
     """Refuse a question about a place that no log has.
 
     Raises:

@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from penstock.messages import Codec, Failure, Mode, ReaderProcess, Verdict, Work
-from penstock.numbers import (
-    NOTHING,
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import ElementCounts, ReaderProcess, SaveResult
+from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    Checkpoint,
+    Codec,
     DatasetId,
-    EngineState,
+    Failure,
     IterationId,
+    Mode,
     ReaderId,
-    Runs,
-    Split,
-    SplitLog,
-    Standing,
-    Taken,
+    ReaderStatus,
     TaskId,
     WorkerId,
 )
-from penstock.sharding import Stream
-from penstock_dispatcher.core.listings import Outline
+from penstock_dispatcher.core.listings import ListingOutline
 
 # --- what facts are made of ---
 
@@ -46,15 +46,15 @@ class JobParameters:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class AttemptTotals:
     """What an attempt had cost when it was last heard of, and the next number that it makes."""
 
     head: int = 0
-    work: Work = field(default_factory=Work)
+    work: ElementCounts = field(default_factory=ElementCounts)
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class InDoubt:
     """So many elements were served again although one of *readers* may have taken them.
 
     None is an unknown number: all that was taken *since* then (in seconds since 1970).
@@ -66,17 +66,17 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class AccountTotals:
     """What became of elements, summed up. *untold* readers may have been handed more."""
 
-    work: Work = field(default_factory=Work)
+    work: ElementCounts = field(default_factory=ElementCounts)
     elements: int = 0
     taken: int = 0
     handed: int = 0
     untold: int = 0
     splits: int = 0
     units: int = 0
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[InDoubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +88,31 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceAt:
+class ProviderPosition:
     """How far a stream had been handed out: *offset* in pass *turn*, over files of *listing*."""
 
     turn: int
     offset: int
-    listing: Outline | None
+    listing: ListingOutline | None
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAt:
+class RestoredTask:
     """A task to go on with. *ended* is how many passes end in each of its logs."""
 
     task: TaskId
     index: int
-    state: EngineState
+    state: Checkpoint
     logs: tuple[SplitLog, ...]
     ended: tuple[int, ...]
-    taken: Taken
+    taken: AckedSet
 
 
 # --- jobs ---
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class HistoryStarted:
     """A history began. Dates and ids count from *birth* on, so that no two histories share any."""
 
     birth: int
@@ -128,7 +128,7 @@ class DatasetRegistered:
     """
 
     dataset: DatasetId
-    streams: tuple[Stream, ...]
+    streams: tuple[SplitProviderSpec, ...]
     unsplittable: str
     inexact: str = ""
     outline: str = ""
@@ -136,7 +136,7 @@ class DatasetRegistered:
 
 
 @dataclass(frozen=True, slots=True)
-class JobMade:
+class JobCreated:
     """A job exists. A private one was made by a reader that gave no name."""
 
     job: str
@@ -156,7 +156,7 @@ class IterationOpened:
     job: str
     repetition: int
     seed: int
-    listings: Mapping[int, Outline]
+    listings: Mapping[int, ListingOutline]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +174,22 @@ class IterationRestored:
     seed: int
     job_seed: int
     origin: str
-    sources: tuple[SourceAt, ...]
-    tasks: tuple[TaskAt, ...]
+    sources: tuple[ProviderPosition, ...]
+    tasks: tuple[RestoredTask, ...]
     made: int
-    before: Sums
+    before: AccountTotals
 
 
 @dataclass(frozen=True, slots=True)
-class SaveJudged:
+class SaveCompleted:
     """A save succeeded or failed, for all readers and for ever."""
 
     iteration: IterationId
-    verdict: Verdict
+    verdict: SaveResult
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class IterationFinished:
     """All of an iteration was taken: the pass is over. *handed* is what readers told so far."""
 
     iteration: IterationId
@@ -197,7 +197,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class IterationForgotten:
+class IterationDeleted:
     """An iteration takes no more room: nobody reads it, or it is *superseded* by a restored one.
 
     Its job remembers that it was *unfinished*, if elements of it would be handed out again.
@@ -212,7 +212,7 @@ class IterationForgotten:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSeen:
+class WorkerRegistered:
     """A worker registered."""
 
     worker: WorkerId
@@ -227,7 +227,7 @@ class WorkerLost:
     """
 
     worker: WorkerId
-    spent: Mapping[TaskId, Spent] = field(default_factory=dict)
+    spent: Mapping[TaskId, AttemptTotals] = field(default_factory=dict)
     left: bool = False
 
 
@@ -242,7 +242,7 @@ class ReaderJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderParted:
+class ReaderRemoved:
     """A reader left or was given up; *taken* is all that is known of what was taken.
 
     Of one that was given up, *doubted* is what else it may have taken of tasks that no worker
@@ -251,15 +251,15 @@ class ReaderParted:
 
     iteration: IterationId
     reader: ReaderId
-    standing: Standing
-    taken: Mapping[TaskId, Taken]
+    standing: ReaderStatus
+    taken: Mapping[TaskId, AckedSet]
     handed: int = 0
     heard: float = 0.0
-    doubted: Mapping[TaskId, Runs] = field(default_factory=dict)
+    doubted: Mapping[TaskId, RangeSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderTold:
+class ConsumptionReported:
     """A reader told behind the end how many elements it was handed; *last* says that is all."""
 
     iteration: IterationId
@@ -272,7 +272,7 @@ class ReaderTold:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskMade:
+class TaskCreated:
     """An iteration has one more task; *index* is its number there."""
 
     task: TaskId
@@ -291,8 +291,8 @@ class AttemptStarted:
     task: TaskId
     attempt: int
     worker: WorkerId
-    taken: Taken
-    held: Mapping[ReaderId, Runs]
+    taken: AckedSet
+    held: Mapping[ReaderId, RangeSet]
     unknown: tuple[ReaderId, ...] = ()
 
 
@@ -301,11 +301,11 @@ class AttemptEnded:
     """A worker no longer runs a task that is not done."""
 
     task: TaskId
-    spent: Spent = field(default_factory=Spent)
+    spent: AttemptTotals = field(default_factory=AttemptTotals)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class InDoubtResolved:
     """A task's worker told what it knew of *readers* that were given up.
 
     *doubted* is how many they held that went to others. What they had *taken* is known to nobody
@@ -315,7 +315,7 @@ class Settled:
     task: TaskId
     readers: tuple[ReaderId, ...]
     doubted: int = 0
-    taken: Taken = NOTHING
+    taken: AckedSet = NOTHING_ACKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +328,11 @@ class SplitsGranted:
 
 
 @dataclass(frozen=True, slots=True)
-class StateSaved:
+class CheckpointSaved:
     """A task can go on from here; the logs before it are forgotten."""
 
     task: TaskId
-    state: EngineState
+    state: Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,8 +340,8 @@ class TaskDone:
     """Everything that a task had was taken."""
 
     task: TaskId
-    taken: Taken
-    spent: Spent = field(default_factory=Spent)
+    taken: AckedSet
+    spent: AttemptTotals = field(default_factory=AttemptTotals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,23 +353,25 @@ class TaskFailed:
 
 
 JobFact: TypeAlias = (
-    Begun
+    HistoryStarted
     | DatasetRegistered
-    | JobMade
+    | JobCreated
     | IterationOpened
     | IterationRestored
-    | SaveJudged
-    | Finished
-    | IterationForgotten
+    | SaveCompleted
+    | IterationFinished
+    | IterationDeleted
 )
-PeerFact: TypeAlias = WorkerSeen | WorkerLost | ReaderJoined | ReaderParted | ReaderTold
+PeerFact: TypeAlias = (
+    WorkerRegistered | WorkerLost | ReaderJoined | ReaderRemoved | ConsumptionReported
+)
 TaskFact: TypeAlias = (
-    TaskMade
+    TaskCreated
     | AttemptStarted
     | AttemptEnded
-    | Settled
+    | InDoubtResolved
     | SplitsGranted
-    | StateSaved
+    | CheckpointSaved
     | TaskDone
     | TaskFailed
 )

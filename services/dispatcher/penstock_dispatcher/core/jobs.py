@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
+from penstock.analysis.sharding import SplitProviderSpec
 from penstock.engine import seeds
 from penstock.errors import (
     DatasetError,
@@ -17,15 +18,14 @@ from penstock.errors import (
     UnknownDataset,
     VersionMismatch,
 )
-from penstock.graph import FilePattern
-from penstock.messages import PROTOCOL, Mode, OpenRequest, Versions
-from penstock.numbers import IterationId
-from penstock.sharding import Stream
-from penstock_dispatcher.core.books import Books
-from penstock_dispatcher.core.facts import Fact, IterationOpened, JobMade, JobParameters
-from penstock_dispatcher.core.records import Job
-from penstock_dispatcher.core.signals import OpenIteration
-from penstock_dispatcher.core.sources import Source, order_seed
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
+from penstock_dispatcher.core.events import OpenIteration
+from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated, JobParameters
+from penstock_dispatcher.core.records import JobRecord
+from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
+from penstock_dispatcher.core.state import DispatcherState
 
 OVER = IterationId(0)
 """Stands for every iteration that was finished and forgotten."""
@@ -45,11 +45,11 @@ class Plan:
     """What makes the orders of the files that are wanted at once."""
     names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """The files of streams that need not be listed again, and whose order is wanted."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SplitProvider, ...] = ()
     """The sources of a restored pass, with what is known of their files."""
 
 
-def plan_opening(books: Books, signal: OpenIteration) -> Plan:
+def plan_opening(books: DispatcherState, signal: OpenIteration) -> Plan:
     """Decide what to do about a request.
 
     Raises:
@@ -73,11 +73,11 @@ def plan_opening(books: Books, signal: OpenIteration) -> Plan:
         this = seeds.derive(seed if job is None else job.seed, "repetition", request.repetition)
         wanted = _order_seeds(streams, this, patterns)
         return Plan(name, OVER, patterns=patterns, order_seeds=wanted)
-    return _new(books, signal, name, job or Job(parameters, seed, request.job_name is None))
+    return _new(books, signal, name, job or JobRecord(parameters, seed, request.job_name is None))
 
 
 def _order_seeds(
-    streams: Sequence[Stream], seed: int, patterns: Mapping[int, FilePattern]
+    streams: Sequence[SplitProviderSpec], seed: int, patterns: Mapping[int, FilePattern]
 ) -> dict[int, tuple[int, ...]]:
     """Return what makes the order of the files of each stream in its first pass."""
     return {
@@ -87,7 +87,7 @@ def _order_seeds(
     }
 
 
-def _forgotten(name: str, repetition: int, job: Job) -> JobForgotten:
+def _forgotten(name: str, repetition: int, job: JobRecord) -> JobForgotten:
     was = job.unfinished[repetition]
     why = "nobody read it for job_gc_timeout, and gc_dynamic_sharding_jobs is on"
     if was.failure is not None:
@@ -110,7 +110,7 @@ def check_protocol(who: str, versions: Versions) -> None:
         )
 
 
-def parameters_of(books: Books, request: OpenRequest) -> JobParameters:
+def parameters_of(books: DispatcherState, request: OpenIterationRequest) -> JobParameters:
     """Return what *request* asks for, once it can be had.
 
     Raises:
@@ -147,7 +147,7 @@ def parameters_of(books: Books, request: OpenRequest) -> JobParameters:
     )
 
 
-def anonymous(books: Books) -> str:
+def anonymous(books: DispatcherState) -> str:
     """Return a name for a job without one."""
     number: int = books.next_id
     while f"anonymous_{number}" in books.jobs:
@@ -155,7 +155,9 @@ def anonymous(books: Books) -> str:
     return f"anonymous_{number}"
 
 
-def check_same(books: Books, name: str, asked: JobParameters, made: JobParameters) -> None:
+def check_same(
+    books: DispatcherState, name: str, asked: JobParameters, made: JobParameters
+) -> None:
     """Refuse to read a job with other parameters than it was made with."""
     differences = [
         f"{f.name} is {_plain(getattr(made, f.name))}, not {_plain(getattr(asked, f.name))}"
@@ -175,7 +177,7 @@ def check_same(books: Books, name: str, asked: JobParameters, made: JobParameter
         )
 
 
-def _pythons(books: Books, made: JobParameters, asked: JobParameters) -> str:
+def _pythons(books: DispatcherState, made: JobParameters, asked: JobParameters) -> str:
     """Say so if the datasets may differ by nothing but the Python that made them."""
     known = [books.datasets.get(each.dataset) for each in (made, asked)]
     versions = [() if each is None else each.pythons for each in known]
@@ -192,16 +194,16 @@ def _plain(value: Any) -> str:
     return repr(value.value if isinstance(value, Enum) else value)
 
 
-def _patterns(books: Books, parameters: JobParameters) -> dict[int, FilePattern]:
+def _patterns(books: DispatcherState, parameters: JobParameters) -> dict[int, FilePattern]:
     streams = books.datasets[parameters.dataset].streams
     if parameters.mode is not Mode.DYNAMIC:
         return {}
     return {i: s.files for i, s in enumerate(streams) if s.files is not None}
 
 
-def _new(books: Books, signal: OpenIteration, name: str, job: Job) -> Plan:
+def _new(books: DispatcherState, signal: OpenIteration, name: str, job: JobRecord) -> Plan:
     iteration, request = IterationId(books.next_id), signal.request
-    made = JobMade(name, job.parameters, job.seed, job.private)
+    made = JobCreated(name, job.parameters, job.seed, job.private)
     opened = IterationOpened(
         iteration,
         name,

@@ -1,7 +1,8 @@
 """Listings of files: told apart by a digest, and compared where they differ.
 
 A saved state holds no names: it says which listing its numbers are of. Where it is restored the
-files are listed again, and an `Outline` shows in which part of the listing something has changed.
+files are listed again, and an `ListingOutline` shows in which part of the listing something has
+changed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SEPARATOR = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ListingRange:
     """Some files, one after another: the first one's name, how many, a digest of all names."""
 
     first: str
@@ -28,22 +29,22 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ListingOutline:
     """What tells one listing from another."""
 
     count: int = 0
     digest: str = ""
-    ranges: tuple[Range, ...] = ()
+    ranges: tuple[ListingRange, ...] = ()
 
 
-def outline(names: Sequence[str]) -> Outline:
+def outline(names: Sequence[str]) -> ListingOutline:
     """Return what tells the listing *names* from others; its digest is that of its `pieces`."""
     whole, ranges, size = hashlib.blake2b(digest_size=16), [], _size(names)
     for at, piece in enumerate(pieces(names)):
         part = names[at * size : (at + 1) * size]
-        ranges.append(Range(part[0], len(part), _digest(piece.removeprefix(SEPARATOR))))
+        ranges.append(ListingRange(part[0], len(part), _digest(piece.removeprefix(SEPARATOR))))
         whole.update(piece)
-    return Outline(len(names), whole.hexdigest(), tuple(ranges))
+    return ListingOutline(len(names), whole.hexdigest(), tuple(ranges))
 
 
 def pieces(names: Sequence[str]) -> Iterator[bytes]:
@@ -53,19 +54,19 @@ def pieces(names: Sequence[str]) -> Iterator[bytes]:
         yield SEPARATOR * bool(at) + _text(names[at : at + size])
 
 
-def read(data: bytes, listing: Outline) -> tuple[str, ...] | None:
+def read(data: bytes, listing: ListingOutline) -> tuple[str, ...] | None:
     """Return the names of *listing* of which *data* are all pieces; None if they are not."""
     if not is_whole(data, listing):
         return None
     return tuple(data.decode("utf-8", "surrogateescape").split("\0")) if data else ()
 
 
-def is_whole(data: bytes, listing: Outline) -> bool:
+def is_whole(data: bytes, listing: ListingOutline) -> bool:
     """Say whether *data* are all pieces of *listing*: that is found out much sooner than names."""
     return hashlib.blake2b(data, digest_size=16).hexdigest() == listing.digest
 
 
-def difference(was: Outline, names: Sequence[str]) -> str:
+def difference(was: ListingOutline, names: Sequence[str]) -> str:
     """Say how the listing *names* differs from one of which only the outline is known."""
     if list(names) != sorted(names):
         return f"{was.count} files then, {len(names)} now"

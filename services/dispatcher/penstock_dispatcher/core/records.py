@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.messages import Failure, Mode, ReaderProcess, Verdict, Work
-from penstock.numbers import (
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import ElementCounts, ReaderProcess, SaveResult
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.splits import SplitLog
+from penstock.protocol.types import (
     AT_START,
-    NO_RUNS,
-    NOTHING,
-    EngineState,
+    Checkpoint,
+    Failure,
     IterationId,
+    Mode,
     ReaderId,
-    Runs,
-    SplitLog,
-    Standing,
-    Taken,
+    ReaderStatus,
     TaskId,
     WorkerId,
 )
-from penstock.sharding import Stream
-from penstock_dispatcher.core.facts import Doubt, JobParameters, Spent, Sums, Unfinished
-from penstock_dispatcher.core.sources import Source
+from penstock_dispatcher.core.facts import (
+    AccountTotals,
+    AttemptTotals,
+    InDoubt,
+    JobParameters,
+    Unfinished,
+)
+from penstock_dispatcher.core.split_provider import SplitProvider
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class DatasetRecord:
     """A registered pipeline: what can be said of it without its functions."""
 
-    streams: tuple[Stream, ...]
+    streams: tuple[SplitProviderSpec, ...]
     unsplittable: str
     inexact: str = ""
     outline: str = ""
@@ -37,24 +42,24 @@ class Dataset:
 
 
 @dataclass(slots=True)
-class Job:
+class JobRecord:
     """A named use of a dataset, and which of its repetitions are open or finished."""
 
     parameters: JobParameters
     seed: int
     private: bool
     open: dict[int, IterationId] = field(default_factory=dict)
-    finished: Runs = NO_RUNS
+    finished: RangeSet = NO_RANGES
     unfinished: dict[int, Unfinished] = field(default_factory=dict)
     """The repetitions that were forgotten before their end, and after some of it was taken."""
 
 
 @dataclass(slots=True)
-class Reader:
+class ReaderRecord:
     """A reader of an iteration."""
 
     token: str
-    standing: Standing = Standing.LIVE
+    standing: ReaderStatus = ReaderStatus.LIVE
     handed: int = 0
     """How many elements its loop got, under whatever id, as far as that is written down."""
     told: bool = False
@@ -65,7 +70,7 @@ class Reader:
 
 
 @dataclass(slots=True)
-class Task:
+class TaskRecord:
     """One numbered stream of elements. It has a worker while an attempt of it runs."""
 
     iteration: IterationId
@@ -75,13 +80,13 @@ class Task:
     """How many passes end in each log."""
     splits: int = 0
     units: int = 0
-    state: EngineState = AT_START
-    taken: Taken = NOTHING
+    state: Checkpoint = AT_START
+    taken: AckedSet = NOTHING_ACKED
     attempt: int = 0
     worker: WorkerId | None = None
     ran_on: WorkerId | None = None
     """The worker of the newest attempt, also when that is over."""
-    held: dict[ReaderId, Runs] = field(default_factory=dict)
+    held: dict[ReaderId, RangeSet] = field(default_factory=dict)
     done: bool = False
     failure: Failure | None = None
     suspects: dict[ReaderId, int] = field(default_factory=dict)
@@ -90,7 +95,7 @@ class Task:
     """How many the running attempt gave to others although a reader in doubt had them."""
     head: int = 0
     """The next number to be made, as far as attempts that are over came."""
-    work: Work = field(default_factory=Work)
+    work: ElementCounts = field(default_factory=ElementCounts)
     """What attempts that are over have cost."""
 
     @property
@@ -98,31 +103,31 @@ class Task:
         """Whether it should have a worker, and has none."""
         return self.worker is None and not self.done
 
-    def over(self, spent: Spent) -> None:
+    def over(self, spent: AttemptTotals) -> None:
         """Know what an attempt has cost that is over."""
         self.head, self.work = max(self.head, spent.head), add(self.work, spent.work)
 
 
 @dataclass(slots=True)
-class Iteration:
+class IterationRecord:
     """One pass of a job. Once finished it is a line: no tasks, no sources."""
 
     job: str
     repetition: int
     seed: int
     parameters: JobParameters
-    sources: list[Source]
+    sources: list[SplitProvider]
     made: int = 0
     """How many tasks were ever made of it: the next one's number."""
     origin: str = ""
     """The digest of the saved state that it was restored from."""
-    before: Sums = field(default_factory=Sums)
+    before: AccountTotals = field(default_factory=AccountTotals)
     """The account of what came before its restore; of all, once it is finished."""
-    tasks: dict[TaskId, Task] = field(default_factory=dict)
-    readers: dict[ReaderId, Reader] = field(default_factory=dict)
+    tasks: dict[TaskId, TaskRecord] = field(default_factory=dict)
+    readers: dict[ReaderId, ReaderRecord] = field(default_factory=dict)
     tokens: dict[str, ReaderId] = field(default_factory=dict)
-    doubts: list[Doubt] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
+    doubts: list[InDoubt] = field(default_factory=list)
+    verdicts: list[SaveResult] = field(default_factory=list)
     saves: int = 0
     """How many saves were judged: the next one's number."""
     finished: bool = False
@@ -130,7 +135,7 @@ class Iteration:
     @property
     def live(self) -> list[ReaderId]:
         """The readers that must be asked."""
-        return [name for name, r in self.readers.items() if r.standing is Standing.LIVE]
+        return [name for name, r in self.readers.items() if r.standing is ReaderStatus.LIVE]
 
     @property
     def broken(self) -> bool:
@@ -157,22 +162,22 @@ class Iteration:
         for i, known in enumerate(self.doubts):
             if known.readers == readers and (known.elements is None) == (elements is None):
                 if elements is not None and known.elements is not None:
-                    self.doubts[i] = Doubt(readers, known.elements + elements, since)
+                    self.doubts[i] = InDoubt(readers, known.elements + elements, since)
                 return
-        self.doubts.append(Doubt(readers, elements, since))
+        self.doubts.append(InDoubt(readers, elements, since))
 
 
 @dataclass(slots=True)
-class Worker:
+class WorkerRecord:
     """A live worker, and the tasks that it shall run."""
 
     incarnation: int
     tasks: dict[TaskId, None] = field(default_factory=dict)
 
 
-def add(one: Work, other: Work) -> Work:
+def add(one: ElementCounts, other: ElementCounts) -> ElementCounts:
     """Return what two attempts have cost together."""
-    return Work(
+    return ElementCounts(
         one.made + other.made,
         one.remade + other.remade,
         one.sent + other.sent,
@@ -182,7 +187,7 @@ def add(one: Work, other: Work) -> Work:
     )
 
 
-def totals(iteration: Iteration, *, done_only: bool = False) -> Sums:
+def totals(iteration: IterationRecord, *, done_only: bool = False) -> AccountTotals:
     """Sum up what became of the elements of *iteration*, as far as it is written down.
 
     With *done_only* the elements of tasks that go on elsewhere are not counted: they will be.
@@ -192,7 +197,7 @@ def totals(iteration: Iteration, *, done_only: bool = False) -> Sums:
     work = before.work
     for task in tasks:
         work = add(work, task.work)
-    return Sums(
+    return AccountTotals(
         work,
         before.elements + sum(task.head for task in counted),
         before.taken + sum(len(task.taken.runs) for task in counted),

@@ -10,14 +10,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.errors import PenstockError, SaveFailed
-from penstock.messages import Cut, Failure, Verdict, called
-from penstock.numbers import IterationId, ReaderId, Standing
-from penstock_dispatcher.core import jobstate
+from penstock.protocol.control import SaveBarrier, SaveResult, called
+from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
+from penstock_dispatcher.core import job_state
 from penstock_dispatcher.core.account import told
-from penstock_dispatcher.core.desk import Desk
-from penstock_dispatcher.core.facts import Doubt, SaveJudged
-from penstock_dispatcher.core.records import Iteration, totals
-from penstock_dispatcher.core.settings import DRIFT
+from penstock_dispatcher.core.context import DRIFT, DecisionContext
+from penstock_dispatcher.core.facts import InDoubt, SaveCompleted
+from penstock_dispatcher.core.records import IterationRecord, totals
 
 SOONER = 0.1
 """Of a save's timeout: who was silent for so long, and for two beats, is missing."""
@@ -27,7 +26,9 @@ HOPELESS = 0.5
 deadline, the save fails at once."""
 
 
-def judge(desk: Desk, name: IterationId, iteration: Iteration, now: float) -> None:
+def advance_save(
+    desk: DecisionContext, name: IterationId, iteration: IterationRecord, now: float
+) -> None:
     """Write the verdict on the next save, if there can be one: a state when all are at its cut.
 
     Where its readers want that, the save goes without those that are missing: at its deadline, and
@@ -59,7 +60,9 @@ def judge(desk: Desk, name: IterationId, iteration: Iteration, now: float) -> No
         _fail(desk, name, iteration, cuts, f"within {now - began:.1f} s {why}")
 
 
-def at_cut(desk: Desk, iteration: Iteration, live: Iterable[ReaderId]) -> dict[ReaderId, Cut]:
+def at_cut(
+    desk: DecisionContext, iteration: IterationRecord, live: Iterable[ReaderId]
+) -> dict[ReaderId, SaveBarrier]:
     """Return the readers that hand out nothing until the next save is judged."""
     cuts = {}
     for reader in live:
@@ -70,7 +73,7 @@ def at_cut(desk: Desk, iteration: Iteration, live: Iterable[ReaderId]) -> dict[R
     return cuts
 
 
-def shown(desk: Desk, iteration: Iteration, reader: ReaderId, now: float) -> str:
+def shown(desk: DecisionContext, iteration: IterationRecord, reader: ReaderId, now: float) -> str:
     """Return how a reader is named that others wait for: also when it is given up, if silent."""
     silence = desk.heard.silence(desk.heard.readers[reader].at, now)
     if silence < _beats(desk):
@@ -79,7 +82,9 @@ def shown(desk: Desk, iteration: Iteration, reader: ReaderId, now: float) -> str
     return iteration.called(reader, f"silent {silence:.1f} s, given up at {lease:.0f} s")
 
 
-def answer(desk: Desk, iteration: Iteration | None, cut: Cut) -> Verdict | None:
+def answer(
+    desk: DecisionContext, iteration: IterationRecord | None, cut: SaveBarrier
+) -> SaveResult | None:
     """Return the verdict that a reader at *cut* waits for, if there is one."""
     if iteration is None:
         return _refusal(cut, "the pass is over, and forgotten here")
@@ -93,17 +98,17 @@ def answer(desk: Desk, iteration: Iteration | None, cut: Cut) -> Verdict | None:
         return _refusal(cut, "it was judged long ago, and the verdict is not kept")
     if iteration.finished:
         job = desk.books.jobs[iteration.job]
-        return Verdict(cut.number, cut.label, jobstate.encode(jobstate.over(job, iteration)))
+        return SaveResult(cut.number, cut.label, job_state.encode(job_state.over(job, iteration)))
     return None
 
 
-def _silent(desk: Desk, readers: Iterable[ReaderId], least: float, now: float) -> bool:
+def _silent(desk: DecisionContext, readers: Iterable[ReaderId], least: float, now: float) -> bool:
     words = desk.heard.readers
     return all(desk.heard.silence(words[reader].at, now) >= least for reader in readers)
 
 
 def _hopeless(
-    desk: Desk, absent: Iterable[ReaderId], began: float, timeout: float, now: float
+    desk: DecisionContext, absent: Iterable[ReaderId], began: float, timeout: float, now: float
 ) -> bool:
     """Say whether somebody is silent who will not be given up before the deadline.
 
@@ -118,16 +123,18 @@ def _hopeless(
     return False
 
 
-def _beats(desk: Desk) -> float:
+def _beats(desk: DecisionContext) -> float:
     return 2 * desk.settings.refresh_interval
 
 
-def _state(desk: Desk, iteration: Iteration, missing: Collection[ReaderId]) -> jobstate.JobState:
+def _state(
+    desk: DecisionContext, iteration: IterationRecord, missing: Collection[ReaderId]
+) -> job_state.JobState:
     taken = {n: desk.taken(n, task) for n, task in iteration.tasks.items()}
     sums, done = told(iteration, desk.heard), totals(iteration, done_only=True)
     # What readers took that are missing is not known: since they were heard last it is doubted.
-    doubts = tuple(Doubt((reader,), None, desk.heard_at(reader, iteration)) for reader in missing)
-    untold = sum(iteration.readers[r].standing is Standing.LIVE for r in missing)
+    doubts = tuple(InDoubt((reader,), None, desk.heard_at(reader, iteration)) for reader in missing)
+    untold = sum(iteration.readers[r].standing is ReaderStatus.LIVE for r in missing)
     sums = replace(
         sums,
         elements=done.elements,  # the others are counted anew
@@ -135,41 +142,45 @@ def _state(desk: Desk, iteration: Iteration, missing: Collection[ReaderId]) -> j
         untold=sums.untold + untold,
         doubts=(*sums.doubts, *doubts),
     )
-    return jobstate.of(desk.books.jobs[iteration.job], iteration, taken, sums)
+    return job_state.of(desk.books.jobs[iteration.job], iteration, taken, sums)
 
 
 def _succeed(
-    desk: Desk,
+    desk: DecisionContext,
     name: IterationId,
-    iteration: Iteration,
+    iteration: IterationRecord,
     label: str,
     missing: Collection[ReaderId] = (),
 ) -> None:
-    state = jobstate.encode(_state(desk, iteration, missing))
+    state = job_state.encode(_state(desk, iteration, missing))
     names = tuple(map(iteration.called, missing))
-    _write(desk, name, Verdict(iteration.saves, label, state, missing=names))
+    _write(desk, name, SaveResult(iteration.saves, label, state, missing=names))
 
 
 def _fail(
-    desk: Desk, name: IterationId, iteration: Iteration, cuts: Mapping[ReaderId, Cut], why: str
+    desk: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    cuts: Mapping[ReaderId, SaveBarrier],
+    why: str,
 ) -> None:
     label = min(cuts.items())[1].label
     error = SaveFailed(
         f"{called(label)} of job {iteration.job!r} failed, for all its readers: {why}. All of "
         "them must save at the same step, and under the same name"
     )
-    _write(desk, name, Verdict(iteration.saves, label, failure=Failure.of(error)))
+    _write(desk, name, SaveResult(iteration.saves, label, failure=Failure.of(error)))
 
 
-def _write(desk: Desk, name: IterationId, verdict: Verdict) -> None:
+def _write(desk: DecisionContext, name: IterationId, verdict: SaveResult) -> None:
     desk.heard.saves.pop(name, None)
-    desk.write(SaveJudged(name, verdict))
+    desk.write(SaveCompleted(name, verdict))
 
 
 def _missing(
-    desk: Desk,
-    iteration: Iteration,
-    cuts: Mapping[ReaderId, Cut],
+    desk: DecisionContext,
+    iteration: IterationRecord,
+    cuts: Mapping[ReaderId, SaveBarrier],
     live: Iterable[ReaderId],
     now: float,
 ) -> str:
@@ -189,12 +200,12 @@ def _missing(
     return f"what readers took that were given up was not told: {', '.join(unsettled)}"
 
 
-def _who(iteration: Iteration, cuts: Mapping[ReaderId, Cut]) -> str:
+def _who(iteration: IterationRecord, cuts: Mapping[ReaderId, SaveBarrier]) -> str:
     return ", ".join(
         f"{iteration.called(reader)} {called(cut.label)}" for reader, cut in cuts.items()
     )
 
 
-def _refusal(cut: Cut, why: str) -> Verdict:
+def _refusal(cut: SaveBarrier, why: str) -> SaveResult:
     error: PenstockError = SaveFailed(f"{called(cut.label)}, save {cut.number}, failed: {why}")
-    return Verdict(cut.number, cut.label, failure=Failure.of(error))
+    return SaveResult(cut.number, cut.label, failure=Failure.of(error))

@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from penstock.messages import ReaderProcess, Versions
-from penstock.numbers import IterationId
-from penstock.usage import Usage
+from penstock.protocol.control import ReaderProcess
+from penstock.protocol.types import IterationId, Versions
+from penstock.runtime.usage import Usage
 from penstock_dispatcher.core import account
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.books import Books
-from penstock_dispatcher.core.heard import Heard
-from penstock_dispatcher.core.records import Iteration
+from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.soft_state import SoftState
+from penstock_dispatcher.core.state import DispatcherState
 
 FORGOTTEN_SHOWN = 1000
 
@@ -35,7 +35,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStats:
+class WorkerSummary:
     """A live worker: what it says of itself, and for how many readers it is unreachable."""
 
     address: str
@@ -123,7 +123,7 @@ class ForgottenStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class DispatcherStats:
     """Everything that can be said about the mesh at one moment. Durations are in seconds."""
 
     address: str
@@ -131,7 +131,7 @@ class Stats:
     datasets: int
     jobs: int
     counts: Counts
-    workers: tuple[WorkerStats, ...]
+    workers: tuple[WorkerSummary, ...]
     iterations: tuple[IterationStats, ...]
     usage: Usage | None = None
     """What the dispatcher's process uses; who holds the core adds it."""
@@ -142,15 +142,15 @@ class Stats:
 
 
 def take(
-    books: Books,
-    heard: Heard,
+    books: DispatcherState,
+    heard: SoftState,
     counts: Counts,
     address: str,
     waits: Mapping[IterationId, str],
     now: float,
-) -> Stats:
+) -> DispatcherStats:
     """Take stock. *waits* says of some passes what they wait for."""
-    return Stats(
+    return DispatcherStats(
         address,
         books.as_of,
         len(books.datasets),
@@ -162,7 +162,7 @@ def take(
     )
 
 
-def _forgotten(books: Books) -> Iterator[ForgottenStats]:
+def _forgotten(books: DispatcherState) -> Iterator[ForgottenStats]:
     for name, job in reversed(books.jobs.items()):
         dataset, mode = books.datasets.get(job.parameters.dataset), job.parameters.mode.value
         outline = dataset.outline if dataset is not None else ""
@@ -172,7 +172,7 @@ def _forgotten(books: Books) -> Iterator[ForgottenStats]:
 
 
 def _iteration(
-    name: IterationId, books: Books, heard: Heard, waiting_for: str, now: float
+    name: IterationId, books: DispatcherState, heard: SoftState, waiting_for: str, now: float
 ) -> IterationStats:
     iteration = books.iterations[name]
     balance = account.of(iteration, heard)
@@ -199,14 +199,14 @@ def _iteration(
     )
 
 
-def _workers(books: Books, heard: Heard, now: float) -> list[WorkerStats]:
+def _workers(books: DispatcherState, heard: SoftState, now: float) -> list[WorkerSummary]:
     missed = Counter(
         (worker, said.incarnation)
         for word in heard.readers.values()
         for worker, said in word.beat.unreached.items()
     )
     return [
-        WorkerStats(
+        WorkerSummary(
             name,
             worker.incarnation,
             heard.silence(word.at, now),
@@ -229,7 +229,7 @@ def _parsed(stats: bytes) -> Any:
         return None
 
 
-def _tasks(iteration: Iteration, heard: Heard) -> list[TaskStats]:
+def _tasks(iteration: IterationRecord, heard: SoftState) -> list[TaskStats]:
     out = []
     for name, task in iteration.tasks.items():
         progress = heard.progress.get(name)
@@ -251,7 +251,7 @@ def _tasks(iteration: Iteration, heard: Heard) -> list[TaskStats]:
     return out
 
 
-def _readers(iteration: Iteration, heard: Heard, now: float) -> list[ReaderStats]:
+def _readers(iteration: IterationRecord, heard: SoftState, now: float) -> list[ReaderStats]:
     out = []
     for name, reader in iteration.readers.items():
         word = heard.readers.get(name)

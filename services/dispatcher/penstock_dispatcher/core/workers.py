@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from penstock.errors import PenstockError, Refused
-from penstock.messages import (
-    Failure,
-    Progress,
+from penstock.protocol.control import (
+    AttemptProgress,
     SplitGrant,
     SplitRequest,
-    WorkerBeat,
+    WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.numbers import EngineState, Split, TaskId, WorkerId
-from penstock_dispatcher.core import admission, shortage, tasks
-from penstock_dispatcher.core.desk import Desk
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Checkpoint, Failure, TaskId, WorkerId
+from penstock_dispatcher.core import admission, runner_shortage, scheduler
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.events import (
+    DrainWorker,
+    ProbeWorker,
+    ReplyToCall,
+    SendCommand,
+    WorkerDead,
+    WorkerDisconnected,
+)
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
-    Settled,
-    StateSaved,
+    CheckpointSaved,
+    InDoubtResolved,
     TaskDone,
     TaskFailed,
-    WorkerSeen,
+    WorkerRegistered,
 )
-from penstock_dispatcher.core.heard import Departure
-from penstock_dispatcher.core.records import Task
-from penstock_dispatcher.core.signals import Answer, Drain, LineBroken, Probe, Send, WorkerGone
-from penstock_dispatcher.core.sources import END
+from penstock_dispatcher.core.records import TaskRecord
+from penstock_dispatcher.core.soft_state import WorkerDeparture
+from penstock_dispatcher.core.split_provider import END
 
 
-def beat(desk: Desk, beat: WorkerBeat, now: float) -> None:
+def beat(desk: DecisionContext, beat: WorkerHeartbeat, now: float) -> None:
     """Hear a worker; let it in if it is new."""
     desk.counts.worker_beats += 1
     try:
@@ -52,14 +59,14 @@ def beat(desk: Desk, beat: WorkerBeat, now: float) -> None:
             _ended(desk, beat, name, task, now)
 
 
-def line_broken(desk: Desk, signal: LineBroken) -> None:
+def line_broken(desk: DecisionContext, signal: WorkerDisconnected) -> None:
     """Note that a worker cannot be told anything, and find out whether it is dead."""
     if _is_life(desk, signal.worker, signal.incarnation):
         desk.heard.workers[signal.worker].connected = False
-        desk.out.append(Probe(signal.worker, signal.incarnation))
+        desk.out.append(ProbeWorker(signal.worker, signal.incarnation))
 
 
-def gone(desk: Desk, signal: WorkerGone) -> None:
+def gone(desk: DecisionContext, signal: WorkerDead) -> None:
     """Give up a worker that is dead for certain, unless it has come back meanwhile."""
     if not _is_life(desk, signal.worker, signal.incarnation):
         return
@@ -68,22 +75,22 @@ def gone(desk: Desk, signal: WorkerGone) -> None:
         _departed(desk, signal.worker)
 
 
-def drain(desk: Desk, signal: Drain) -> None:
+def drain(desk: DecisionContext, signal: DrainWorker) -> None:
     """Have a worker leave in order, and answer when it says that it does, or has ended."""
     if signal.worker not in desk.books.workers:
         known = ", ".join(sorted(desk.books.workers)) or "none"
         error = Refused(f"worker {signal.worker} is not registered; those that are: {known}")
-        desk.out.append(Answer(signal.call, Failure.of(error)))
+        desk.out.append(ReplyToCall(signal.call, Failure.of(error)))
         return
     incarnation = desk.books.workers[signal.worker].incarnation
-    departure = desk.heard.departures.setdefault(signal.worker, Departure(incarnation))
+    departure = desk.heard.departures.setdefault(signal.worker, WorkerDeparture(incarnation))
     departure.calls.append(signal.call)
     _depart(desk, signal.worker, departure)
     desk.news.workers[signal.worker] = None
     desk.unsettle_all()
 
 
-def _depart(desk: Desk, worker: WorkerId, departure: Departure) -> None:
+def _depart(desk: DecisionContext, worker: WorkerId, departure: WorkerDeparture) -> None:
     """Have the present life of a worker leave if that is the one; tell who waits for its word."""
     if departure.incarnation != desk.books.workers[worker].incarnation:
         _departed(desk, worker)
@@ -91,17 +98,17 @@ def _depart(desk: Desk, worker: WorkerId, departure: Departure) -> None:
     word = desk.heard.workers[worker]
     word.ordered = True
     if word.draining:
-        desk.out += [Answer(call, None) for call in departure.calls]
+        desk.out += [ReplyToCall(call, None) for call in departure.calls]
         departure.calls.clear()
 
 
-def _departed(desk: Desk, worker: WorkerId) -> None:
+def _departed(desk: DecisionContext, worker: WorkerId) -> None:
     departure = desk.heard.departures.pop(worker, None)
     if departure is not None:
-        desk.out += [Answer(call, None) for call in departure.calls]
+        desk.out += [ReplyToCall(call, None) for call in departure.calls]
 
 
-def split_request(desk: Desk, ask: SplitRequest, now: float) -> None:
+def split_request(desk: DecisionContext, ask: SplitRequest, now: float) -> None:
     """Say what stands in a log from a position on; at its end, draw more."""
     desk.counts.split_requests += 1
     task = desk.books.task(ask.task)
@@ -119,29 +126,31 @@ def split_request(desk: Desk, ask: SplitRequest, now: float) -> None:
         if ask.position == task.logs[ask.stream].stop:
             if desk.heard.workers[ask.worker].leaving:
                 return  # whoever goes on with the task asks again
-            tasks.draw(desk, ask.task, ask.stream, now)
+            scheduler.grant_splits(desk, ask.task, ask.stream, now)
         splits = task.logs[ask.stream].after(ask.position)
     grant = SplitGrant(ask.task, ask.attempt, ask.stream, ask.position, splits)
-    desk.out.append(Send(ask.worker, ask.incarnation, grant))
+    desk.out.append(SendCommand(ask.worker, ask.incarnation, grant))
 
 
-def _welcome(desk: Desk, beat: WorkerBeat) -> None:
+def _welcome(desk: DecisionContext, beat: WorkerHeartbeat) -> None:
     if beat.worker in desk.books.workers:
         desk.lose(beat.worker)  # another life of it: what that one ran is over
-    desk.write(WorkerSeen(beat.worker, beat.incarnation))
+    desk.write(WorkerRegistered(beat.worker, beat.incarnation))
     desk.unsettle_all()
 
 
-def _is_life(desk: Desk, worker: WorkerId, incarnation: int) -> bool:
+def _is_life(desk: DecisionContext, worker: WorkerId, incarnation: int) -> bool:
     known = desk.books.workers.get(worker)
     return known is not None and known.incarnation == incarnation
 
 
-def _runs(task: Task, worker: WorkerId, attempt: int) -> bool:
+def _runs(task: TaskRecord, worker: WorkerId, attempt: int) -> bool:
     return task.worker == worker and task.attempt == attempt
 
 
-def _progress(desk: Desk, beat: WorkerBeat, name: TaskId, progress: Progress) -> None:
+def _progress(
+    desk: DecisionContext, beat: WorkerHeartbeat, name: TaskId, progress: AttemptProgress
+) -> None:
     task = desk.books.task(name)
     if task is None or task.done:
         return
@@ -149,10 +158,10 @@ def _progress(desk: Desk, beat: WorkerBeat, name: TaskId, progress: Progress) ->
     if not _runs(task, beat.worker, progress.attempt):
         return
     desk.heard.progress[name] = progress
-    shortage.relieved(desk, name, progress)
+    runner_shortage.relieved(desk, name, progress)
     state = progress.state
     if state is not None and state.number > task.state.number and _counts(task, state, progress):
-        desk.write(StateSaved(name, state))
+        desk.write(CheckpointSaved(name, state))
     if task.suspects:
         _settle(desk, name, task, progress, beat.as_of)
     if progress.failure is not None and task.failure is None:
@@ -161,35 +170,41 @@ def _progress(desk: Desk, beat: WorkerBeat, name: TaskId, progress: Progress) ->
         desk.task_over(TaskDone(name, desk.taken(name, task), desk.spent(name)))
 
 
-def _ended(desk: Desk, beat: WorkerBeat, name: TaskId, task: Task, now: float) -> None:
+def _ended(
+    desk: DecisionContext, beat: WorkerHeartbeat, name: TaskId, task: TaskRecord, now: float
+) -> None:
     progress = beat.progress.get(name)
     if progress is not None and progress.attempt == task.attempt and progress.lacking:
-        shortage.turned_down(desk, beat.worker, name, task, progress, now)
+        runner_shortage.turned_down(desk, beat.worker, name, task, progress, now)
     else:
         desk.task_over(AttemptEnded(name, desk.spent(name)))
 
 
-def _counts(task: Task, state: EngineState, progress: Progress) -> bool:
+def _counts(task: TaskRecord, state: Checkpoint, progress: AttemptProgress) -> bool:
     """Say whether everything before a state is taken, and its splits are in the logs."""
     places = zip(state.positions, task.logs, strict=False)
     return state.number <= progress.taken.floor and all(at <= log.stop for at, log in places)
 
 
-def _settle(desk: Desk, name: TaskId, task: Task, progress: Progress, as_of: int) -> None:
+def _settle(
+    desk: DecisionContext, name: TaskId, task: TaskRecord, progress: AttemptProgress, as_of: int
+) -> None:
     """Know that a worker whose orders are that new has told all about who was given up before."""
     readers = tuple(reader for reader, since in task.suspects.items() if since <= as_of)
     if readers:
         doubted = progress.doubted - task.doubted
-        desk.write(Settled(name, readers, doubted, desk.taken(name, task)))
+        desk.write(InDoubtResolved(name, readers, doubted, desk.taken(name, task)))
         desk.unsettled[task.iteration] = None
 
 
-def _refuse(desk: Desk, worker: WorkerId, incarnation: int, error: PenstockError) -> None:
+def _refuse(
+    desk: DecisionContext, worker: WorkerId, incarnation: int, error: PenstockError
+) -> None:
     refused = WorkerRefused(Failure.of(error))
-    desk.out.append(Send(worker, incarnation, refused))
+    desk.out.append(SendCommand(worker, incarnation, refused))
 
 
-def _behind_the_last_pass(desk: Desk, task: Task, ask: SplitRequest) -> bool:
+def _behind_the_last_pass(desk: DecisionContext, task: TaskRecord, ask: SplitRequest) -> bool:
     if not 0 <= ask.stream < len(task.logs) or ask.position < task.logs[ask.stream].stop:
         return False
     source = desk.books.iterations[task.iteration].sources[ask.stream]

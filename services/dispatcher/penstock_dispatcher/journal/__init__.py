@@ -7,6 +7,12 @@ forgotten. `changes` knows what a snapshot must write anew, `forms` how things l
 `wal` what a process that was killed leaves behind, and `lock` keeps a folder to one process.
 """
 
-from penstock_dispatcher.journal.journal import Journal, Keeper, Listener, NoJournal, open_journal
+from penstock_dispatcher.journal.journal import (
+    DurableJournal,
+    Journal,
+    Listener,
+    NullJournal,
+    open_journal,
+)
 
-__all__ = ["Journal", "Keeper", "Listener", "NoJournal", "open_journal"]
+__all__ = ["DurableJournal", "Journal", "Listener", "NullJournal", "open_journal"]

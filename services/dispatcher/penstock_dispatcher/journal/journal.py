@@ -1,4 +1,4 @@
-"""`Journal`: facts on their way to disk, and the effects that wait until they are there.
+"""`DurableJournal`: facts on their way to disk, and the effects that wait until they are there.
 
 Rule 1. What depends on a fact is performed when the fact is written; so is everything that comes
 behind it, answers without facts of their own too, for they show what is not yet written.
@@ -22,19 +22,19 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from penstock.errors import ConfigError, JournalError, StoreFull
-from penstock_dispatcher.core import Books
 from penstock_dispatcher.core.facts import Fact
-from penstock_dispatcher.journal.changes import Snapshot
-from penstock_dispatcher.journal.forms import encode_fact, encode_facts
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal.encoding import encode_fact, encode_facts
+from penstock_dispatcher.journal.folder_check import JournalFolder, check_whole
 from penstock_dispatcher.journal.lock import FolderLock
-from penstock_dispatcher.journal.place import Place, check_whole
-from penstock_dispatcher.journal.store import Loaded, Store
+from penstock_dispatcher.journal.snapshot import Snapshot
+from penstock_dispatcher.journal.store import LoadedJournal, Store
 from penstock_dispatcher.journal.writer import Work, Writer
-from penstock_dispatcher.kept_listings import recall
+from penstock_dispatcher.listing_store import recall
 
 log = logging.getLogger("penstock.dispatcher")
 
-Effect: TypeAlias = Callable[[], None]
+DurableCallback: TypeAlias = Callable[[], None]
 
 LEAST = 1 << 20
 """A snapshot is taken when the facts behind the last one are so many bytes, and as many as it."""
@@ -59,10 +59,10 @@ class Listener(Protocol):
         """Know that decisions may be made again."""
 
 
-class Keeper(Protocol):
+class Journal(Protocol):
     """What a dispatcher asks of its journal, or of having none."""
 
-    books: Books
+    books: DispatcherState
     full: StoreFull | None
 
     @property
@@ -75,7 +75,7 @@ class Keeper(Protocol):
     def note(self, fact: Fact) -> None:
         """Write *fact*; it is in the books already."""
 
-    def after(self, effect: Effect) -> None:
+    def after(self, effect: DurableCallback) -> None:
         """Perform *effect* when all facts noted before it are written; now, if they are."""
 
     def look(self) -> None:
@@ -91,38 +91,38 @@ class Keeper(Protocol):
         """Write what was noted, and let go of the folder."""
 
 
-class NoJournal:
+class NullJournal:
     """Keeps nothing, and lets effects through."""
 
     def __init__(self) -> None:
-        self.books = Books()
+        self.books = DispatcherState()
         self.full: StoreFull | None = None
         self.cramped = False
 
     def attach(self, listener: Listener) -> None:
-        """See `Keeper.attach`."""
+        """See `Journal.attach`."""
 
     def note(self, fact: Fact) -> None:
-        """See `Keeper.note`."""
+        """See `Journal.note`."""
 
-    def after(self, effect: Effect) -> None:
-        """See `Keeper.after`."""
+    def after(self, effect: DurableCallback) -> None:
+        """See `Journal.after`."""
         effect()
 
     def look(self) -> None:
-        """See `Keeper.look`."""
+        """See `Journal.look`."""
 
     def check(self) -> None:
-        """See `Keeper.check`."""
+        """See `Journal.check`."""
 
     def abandon(self) -> None:
-        """See `Keeper.abandon`."""
+        """See `Journal.abandon`."""
 
     async def aclose(self) -> None:
-        """See `Keeper.aclose`."""
+        """See `Journal.aclose`."""
 
 
-def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> Journal:
+def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> DurableJournal:
     """Lock *folder* and read what is in it.
 
     Raises:
@@ -142,7 +142,7 @@ def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> 
             loaded = store.load()
             _forget_datasets(loaded.books)
             recall(loaded.books, folder)
-            return Journal(lock, store, loaded)
+            return DurableJournal(lock, store, loaded)
         except BaseException:
             store.close()
             raise
@@ -151,19 +151,19 @@ def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> 
         raise
 
 
-class Journal:
+class DurableJournal:
     """An open journal, whose *books* the dispatcher's core changes. On one event loop."""
 
-    def __init__(self, lock: FolderLock, store: Store, loaded: Loaded) -> None:
+    def __init__(self, lock: FolderLock, store: Store, loaded: LoadedJournal) -> None:
         self.books = loaded.books
         self.full: StoreFull | None = None
         self._lock, self._store = lock, store
-        self._place = Place(store.file.parent, (lock.file, store.file, store.log))
+        self._place = JournalFolder(store.file.parent, (lock.file, store.file, store.log))
         self._changes = loaded.changes
         self._since, self._live = loaded.pending, loaded.live
         self._batch: list[msgspec.Raw] = []
         self._noted = self._written = 0
-        self._waiting: deque[tuple[int, Effect]] = deque()
+        self._waiting: deque[tuple[int, DurableCallback]] = deque()
         self._busy = self._called = self._cramped = False
         self._failed: Exception | None = None
         self._closing = self._abandoned = False
@@ -172,11 +172,11 @@ class Journal:
 
     @property
     def cramped(self) -> bool:
-        """See `Keeper.cramped`."""
+        """See `Journal.cramped`."""
         return self._cramped
 
     def attach(self, listener: Listener) -> None:
-        """See `Keeper.attach`."""
+        """See `Journal.attach`."""
         self._listener, self._attached = listener, True
         self._loop = asyncio.get_running_loop()
         self._writer = Writer()
@@ -184,7 +184,7 @@ class Journal:
         self._rested.set()
 
     def note(self, fact: Fact) -> None:
-        """See `Keeper.note`."""
+        """See `Journal.note`."""
         self._changes.note(fact)
         self._batch.append(encode_fact(fact))
         self._noted += 1
@@ -193,8 +193,8 @@ class Journal:
             self._called = True
             self._loop.call_soon(self._hand_over)
 
-    def after(self, effect: Effect) -> None:
-        """See `Keeper.after`."""
+    def after(self, effect: DurableCallback) -> None:
+        """See `Journal.after`."""
         if self._written == self._noted:
             effect()
             return
@@ -202,7 +202,7 @@ class Journal:
         self._cramped = self._cramped or len(self._waiting) > MANY
 
     def look(self) -> None:
-        """See `Keeper.look`. Each write finds out by itself."""
+        """See `Journal.look`. Each write finds out by itself."""
         if not self._busy and self._failed is None:
             self._writer.do(self._place.check, self._looked)
 
@@ -211,7 +211,7 @@ class Journal:
             self._fail(error)
 
     def abandon(self) -> None:
-        """See `Keeper.abandon`. What is with the writer was decided before, and is whole."""
+        """See `Journal.abandon`. What is with the writer was decided before, and is whole."""
         self._abandoned = True
         self._batch.clear()
         self._waiting.clear()
@@ -221,7 +221,7 @@ class Journal:
             self._rested.set()
 
     def check(self) -> None:
-        """See `Keeper.check`."""
+        """See `Journal.check`."""
         if isinstance(self._failed, JournalError):
             raise self._failed
         if self._failed is not None:
@@ -231,7 +231,7 @@ class Journal:
             ) from self._failed
 
     async def aclose(self) -> None:
-        """See `Keeper.aclose`."""
+        """See `Journal.aclose`."""
         self._closing = True
         if not self._attached:  # nobody came to use it
             self._store.close()
@@ -342,7 +342,7 @@ class Journal:
         self._hand(partial(self._store.compact, snapshot), snapshot, noted)
 
 
-def _forget_datasets(books: Books) -> None:
+def _forget_datasets(books: DispatcherState) -> None:
     """Forget what no job uses: whoever wants to use it registers it again, or its file does."""
     used = books.datasets_used
     books.datasets = {name: one for name, one in books.datasets.items() if name in used}

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.errors import JournalError, StoreFull
-from penstock.malformed import MALFORMED
-from penstock_dispatcher.core.books import Books
-from penstock_dispatcher.journal import wal
-from penstock_dispatcher.journal.changes import Changes, Snapshot
-from penstock_dispatcher.journal.forms import decode_facts, decode_live, put_line
+from penstock.protocol.malformed import MALFORMED
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal import wal_check
+from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
+from penstock_dispatcher.journal.snapshot import Changes, Snapshot
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -47,13 +47,13 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedJournal:
     """What a journal held: the books, and what of them changed since the last snapshot.
 
     *pending* are the bytes of facts behind that, *live* is its size.
     """
 
-    books: Books
+    books: DispatcherState
     changes: Changes
     pending: int
     live: int
@@ -83,7 +83,7 @@ class Store:
     def _check_log(self) -> None:
         """Refuse what SQLite would drop without a word; tell what it drops rightly."""
         logged = self.log
-        tail = wal.inspect(logged)
+        tail = wal_check.inspect(logged)
         if tail.broken:
             raise JournalError(
                 f"{logged} is damaged at byte {tail.at}: transactions behind it were acknowledged. "
@@ -115,7 +115,8 @@ class Store:
         ask("PRAGMA journal_mode = WAL")
         ask(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
         ask(f"PRAGMA wal_autocheckpoint = {PAGES}")
-        ask(f"PRAGMA journal_size_limit = {wal.HEADER.size + PAGES * (wal.FRAME.size + 4096)}")
+        largest = wal_check.HEADER.size + PAGES * (wal_check.FRAME.size + 4096)
+        ask(f"PRAGMA journal_size_limit = {largest}")
         if max_pages is not None:
             ask(f"PRAGMA max_page_count = {max_pages}")
         if is_new:
@@ -142,13 +143,13 @@ class Store:
                 "newer Penstock that wrote it, or give another work_dir"
             )
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedJournal:
         """Read the books.
 
         Raises:
             JournalError: naming the row that cannot be read.
         """
-        books, live, pending = Books(), 0, 0
+        books, live, pending = DispatcherState(), 0, 0
         changes = Changes(books)
 
         def take_live(_: int, body: bytes) -> None:
@@ -169,7 +170,7 @@ class Store:
             books.iterations = dict(sorted(books.iterations.items()))
             changes = Changes(books)
             self._read("facts", "length", "body", take_facts)
-        return Loaded(books, changes, pending, live)
+        return LoadedJournal(books, changes, pending, live)
 
     def _read(self, table: str, key: str, columns: str, take: Callable[..., None]) -> None:
         row = 0
@@ -183,7 +184,7 @@ class Store:
             raise self._damaged(f"row {row} of table {table} cannot be read: {exc}") from exc
 
     @staticmethod
-    def _replay(books: Books, changes: Changes, length: int, body: bytes) -> None:
+    def _replay(books: DispatcherState, changes: Changes, length: int, body: bytes) -> None:
         facts = decode_facts(body)
         if books.length + len(facts) != length:
             raise ValueError(f"facts from {books.length + 1} to {length - len(facts)} are missing")

@@ -15,38 +15,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.errors import TransformError
-from penstock.messages import (
-    Ack,
-    Failure,
-    Frame,
-    Open,
-    Progress,
-    Recall,
-    Run,
-    SplitGrant,
-    StreamEnd,
-)
-from penstock.numbers import EngineState, ReaderId, Runs, Standing, WorkerId
+from penstock.protocol.control import AttemptProgress, SplitGrant, TaskAssignment
+from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Checkpoint, Failure, ReaderId, ReaderStatus, WorkerId
+from penstock_worker.core.checkpoints import AttemptCheckpoints
+from penstock_worker.core.counters import AttemptCounters, WorkerCounters
 from penstock_worker.core.events import (
-    Beat,
-    Complain,
     Effect,
-    Keep,
+    HeartbeatDue,
+    LogError,
+    RetainFrames,
     SendEnd,
     SendFrame,
     SendRecall,
-    StartRun,
-    StopRun,
+    SendToRunner,
+    StartRunner,
+    StopRunner,
     StreamId,
-    Tell,
 )
-from penstock_worker.core.lives import Lives
-from penstock_worker.core.places import Places
-from penstock_worker.core.serving import Serving, Stream
-from penstock_worker.core.stock import Kept, Stock
-from penstock_worker.core.tally import Effort, Tally
-from penstock_worker.core.trail import Trail
-from penstock_worker.runner.orders import Free, Grant, Made, Pause, Want
+from penstock_worker.core.frame_buffer import BufferedFrame, FrameBuffer
+from penstock_worker.core.ownership import Ownership
+from penstock_worker.core.restart_policy import RestartPolicy
+from penstock_worker.core.streams import ReadStream, StreamScheduler
+from penstock_worker.runner.messages import AddSplits, Flush, FrameReady, FreeFrames, PauseRun
 
 STALL = 1.0
 """Seconds without a new frame after which a reader that has nothing is helped by the others."""
@@ -56,30 +48,30 @@ LAST_STATE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class AttemptConfig:
     """What all attempts of a worker share: *room* is how many bytes of one may be kept."""
 
     worker: WorkerId
     room: int
-    tally: Tally
+    tally: WorkerCounters
     name_run: Callable[[Attempt], int]
 
 
 class Attempt:
     """A task being run here."""
 
-    def __init__(self, order: Run, now: float, setting: Setting) -> None:
+    def __init__(self, order: TaskAssignment, now: float, setting: AttemptConfig) -> None:
         self.order = order
         self.run: int | None = None
         self.total: int | None = None
         self.failure: Failure | None = None
         self.over = False
-        self.places = Places(max(order.state.number, order.taken.floor), order.taken, order.held)
-        self.stock = Stock()
-        self.trail = Trail(order)
-        self.serving = Serving(self.stock, self.places)
-        self.effort = Effort(order.state.number)
-        self._lives = Lives()
+        self.places = Ownership(max(order.state.number, order.taken.floor), order.taken, order.held)
+        self.stock = FrameBuffer()
+        self.trail = AttemptCheckpoints(order)
+        self.serving = StreamScheduler(self.stock, self.places)
+        self.effort = AttemptCounters(order.state.number)
+        self._lives = RestartPolicy()
         self._known = 0
         """What runners before the present one had made."""
         self._full = self._wanted = self._paused = False
@@ -103,10 +95,10 @@ class Attempt:
             return "leaves"
         return "waits for splits" if self.trail.asked else "runs"
 
-    def progress(self) -> Progress:
+    def progress(self) -> AttemptProgress:
         """Return what the dispatcher should know."""
         places = self.places
-        return Progress(
+        return AttemptProgress(
             self.order.attempt,
             places.head,
             places.taken,
@@ -128,7 +120,7 @@ class Attempt:
         self._tally.runs_started += 1
         order = replace(self.order, state=state, logs=self.trail.logs)
         after, careful = self._lives.begin(now), self._lives.careful
-        out.append(StartRun(self.run, order, places.head, careful, after))
+        out.append(StartRunner(self.run, order, places.head, careful, after))
 
     def not_started(self, why: str, out: list[Effect]) -> None:
         """Know that no runner could be had; `revive` tries again, or others go on."""
@@ -138,15 +130,15 @@ class Attempt:
         self.effort.not_begun()
         again = self._lives.lacks_room(why)
         do = "trying again" if again else "others are to go on"
-        out.append(Complain(f"there is no room for a runner of {self._place}: {why}; {do}"))
-        out.append(Beat())
+        out.append(LogError(f"there is no room for a runner of {self._place}: {why}; {do}"))
+        out.append(HeartbeatDue())
         self.over = self.over or not again
 
     def reported(self) -> None:
         """Know that the runner is there."""
         self._lives.reported()
 
-    def made(self, made: Made, now: float, out: list[Effect]) -> None:
+    def made(self, made: FrameReady, now: float, out: list[Effect]) -> None:
         """Keep a frame. What is taken already, or made before by another runner, is dropped."""
         self._wanted = self._full = False
         self._made_at = now
@@ -157,11 +149,11 @@ class Attempt:
             text = f"the runner skipped from element {self.places.head} to {made.first}"
             self.fail(Failure("PenstockError", (f"{text}; this is a bug",)), out)
         elif self.places.make(start, stop):
-            self.stock.put(Kept(start, stop, made))
+            self.stock.put(BufferedFrame(start, stop, made))
         else:
-            out.append(Tell(Free(made.run, (made.offset,))))
+            out.append(SendToRunner(FreeFrames(made.run, (made.offset,))))
 
-    def reached(self, state: EngineState) -> None:
+    def reached(self, state: Checkpoint) -> None:
         """Keep a state until everything before it is taken."""
         self.effort.reach(state.number, self._known)
         self.trail.reached(state)
@@ -184,20 +176,20 @@ class Attempt:
         """Go no further: what was made is still served, then streams end with *failure*."""
         if self.failure is None and self.total is None:
             self.failure = failure
-            out.append(Beat())
+            out.append(HeartbeatDue())
 
     def died(self, how: str, out: list[Effect]) -> None:
         """Know that the runner's process is gone; `revive` begins another one."""
         if self.run is None:
             return
         if frames := self.stock.of(self.run):
-            out.append(Keep(self.run, frames))
+            out.append(RetainFrames(self.run, frames))
         self._stop_run(out)
         self._known, self._full, self._wanted = self.places.head, False, False
         if self.total is not None or self.failure is not None:
             return
         place = f"{self._place}, element {self.places.head}"
-        out.append(Complain(f"the runner of {place} is lost: {how}"))
+        out.append(LogError(f"the runner of {place} is lost: {how}"))
         if not self._lives.died(self.places.head):
             died = TransformError("runner", self.places.head, how, self._setting.worker)
             self.fail(Failure.of(died), out)
@@ -210,11 +202,13 @@ class Attempt:
     def granted(self, grant: SplitGrant, out: list[Effect]) -> None:
         """Add what was drawn to the log, and pass it on."""
         if self.trail.granted(grant) and self.run is not None:
-            out.append(Tell(Grant(self.run, grant.stream, grant.position, grant.splits)))
+            out.append(
+                SendToRunner(AddSplits(self.run, grant.stream, grant.position, grant.splits))
+            )
 
     # --- readers ---
 
-    def opened(self, name: StreamId, opening: Open, out: list[Effect]) -> Stream | None:
+    def opened(self, name: StreamId, opening: Subscribe, out: list[Effect]) -> ReadStream | None:
         """Settle what this reader holds, and put it last in line; None when it is refused."""
         if self.serving.overtaken(opening):
             out.append(SendEnd(name, self._end()))
@@ -229,25 +223,25 @@ class Attempt:
             out.append(SendEnd(before.id, self._end()))
         return stream
 
-    def acked(self, stream: Stream, ack: Ack, out: list[Effect]) -> None:
+    def acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
         """Take what was handed out, and give the stream its room again."""
         stream.heard(ack)
         self.take(ack.taken, out)
 
-    def parted(self, reader: ReaderId, standing: Standing, out: list[Effect]) -> None:
+    def parted(self, reader: ReaderId, standing: ReaderStatus, out: list[Effect]) -> None:
         """Free what *reader* held."""
         stream = self.serving.parted(reader)
         if stream is not None:
             out.append(SendEnd(stream.id, self._end()))
-        given_up = standing is Standing.GONE
+        given_up = standing is ReaderStatus.GONE
         freed = self.places.part(reader, given_up=given_up)
         if given_up:
             self._tally.doubted += len(freed)
-            out.append(Beat())
+            out.append(HeartbeatDue())
         else:
             self._gave_back(freed)
 
-    def take(self, numbers: Runs, out: list[Effect]) -> None:
+    def take(self, numbers: RangeSet, out: list[Effect]) -> None:
         """Know that *numbers* are taken, by whomever. It is for ever."""
         if new := self.places.take(numbers):
             self._tally.elements_taken += len(new)
@@ -260,7 +254,7 @@ class Attempt:
         """Make no more: what is here is still served, and then others go on."""
         self._leaving_since = now
         if self.run is not None and self.total is None and self.failure is None:
-            out.append(Tell(Pause(self.run)))
+            out.append(SendToRunner(PauseRun(self.run)))
 
     def stop(self, out: list[Effect]) -> None:
         """End every stream, and the run, and let go of all that is here."""
@@ -309,12 +303,12 @@ class Attempt:
             self._send(stream, out)
         return True
 
-    def _send(self, stream: Stream, out: list[Effect]) -> None:
+    def _send(self, stream: ReadStream, out: list[Effect]) -> None:
         frame = self.stock.at(self.places.ready.spans[0][0])
         made, part = frame.made, self.serving.share(frame, ended=self.total is not None)
         whose = (self.order.task, self.order.attempt, stream.opening)
         which = (made.first, made.count, self.places.taken.floor)
-        header = Frame(*whose, *which, part, made.layout, made.stored, made.raw_nbytes)
+        header = FrameHeader(*whose, *which, part, made.layout, made.stored, made.raw_nbytes)
         self.places.send(stream.reader, part)
         stream.sent(made.nbytes)
         self.effort.sent += len(part)
@@ -325,7 +319,7 @@ class Attempt:
         """Tell the runner, once a frame, that a reader shall not wait for a full one."""
         if not self._wanted and self.run is not None and self.serving.wants():
             self._wanted = True
-            out.append(Tell(Want(self.run)))
+            out.append(SendToRunner(Flush(self.run)))
 
     def _lend(self, out: list[Effect]) -> None:
         """Give up the oldest frames, when there is no room and readers' operators want more.
@@ -336,7 +330,7 @@ class Attempt:
             while self._is_full and len(self.stock):
                 shed = self.stock.shed()
                 self._tally.frames_lent += len(shed)
-                self.places.lend(Runs.of(*((frame.start, frame.stop) for frame in shed)))
+                self.places.lend(RangeSet.of(*((frame.start, frame.stop) for frame in shed)))
                 self._free([frame.made for frame in shed], out)
                 # Frames of runners before it make no room for the present one.
                 self._full = self._full and all(frame.made.run != self.run for frame in shed)
@@ -363,31 +357,31 @@ class Attempt:
             return self.total is None and self.serving.all_wait()
         return self._paused or self.run is None or now >= since + LAST_STATE
 
-    def _gave_back(self, numbers: Runs) -> None:
+    def _gave_back(self, numbers: RangeSet) -> None:
         self.effort.given_back += len(numbers)
         self._tally.given_back += len(numbers)
 
-    def _refuse(self, name: StreamId, reader: ReaderId, stray: Runs, out: list[Effect]) -> None:
+    def _refuse(self, name: StreamId, reader: ReaderId, stray: RangeSet, out: list[Effect]) -> None:
         text = (
             f"law 5: reader {reader} buffers {stray.spans} of {self._place}, which is not "
             "reserved for it; this is a bug"
         )
-        out.append(Complain(text))
+        out.append(LogError(text))
         out.append(SendEnd(name, self._end(Failure("PenstockError", (text,)))))
 
-    def _free(self, frames: list[Made], out: list[Effect]) -> None:
+    def _free(self, frames: list[FrameReady], out: list[Effect]) -> None:
         for run in dict.fromkeys(made.run for made in frames):
             offsets = tuple(made.offset for made in frames if made.run == run)
-            out.append(Tell(Free(run, offsets)))
+            out.append(SendToRunner(FreeFrames(run, offsets)))
 
     def _finish(self, out: list[Effect]) -> None:
         if self.done and self.run is not None:
-            out.append(Beat())
+            out.append(HeartbeatDue())
             self._stop_run(out)
 
     def _stop_run(self, out: list[Effect]) -> None:
         if self.run is not None:
-            out.append(StopRun(self.run))
+            out.append(StopRunner(self.run))
             self.run = None
 
     def _end_streams(self, out: list[Effect]) -> None:

@@ -5,30 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
-from penstock.messages import (
-    Ack,
-    Assignment,
-    Frame,
-    Open,
-    Recall,
-    Run,
-    SplitGrant,
-    SplitRequest,
-    StreamEnd,
-)
-from penstock_worker.runner.orders import (
-    Ended,
-    Failed,
-    Free,
-    Full,
-    Grant,
-    Made,
-    Need,
-    Pause,
-    Paused,
-    Reached,
-    Skipped,
-    Want,
+from penstock.protocol.control import Assignment, SplitGrant, SplitRequest, TaskAssignment
+from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock_worker.runner.messages import (
+    AddSplits,
+    ArenaFull,
+    CheckpointTaken,
+    ElementsSkipped,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    RunFailed,
+    RunPaused,
+    SplitsNeeded,
 )
 
 StreamId = NewType("StreamId", int)
@@ -38,15 +29,15 @@ StreamId = NewType("StreamId", int)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class StreamOpened:
     """A reader opened a stream, and said what it has. It asks for a first frame."""
 
     stream: StreamId
-    open: Open
+    open: Subscribe
 
 
 @dataclass(frozen=True, slots=True)
-class Acked:
+class StreamAcked:
     """A reader took elements, or has room for more."""
 
     stream: StreamId
@@ -54,21 +45,21 @@ class Acked:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StreamWritable:
     """A stream has sent what it was given, and could send another frame."""
 
     stream: StreamId
 
 
 @dataclass(frozen=True, slots=True)
-class Hung:
+class StreamClosed:
     """A stream is gone. What its reader holds stays held until it opens anew or parts."""
 
     stream: StreamId
 
 
 @dataclass(frozen=True, slots=True)
-class Inexact:
+class NondeterminismFound:
     """The pipeline of *run* may not make the same element when it makes it again."""
 
     run: int
@@ -83,7 +74,7 @@ class RunnerLost:
 
 
 @dataclass(frozen=True, slots=True)
-class NotStarted:
+class RunnerNotStarted:
     """No runner could be had for *run*: the system has no room for one now; *why* says so."""
 
     run: int
@@ -91,12 +82,12 @@ class NotStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class DrainRequested:
     """The worker is to leave in order: its tasks go on elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class DispatcherConnected:
     """The line to the dispatcher is new: what was asked on the old one may be lost."""
 
 
@@ -106,63 +97,63 @@ class Tick:
 
 
 FromRunner: TypeAlias = (
-    Inexact
-    | Made
-    | Skipped
-    | Reached
-    | Need
-    | Full
-    | Paused
-    | Ended
-    | Failed
+    NondeterminismFound
+    | FrameReady
+    | ElementsSkipped
+    | CheckpointTaken
+    | SplitsNeeded
+    | ArenaFull
+    | RunPaused
+    | RunEnded
+    | RunFailed
     | RunnerLost
-    | NotStarted
+    | RunnerNotStarted
 )
-FromReader: TypeAlias = Opened | Acked | Asked | Hung
-FromDispatcher: TypeAlias = Assignment | SplitGrant | Connected
-Event: TypeAlias = FromRunner | FromReader | FromDispatcher | Leave | Tick
+FromReader: TypeAlias = StreamOpened | StreamAcked | StreamWritable | StreamClosed
+FromDispatcher: TypeAlias = Assignment | SplitGrant | DispatcherConnected
+Event: TypeAlias = FromRunner | FromReader | FromDispatcher | DrainRequested | Tick
 
 # --- effects ---
 
 
 @dataclass(frozen=True, slots=True)
-class StartRun:
+class StartRunner:
     """Have a runner run *order* in *after* seconds; it answers under the name *run*.
 
-    *known* and *careful* are those of `penstock_worker.runner.orders.Start`.
+    *known* and *careful* are those of `penstock_worker.runner.messages.StartRun`.
     """
 
     run: int
-    order: Run
+    order: TaskAssignment
     known: int
     careful: bool = False
     after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class StopRun:
+class StopRunner:
     """The runner of *run* is free for another. Its places are all given up."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class RetainFrames:
     """The runner of *run* is dead: of what it made, *frames* are needed until they are freed."""
 
     run: int
-    frames: tuple[Made, ...]
+    frames: tuple[FrameReady, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendToRunner:
     """Pass *order* to the runner that it names. Of a dead one, places are freed that were kept."""
 
-    order: Grant | Free | Want | Pause
+    order: AddSplits | FreeFrames | Flush | PauseRun
 
 
 @dataclass(frozen=True, slots=True)
-class AskSplits:
+class RequestSplits:
     """Ask the dispatcher for splits."""
 
     request: SplitRequest
@@ -173,8 +164,8 @@ class SendFrame:
     """Send the payload of *made*, under *header*. It is there now, and may not be later."""
 
     stream: StreamId
-    header: Frame
-    made: Made
+    header: FrameHeader
+    made: FrameReady
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +185,7 @@ class SendEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class AbortStream:
     """Break a stream off: its reader may try again. *why* says what for."""
 
     stream: StreamId
@@ -202,39 +193,39 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatDue:
     """Beat now: something changed that the dispatcher waits for, or it is time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class DrainStarted:
     """From now on the worker is about to leave."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Drained:
     """Nothing keeps the worker any more: the dispatcher knows that its tasks are free."""
 
 
 @dataclass(frozen=True, slots=True)
-class Complain:
+class LogError:
     """Log *text*: something is wrong that does not end the worker."""
 
     text: str
 
 
 Effect: TypeAlias = (
-    StartRun
-    | StopRun
-    | Keep
-    | Tell
-    | AskSplits
+    StartRunner
+    | StopRunner
+    | RetainFrames
+    | SendToRunner
+    | RequestSplits
     | SendFrame
     | SendRecall
     | SendEnd
-    | Break
-    | Beat
-    | Leaving
-    | Left
-    | Complain
+    | AbortStream
+    | HeartbeatDue
+    | DrainStarted
+    | Drained
+    | LogError
 )

@@ -1,8 +1,8 @@
 """Shared memory between a runner, which writes frames into it, and its worker, which reads them.
 
-`Places` decides what goes where, and touches nothing. `Shelf` is the memory as the worker has
-it, `Arena` as the runner has it. Nobody closes a map: views of it may live on, and it goes away
-with the last of them.
+`Allocator` decides what goes where, and touches nothing. `SealedMemory` is the memory as the
+worker has it, `Arena` as the runner has it. Nobody closes a map: views of it may live on, and it
+goes away with the last of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLOEXEC, _ALLOW_SEALING = 1, 2
 _ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW = 1033, 1, 2, 4
 
 
-class Places:
+class Allocator:
     """What of *size* bytes is in use: places of any length, each at the lowest address it fits.
 
     Low addresses are used again and again, so their pages are there already. At most *budget*
@@ -117,7 +117,7 @@ def span(budget: int, largest: int) -> int:
     return sum(-(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE for nbytes in (budget, largest))
 
 
-class Shelf:
+class SealedMemory:
     """The memory of one runner as the worker has it, read only.
 
     *writable* is the file for the runner; `release` it as soon as the runner has it. *fd* is the
@@ -159,18 +159,18 @@ def _memory_file(name: bytes) -> int:
 
 
 class Arena:
-    """The memory behind *fd* as the runner has it; see `Places` for *budget*."""
+    """The memory behind *fd* as the runner has it; see `Allocator` for *budget*."""
 
     def __init__(self, fd: int, budget: int, largest: int) -> None:
         nbytes = os.fstat(fd).st_size
         self._map = mmap.mmap(fd, nbytes)
         self._memory = memoryview(self._map)
-        self._places = Places(budget, nbytes)
+        self._places = Allocator(budget, nbytes)
         self.largest = largest
         """The largest place that there is, in bytes."""
 
     def take(self, nbytes: int) -> int | None:
-        """See `Places.take`."""
+        """See `Allocator.take`."""
         return self._places.take(nbytes)
 
     def room(self, offset: int, nbytes: int) -> memoryview:

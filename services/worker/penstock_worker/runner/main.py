@@ -9,15 +9,15 @@ import socket
 from contextlib import suppress
 from typing import NoReturn, assert_never
 
+from penstock.analysis.index_selection import selected
+from penstock.analysis.sharding import assignments
 from penstock.definition import Definition
-from penstock.messages import Failure
-from penstock.selecting import selected
-from penstock.sharding import assignments
-from penstock_worker.runner import failure
+from penstock.protocol.types import Failure
+from penstock_worker.runner import failures
 from penstock_worker.runner.arena import Arena
-from penstock_worker.runner.desk import Desk, Inbox, WorkerGoneError
-from penstock_worker.runner.orders import Load, Stop, Stopped
-from penstock_worker.runner.run import Pipeline, Run
+from penstock_worker.runner.connection import RunInbox, WorkerConnection, WorkerGoneError
+from penstock_worker.runner.engine_loop import EngineLoop, Pipeline
+from penstock_worker.runner.messages import LoadDefinition, RunStopped, StopRun
 
 QUIET = 0.2
 """Seconds without an order after which there is time to tidy up."""
@@ -25,12 +25,12 @@ QUIET = 0.2
 
 def serve(sock: socket.socket, arena: Arena) -> None:
     """Carry out the orders that come from *sock* until the worker closes it."""
-    desk = Desk(sock)
+    desk = WorkerConnection(sock)
     with suppress(WorkerGoneError):
         _serve(desk, arena)
 
 
-def _serve(desk: Desk, arena: Arena) -> NoReturn:
+def _serve(desk: WorkerConnection, arena: Arena) -> NoReturn:
     pipelines: dict[str, Pipeline | Failure] = {}
     tidy = read = True
     while True:
@@ -39,15 +39,15 @@ def _serve(desk: Desk, arena: Arena) -> NoReturn:
         match order:
             case None:
                 tidy_up(None if read else arena)
-            case Load(dataset, definition):
+            case LoadDefinition(dataset, definition):
                 pipelines = {dataset: load(definition)}
-            case Inbox():
+            case RunInbox():
                 arena.clear()
                 read = True
-                Run(desk, order, arena).work(pipelines[order.start.dataset])
-            case Stop(run):
+                EngineLoop(desk, order, arena).work(pipelines[order.start.dataset])
+            case StopRun(run):
                 read = False
-                desk.post(Stopped(run))
+                desk.post(RunStopped(run))
             case _:
                 assert_never(order)
 
@@ -61,7 +61,7 @@ def load(definition: bytes) -> Pipeline | Failure:
         divided = selected(node) if parts.streams else node
         return Pipeline(node, divided, assignments(parts.streams))
     except BaseException as exc:  # noqa: BLE001  an import may raise anything
-        return failure.in_loading(exc)
+        return failures.in_loading(exc)
 
 
 def tidy_up(arena: Arena | None) -> None:

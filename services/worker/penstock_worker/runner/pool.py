@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Self
 
 from penstock.errors import Closed, ConfigError, Overloaded
-from penstock_worker.runner import room
+from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import span
-from penstock_worker.runner.handle import OnReport, Phase, Runner, RunnerDied
-from penstock_worker.runner.nursery import Nursery
-from penstock_worker.runner.orders import Report, Start
+from penstock_worker.runner.fork_client import ForkClient
+from penstock_worker.runner.messages import RunnerReport, StartRun
+from penstock_worker.runner.process import OnReport, RunnerDied, RunnerPhase, RunnerProcess
 
-__all__ = ["OnReport", "Report", "Runner", "RunnerDied", "RunnerPool"]
+__all__ = ["OnReport", "RunnerDied", "RunnerPool", "RunnerProcess", "RunnerReport"]
 
 
 class RunnerPool:
@@ -36,9 +36,9 @@ class RunnerPool:
         _check_positive("max_element_bytes", max_element_bytes)
         self._span = span(buffer_bytes, max_element_bytes)
         self._keep, self._patience = keep_idle, patience
-        self._nursery = Nursery(buffer_bytes, max_element_bytes)
-        self._all: set[Runner] = set()
-        self._idle: list[Runner] = []
+        self._nursery = ForkClient(buffer_bytes, max_element_bytes)
+        self._all: set[RunnerProcess] = set()
+        self._idle: list[RunnerProcess] = []
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -48,14 +48,14 @@ class RunnerPool:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def start(self, definition: bytes, start: Start, on_report: OnReport) -> Runner:
+    async def start(self, definition: bytes, start: StartRun, on_report: OnReport) -> RunnerProcess:
         """Begin the run *start* on a warm runner, or on a new one.
 
         *definition* is that of its dataset. *on_report* gets the reports in order, and at the
         very end, if the process dies in mid-run, `RunnerDied`.
 
         Raises:
-            ConfigError, Overloaded, Unavailable: see `Nursery.fork`.
+            ConfigError, Overloaded, Unavailable: see `ForkClient.fork`.
             Overloaded: when there is no room for what belongs to a runner: files, memory.
             Closed: after `close`.
         """
@@ -72,7 +72,7 @@ class RunnerPool:
             runner.kill()
         await self._nursery.close()
 
-    def _warm(self, dataset: str) -> Runner | None:
+    def _warm(self, dataset: str) -> RunnerProcess | None:
         """Take the runner that had *dataset* last, else the one that is idle for longest."""
         if not self._idle:
             return None
@@ -81,23 +81,23 @@ class RunnerPool:
         self._idle.remove(runner)
         return runner
 
-    async def _fork(self) -> Runner:
+    async def _fork(self) -> RunnerProcess:
         try:
-            runner = Runner(self._span, self._patience, self._nursery.kill, self._changed)
+            runner = RunnerProcess(self._span, self._patience, self._nursery.kill, self._changed)
         except (OSError, MemoryError) as exc:
-            raise Overloaded(room.lacking(exc)) from exc
+            raise Overloaded(capacity.lacking(exc)) from exc
         try:
             runner.pid = await self._nursery.fork(*runner.files, runner.exited)
         except BaseException:
             runner.close()
             raise
         runner.hand_over()
-        if runner.phase is not Phase.DEAD:
+        if runner.phase is not RunnerPhase.DEAD:
             self._all.add(runner)
         return runner
 
-    def _changed(self, runner: Runner) -> None:
-        if runner.phase is Phase.DEAD:
+    def _changed(self, runner: RunnerProcess) -> None:
+        if runner.phase is RunnerPhase.DEAD:
             self._all.discard(runner)
             if runner in self._idle:
                 self._idle.remove(runner)

@@ -20,8 +20,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
 
-from penstock_worker.runner import packets, room
-from penstock_worker.runner.packets import Exited, Fork, Forked, Kill, NotForked, Unfit
+from penstock_worker.runner import capacity, fork_protocol
+from penstock_worker.runner.fork_protocol import (
+    Exited,
+    Forked,
+    ForkRunner,
+    KillRunner,
+    NotForked,
+    Unfit,
+)
 
 UNSOUND = ("grpc", "uvloop")
 """Modules with threads and loops of their own: a process that has them must not fork."""
@@ -46,7 +53,7 @@ def main() -> None:
     with socket.socket(fileno=args.fd) as sock, suppress(ConnectionError):
         reason = unfit()
         if reason is not None:
-            sock.send(packets.encode(Unfit(reason)))
+            sock.send(fork_protocol.encode(Unfit(reason)))
             return
         zygote = Zygote(sock, args.worker)
         if os.getppid() == args.worker:  # else it was gone before anybody watched
@@ -100,30 +107,30 @@ class Zygote:
         if self._sock.fileno() not in ready:
             return True
         data, fds, _, _ = socket.recv_fds(
-            self._sock, packets.PACKET_NBYTES, 2, socket.MSG_CMSG_CLOEXEC
+            self._sock, fork_protocol.PACKET_NBYTES, 2, socket.MSG_CMSG_CLOEXEC
         )
         if data:
-            self._obey(packets.decode_request(data), fds)
+            self._obey(fork_protocol.decode_request(data), fds)
         return bool(data)
 
-    def _obey(self, request: packets.Request, fds: list[int]) -> None:
+    def _obey(self, request: fork_protocol.ForkRequest, fds: list[int]) -> None:
         match request:
-            case Fork(token) if len(fds) < 2:
+            case ForkRunner(token) if len(fds) < 2:
                 for fd in fds:
                     os.close(fd)
-                self._tell(NotForked(token, room.lacking(OSError(errno.EMFILE, ""))))
-            case Fork():
+                self._tell(NotForked(token, capacity.lacking(OSError(errno.EMFILE, ""))))
+            case ForkRunner():
                 self._fork(request, *fds)
-            case Kill(pid):
+            case KillRunner(pid):
                 self._kill(pid)
             case _:
                 assert_never(request)
 
-    def _fork(self, request: Fork, sock: int, file: int) -> None:
+    def _fork(self, request: ForkRunner, sock: int, file: int) -> None:
         try:
             pid = self._bear(request, sock, file)
         except (OSError, MemoryError) as exc:
-            self._tell(NotForked(request.token, room.lacking(exc)))
+            self._tell(NotForked(request.token, capacity.lacking(exc)))
             pid = -1
         os.close(sock)
         os.close(file)
@@ -131,16 +138,16 @@ class Zygote:
             self._runners.add(pid)
             self._tell(Forked(request.token, pid))
 
-    def _bear(self, request: Fork, sock: int, file: int) -> int:
+    def _bear(self, request: ForkRunner, sock: int, file: int) -> int:
         """Return the process id of a new runner, which itself never returns from here."""
-        from penstock_worker.runner import arena, child  # noqa: PLC0415  `_preload` has them
+        from penstock_worker.runner import arena, fork_child  # noqa: PLC0415  `_preload` has them
 
         # Mapped before the fork: a runner that is short of memory for that is none, and did not
         # die. This process lets go of the map on its way out.
         memory, zygote = arena.Arena(file, request.budget, request.largest), os.getpid()
         pid = os.fork()
         if pid == 0:
-            child.run(request, sock, memory, zygote, self._own)
+            fork_child.run(request, sock, memory, zygote, self._own)
         return pid
 
     def _kill(self, pid: int) -> None:
@@ -165,9 +172,9 @@ class Zygote:
             signum = os.WTERMSIG(status) if killed else 0
             self._tell(Exited(dead.si_pid, signum, 0 if killed else os.WEXITSTATUS(status)))
 
-    def _tell(self, answer: packets.Answer) -> None:
+    def _tell(self, answer: fork_protocol.ForkReply) -> None:
         with suppress(ConnectionError):  # a worker that is gone is noticed in `serve`
-            self._sock.send(packets.encode(answer))
+            self._sock.send(fork_protocol.encode(answer))
 
     def _end_all(self) -> None:
         for pid in self._runners:
@@ -181,11 +188,11 @@ class Zygote:
 
 def _preload() -> None:
     """Load all that a runner needs, so that it starts with it."""
-    from penstock.wire import allocator  # noqa: PLC0415
-    from penstock_worker.runner import child  # noqa: PLC0415  `unfit` judges what this loads
+    from penstock.runtime import malloc  # noqa: PLC0415
+    from penstock_worker.runner import fork_child  # noqa: PLC0415  `unfit` judges what this loads
 
-    allocator.tune()
-    child.rehearse()
+    malloc.tune()
+    fork_child.rehearse()
 
 
 if __name__ == "__main__":

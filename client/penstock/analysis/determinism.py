@@ -1,0 +1,90 @@
+"""Why an element that is made again may be another one: what keeps a pipeline from being exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from penstock.analysis.entropy import Draw
+from penstock.analysis.function_scan import Findings, Use, look
+from penstock.graph.node import Node, function_name
+from penstock.graph.traversal import topological_order
+
+_SHOWN = 3
+
+
+def nondeterminism(root: Node) -> tuple[str, ...]:
+    """Return why the pipeline that ends in *root* is inexact; nothing if it is not.
+
+    Each sentence names the operator, what is wrong and the remedy. No function of the user's is
+    called, and no data is read.
+    """
+    found: dict[str, None] = {}
+    todo, seen = [root], {id(root)}
+    for top in todo:
+        for node in topological_order(top):
+            if node.overtaking:
+                found[_OVERTAKING.format(node.label)] = None
+            if node.op == "distribute":
+                found[_NESTED] = None
+            for name, findings in _functions(node):
+                found |= dict.fromkeys(_sentences(node, name, findings.uses))
+                inside = [inner for inner in findings.datasets if id(inner) not in seen]
+                seen.update(map(id, inside))
+                todo += inside
+    return tuple(found)
+
+
+def _functions(node: Node) -> Iterator[tuple[str, Findings]]:
+    """Yield the name of each function of *node*, with what is in it."""
+    for field in fields(node):
+        if field.metadata.get("kind") == "function":
+            value = getattr(node, field.name)
+            name = function_name(value) if callable(value) else ""
+            yield name, look(value, given_rng=bool(node.inputs))
+
+
+def _sentences(node: Node, own: str, uses: tuple[Use, ...]) -> Iterator[str]:
+    for draw in Draw:
+        of_kind = [use for use in uses if use.drawing.draw is draw]
+        if of_kind:
+            yield _sentence(node, draw, of_kind, own)
+
+
+def _sentence(node: Node, draw: Draw, uses: list[Use], own: str) -> str:
+    """Say what function *own* of *node* draws."""
+    names = list(dict.fromkeys(
+        use.drawing.name + (f" (in {use.helper})" if use.helper not in ("", own) else "")
+        for use in uses
+    ))  # fmt: skip
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    match draw:
+        case Draw.CHANCE:
+            does, remedy = f"draws on {shown}", _remedy(node)
+        case Draw.SHARED:
+            does = f"draws on {shown}, a random generator that elements share"
+            remedy = _remedy(node)
+        case Draw.CLOCK:
+            does = f"reads the clock by {shown}"
+            remedy = "take the time before the pipeline begins, or behind it"
+    return f"{node.label} {does}, so that an element that is made again is another one: {remedy}"
+
+
+def _remedy(node: Node) -> str:
+    if node.inputs:
+        return "give the function a keyword-only parameter rng and draw from that"
+    return (
+        "draw from a generator that is seeded by the element's number, or in a map behind it, from "
+        "its function's keyword-only parameter rng"
+    )
+
+
+_OVERTAKING = (
+    "{} lets elements overtake each other (deterministic=False), so that they come in another "
+    "order when they are made again: leave deterministic at True"
+)
+
+_NESTED = (
+    "distribute inside a pipeline that runs on workers reads a job whose place no worker can save, "
+    "so that elements that are made again are others: put distribute on the training side only"
+)

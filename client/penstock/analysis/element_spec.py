@@ -1,0 +1,279 @@
+"""What the elements of a dataset look like: the nest, the dtypes, and which axes may differ.
+
+One element is made, here and without the mesh. What it cannot tell, which of its axes other
+elements may have shorter or longer, is read off the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from penstock.element import Element, NestedDataset, map_leaves, rebuild
+from penstock.engine import seeds
+from penstock.engine.context import Context, open_node
+from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE, Node
+from penstock.graph.traversal import rewritten, walk
+from penstock.ops.batch import Batch
+from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
+from penstock.ops.choose_from_datasets import ChooseFromDatasets
+from penstock.ops.enumerate import Enumerate
+from penstock.ops.flat_map import FlatMap
+from penstock.ops.group_by_window import GroupByWindow
+from penstock.ops.interleave import Interleave
+from penstock.ops.map import Map
+from penstock.ops.padded_batch import PaddedBatch, parts
+from penstock.ops.rebatch import Rebatch
+from penstock.ops.scan import Scan
+from penstock.ops.unbatch import Unbatch
+from penstock.ops.window import Window
+from penstock.ops.zip import Zip
+from penstock.protocol.types import Mode
+from penstock.reader.node import Distribute
+
+Spec: TypeAlias = Any
+"""A nest like an element, with an `ArraySpec` or a `DatasetSpec` in each leaf's place."""
+
+Shape: TypeAlias = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array, a scalar or text: *shape* has None for an axis that may differ.
+
+    *dtype* is a `numpy.dtype`, or `str` or `bytes` for text, also for arrays of text.
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any] | type[str | bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """A dataset inside an element, as `Dataset.window` makes them, of elements like *element*."""
+
+    element: Spec
+
+
+def element_spec(node: Node) -> Spec:
+    """Return what the elements of *node* look like.
+
+    Raises:
+        DatasetError: when there is no element.
+    """
+    distributed = any(isinstance(below, Distribute) for _, below in walk(node))
+    seen: dict[str, Node] = {}
+    try:
+        element = _first(rewritten(node, _local), seen)
+    except Exception as exc:
+        if distributed:
+            exc.add_note(
+                "element_spec makes one element in this process, without the mesh: what comes "
+                "before distribute must be able to run here, too"
+            )
+        raise
+    return _Shapes(seen).widened(node, "", map_leaves(_spec_of, element))
+
+
+def _first(node: Node, seen: dict[str, Node]) -> Element:
+    """Make the first element; note in *seen* what is opened, by path."""
+    context = replace(Context.local(seeds.fresh()), watch=seen.setdefault)
+    run = open_node(node, context)
+    try:
+        block = run.block(1)
+    finally:
+        run.close()
+    if not block:
+        raise DatasetError(
+            "element_spec: the dataset has no elements, so nothing tells what they look like"
+        )
+    return block[0]
+
+
+def _local(node: Node) -> Node:
+    return node.remote.node if isinstance(node, Distribute) else node
+
+
+def _spec_of(leaf: Any) -> ArraySpec | DatasetSpec:
+    if isinstance(leaf, NestedDataset):
+        below: Any = leaf
+        return DatasetSpec(below.element_spec)
+    if isinstance(leaf, (str, bytes)):
+        return ArraySpec((), type(leaf))
+    if leaf.dtype.hasobject:
+        texts = leaf.ravel()
+        return ArraySpec(leaf.shape, bytes if texts.size and type(texts[0]) is bytes else str)
+    return ArraySpec(leaf.shape, leaf.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """Finds the axes that may differ, from the last operator down to where they come from."""
+
+    seen: dict[str, Node]
+    """What was opened when the element was made, by path: also the datasets inside."""
+    divided: bool = False
+    """Whether the number of elements says nothing: each task reads a part of them, or each inner
+    dataset has a number of its own."""
+
+    def widened(self, node: Node, path: str, spec: Spec) -> Spec:
+        """Return *spec*, of an element of *node*, with None for each axis that may differ."""
+        return self._WIDEN.get(type(node), _Shapes._passed_on)(self, node, path, spec)
+
+    def _rows(self, node: Batch | PaddedBatch) -> int | None:
+        """Return the length of all batches, None if some are shorter."""
+        elements = node.upstream.cardinality
+        whole = elements == INFINITE or (elements >= 0 and elements % node.size == 0)
+        if node.drop_remainder or (whole and not (self.divided and elements != INFINITE)):
+            return node.size
+        return node.size if node.size == 1 else None
+
+    def _batched(self, node: Batch, path: str, spec: Spec) -> Spec:
+        return self._stacked(node.upstream, path, spec, self._rows(node))
+
+    def _stacked(self, upstream: Node, path: str, spec: Spec, rows: int | None) -> Spec:
+        below = self.widened(upstream, f"{path}.0", map_leaves(_shrunk, spec))
+        return map_leaves(lambda leaf: replace(leaf, shape=(rows, *leaf.shape)), below)
+
+    def _padded(self, node: PaddedBatch, path: str, spec: Spec) -> Spec:  # noqa: ARG002
+        return _padded_to(node.shapes, map_leaves(_shrunk, spec), self._rows(node))
+
+    def _rebatched(self, node: Rebatch, path: str, spec: Spec) -> Spec:
+        below = self.widened(node.upstream, f"{path}.0", spec)
+        rows = node.size if node.drop_remainder else None
+        return map_leaves(lambda leaf: replace(leaf, shape=(rows, *leaf.shape[1:])), below)
+
+    def _bucketed(self, node: BucketBySequenceLength, path: str, spec: Spec) -> Spec:
+        sizes = set(node.sizes)
+        rows = sizes.pop() if node.drop_remainder and len(sizes) == 1 else None
+        if node.no_padding:
+            return self._stacked(node.upstream, path, spec, rows)
+        return _padded_to(node.shapes, map_leaves(_shrunk, spec), rows)
+
+    def _unbatched(self, node: Unbatch, path: str, spec: Spec) -> Spec:
+        whole = map_leaves(lambda leaf: replace(leaf, shape=(None, *leaf.shape)), spec)
+        return map_leaves(_shrunk, self.widened(node.upstream, f"{path}.0", whole))
+
+    def _windows(self, node: Window, path: str, spec: Spec) -> Spec:
+        inner = map_leaves(lambda leaf: leaf.element, spec)
+        return map_leaves(DatasetSpec, self.widened(node.upstream, f"{path}.0", inner))
+
+    def _numbered(self, node: Enumerate, path: str, spec: Spec) -> Spec:
+        return spec[0], self.widened(node.upstream, f"{path}.0", spec[1])
+
+    def _side_by_side(self, node: Zip, path: str, spec: Spec) -> Spec:
+        given = spec if node.like is None else _places(node.like, spec)
+        wide = [
+            self.widened(below, f"{path}.{i}", part)
+            for i, (below, part) in enumerate(zip(node.upstreams, given, strict=True))
+        ]
+        return tuple(wide) if node.like is None else rebuild(node.like, wide)
+
+    def _distributed(self, node: Distribute, path: str, spec: Spec) -> Spec:
+        return self._below(node).widened(node.remote.node, path, spec)
+
+    def _flattened(self, node: Node, path: str, spec: Spec) -> Spec:  # noqa: ARG002
+        inner = self.seen.get(f"{path}/")
+        if inner is None:
+            return spec
+        return replace(self, divided=True).widened(inner, f"{path}/", spec)
+
+    def _chosen(self, node: ChooseFromDatasets, path: str, spec: Spec) -> Spec:
+        for i, below in enumerate(node.upstreams):
+            spec = self.widened(below, f"{path}.{i + 1}", spec)
+        return spec
+
+    def _passed_on(self, node: Node, path: str, spec: Spec) -> Spec:
+        for i, below in enumerate(node.inputs):
+            spec = self.widened(below, f"{path}.{i}", spec)
+        return spec
+
+    def _made(self, node: Map | Scan, path: str, spec: Spec) -> Spec:
+        """Widen what a function made: a first axis as long as a batch is taken for the batch's."""
+        lengths = set(self._short(node.upstream, f"{path}.0"))
+
+        def wide(leaf: ArraySpec | DatasetSpec) -> ArraySpec | DatasetSpec:
+            if isinstance(leaf, ArraySpec) and leaf.shape and leaf.shape[0] in lengths:
+                return replace(leaf, shape=(None, *leaf.shape[1:]))
+            return leaf
+
+        return map_leaves(wide, spec)
+
+    def _short(self, node: Node, path: str) -> Iterable[int]:
+        """Return how many rows batches have of which some are shorter."""
+        match node:
+            case Batch() | PaddedBatch():
+                elements = node.upstream.cardinality
+                whole = min(node.size, elements) if elements > 0 else node.size
+                return [whole] if self._rows(node) is None else []
+            case Rebatch():
+                return [] if node.drop_remainder else [node.size]
+            case BucketBySequenceLength():
+                return node.sizes
+            case Distribute():
+                return self._below(node)._short(node.remote.node, path)  # noqa: SLF001
+            case Unbatch() | Window():
+                return []
+            case _:
+                return self._short_below(node, path)
+
+    def _short_below(self, node: Node, path: str) -> Iterator[int]:
+        if isinstance(node, (FlatMap, Interleave, GroupByWindow)):
+            inner = self.seen.get(f"{path}/")
+            if inner is not None:
+                yield from replace(self, divided=True)._short(inner, f"{path}/")  # noqa: SLF001
+            return
+        for i, below in enumerate(node.inputs):
+            yield from self._short(below, f"{path}.{i}")
+
+    def _below(self, node: Distribute) -> _Shapes:
+        return replace(self, divided=Mode(node.mode) is Mode.DYNAMIC)
+
+    _WIDEN: ClassVar[dict[type[Node], Callable[[_Shapes, Any, str, Spec], Spec]]] = {
+        Batch: _batched,
+        BucketBySequenceLength: _bucketed,
+        ChooseFromDatasets: _chosen,
+        Distribute: _distributed,
+        Enumerate: _numbered,
+        FlatMap: _flattened,
+        GroupByWindow: _flattened,
+        Interleave: _flattened,
+        Map: _made,
+        PaddedBatch: _padded,
+        Rebatch: _rebatched,
+        Scan: _made,
+        Unbatch: _unbatched,
+        Window: _windows,
+        Zip: _side_by_side,
+    }
+    """What operators that do not pass elements on as they are make of their shapes."""
+
+
+def _padded_to(shapes: Any, spec: Spec, rows: int | None) -> Spec:
+    if isinstance(spec, (tuple, dict)):
+        below = parts("padded_shapes", shapes, spec)
+        values = spec.values() if isinstance(spec, dict) else spec
+        wide = [_padded_to(*pair, rows) for pair in zip(below, values, strict=True)]
+        if isinstance(spec, dict):
+            return dict(zip(spec, wide, strict=True))
+        return type(spec)(*wide) if hasattr(spec, "_fields") else tuple(wide)
+    lengths = [None] * len(spec.shape) if shapes is None else shapes
+    axes = (None if length in (None, -1) else length for length in lengths)
+    return replace(spec, shape=(rows, *axes))
+
+
+def _places(like: Any, spec: Spec) -> list[Spec]:
+    """Return the parts of *spec* that stand where *like* has leaves."""
+    if isinstance(like, tuple):
+        return [place for pair in zip(like, spec, strict=True) for place in _places(*pair)]
+    if isinstance(like, dict):
+        return [place for key in like for place in _places(like[key], spec[key])]
+    return [spec]
+
+
+def _shrunk(leaf: ArraySpec) -> ArraySpec:
+    return replace(leaf, shape=leaf.shape[1:])

@@ -1,0 +1,217 @@
+"""What a user's function draws on that is not in its arguments: chance, and the clock.
+
+Its bytecode is read, and that of functions of the user's own to which it refers; nothing is run.
+What cannot be known (a name bound at run time, an installed package) counts as harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any
+
+from penstock.analysis.entropy import Drawing, Seeding, is_clock, judge, judge_value
+from penstock.analysis.name_resolution import UNKNOWN, InstanceOf, NameUse, attribute, name_uses
+from penstock.element import NestedDataset
+from penstock.graph.node import Node, function_name
+from penstock.serialization.modules import is_local
+
+_MOST_FUNCTIONS = 300
+_MOST_ITEMS = 64
+_DEPTH = 3
+_UNNAMED = ("__call__", "__getitem__", "__getitems__", "__iter__", "__next__")
+"""Methods that are called without being named."""
+
+_MAKING = ("__init__", "__post_init__")
+"""Those that are called when an object is made."""
+
+_CACHED = type(functools.lru_cache(int))
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One thing that a function draws on."""
+
+    drawing: Drawing
+    helper: str
+    """The function in which it stands, or nothing if that is the user's function itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found in a function."""
+
+    uses: tuple[Use, ...]
+    datasets: tuple[Node, ...]
+    """Datasets that the function holds: it may return them."""
+
+
+def look(value: Any, *, given_rng: bool) -> Findings:
+    """Look into *value*, a function or an object that stands in for one.
+
+    With *given_rng* it gets a generator of its own where it has a keyword-only ``rng``.
+    """
+    search = _Search()
+    search.begin(value, given_rng=given_rng)
+    return search.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A function to be looked into."""
+
+    fn: FunctionType
+    owner: Any
+    """What its first argument is, if that is known."""
+    known: Mapping[str, Any]
+    """What other arguments are."""
+    outermost: bool
+    seedless: bool
+    """Whether a generator that it makes without a seed is one: not where it may be given one."""
+
+
+class _Search:
+    def __init__(self) -> None:
+        self._todo: list[_Task] = []
+        self._seen: set[tuple[int, int]] = set()
+        self._uses: dict[Use, None] = {}
+        self._seeded: set[int] = set()
+        """The generators that are seeded where they are used."""
+        self._datasets: dict[int, Node] = {}
+
+    def begin(self, value: Any, *, given_rng: bool) -> None:
+        """Look into what the pipeline calls."""
+        while isinstance(value, functools.partial):
+            given = {f"argument {i}": each for i, each in enumerate(value.args)} | value.keywords
+            for name, each in given.items():
+                if not (given_rng and name == "rng"):
+                    self._hold(each, name)
+            value = value.func
+        self._enter(value, "", (), outermost=True, given_rng=given_rng)
+
+    def run(self) -> Findings:
+        """Look into all functions that were found, and what they lead to."""
+        done = 0
+        while done < min(len(self._todo), _MOST_FUNCTIONS):
+            self._read(self._todo[done])
+            done += 1
+        uses = [use for use in self._uses if use.drawing.source not in self._seeded]
+        return Findings(tuple(uses), tuple(self._datasets.values()))
+
+    def _read(self, task: _Task) -> None:
+        fn, held = task.fn, _closure(task.fn)
+        if not is_local(str(fn.__globals__.get("__name__"))):
+            # What is installed is not looked into, but it may wrap what is the user's.
+            for name, value in held.items():
+                self._enter(value, name, (), outermost=task.outermost)
+            return
+        known = {**held, **task.known}
+        if task.owner is not UNKNOWN and fn.__code__.co_argcount:
+            known[fn.__code__.co_varnames[0]] = task.owner
+        found = list(name_uses(fn.__code__, fn.__globals__, known))
+        # Two readings of a clock in one function measure how long something takes.
+        timed = sum(is_clock(each.values[-1]) for each in found) > 1
+        for each in found:
+            self._weigh(each, task, timed=timed)
+            for value in each.values[:-1]:
+                self._note_dataset(value)
+            self._enter(each.values[-1], each.name, fn.__code__.co_names, outermost=False)
+
+    def _weigh(self, mention: NameUse, task: _Task, *, timed: bool) -> None:
+        judged = judge(mention, seedless=task.seedless, timed=timed)
+        if isinstance(judged, Seeding):
+            self._seeded.add(judged.source)
+        elif judged is not None:
+            helper = "" if task.outermost else function_name(task.fn)
+            self._uses.setdefault(Use(judged, helper))
+
+    def _enter(
+        self,
+        value: Any,
+        name: str,
+        methods: tuple[str, ...],
+        *,
+        outermost: bool,
+        given_rng: bool = False,
+        depth: int = 0,
+    ) -> None:
+        """Look into *value*, which may be called, or its *methods* by name."""
+        if isinstance(value, FunctionType):
+            self._schedule(value, UNKNOWN, outermost=outermost, given_rng=given_rng)
+        elif isinstance(value, MethodType):
+            if isinstance(value.__func__, FunctionType):
+                owner = value.__self__
+                self._schedule(value.__func__, owner, outermost=outermost, given_rng=given_rng)
+        elif isinstance(value, (functools.partial, _CACHED)):
+            inner = value.func if isinstance(value, functools.partial) else value.__wrapped__
+            self._enter(inner, name, methods, outermost=outermost, given_rng=given_rng)
+        elif isinstance(value, (NestedDataset, Node)):
+            self._note_dataset(value)
+        elif isinstance(value, (list, tuple, dict)):
+            if depth < _DEPTH:
+                items = list(value.values() if isinstance(value, dict) else value)[:_MOST_ITEMS]
+                for item in items:
+                    self._hold(item, name, methods, depth + 1)
+        else:
+            self._instance(value, methods, outermost=outermost, given_rng=given_rng)
+
+    def _note_dataset(self, value: Any) -> None:
+        node = getattr(value, "node", None) if isinstance(value, NestedDataset) else value
+        if isinstance(node, Node):
+            self._datasets[id(node)] = node
+
+    def _hold(self, value: Any, name: str, methods: tuple[str, ...] = (), depth: int = 0) -> None:
+        """Look into *value*, which is there to be used, however that happens."""
+        drawing = judge_value(value, name)
+        if drawing is not None:
+            self._uses.setdefault(Use(drawing, ""))
+        self._enter(value, name, methods, outermost=False, depth=depth)
+
+    def _instance(
+        self, value: Any, methods: tuple[str, ...], *, outermost: bool, given_rng: bool
+    ) -> None:
+        """Look into an object of a class of the user's, or one that calling the class makes."""
+        if isinstance(value, type):
+            value = InstanceOf(value)
+        kind = value.cls if isinstance(value, InstanceOf) else type(value)
+        if not is_local(kind.__module__):
+            return
+        made = _MAKING if isinstance(value, InstanceOf) else ()
+        for name in (*made, *_UNNAMED, *methods):
+            method = attribute(value, name)
+            if isinstance(method, MethodType) and isinstance(method.__func__, FunctionType):
+                called = outermost and name in ("__call__", "__getitem__", "__iter__")
+                self._schedule(method.__func__, value, outermost=called, given_rng=given_rng)
+
+    def _schedule(self, fn: FunctionType, owner: Any, *, outermost: bool, given_rng: bool) -> None:
+        key = (id(fn), id(owner.cls if isinstance(owner, InstanceOf) else owner))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        known = _defaults(fn) if outermost else {}
+        # A helper with an optional argument may be given a generator: ``rng = rng or Random()``.
+        optional = [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()]
+        given = given_rng and "rng" in (fn.__kwdefaults__ or {})
+        if given:
+            known.pop("rng", None)
+        seedless = not given if outermost else None not in optional
+        seedless = seedless and "seed" not in fn.__code__.co_names
+        self._todo.append(_Task(fn, owner, known, outermost, seedless))
+
+
+def _closure(fn: FunctionType) -> dict[str, Any]:
+    held = {}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            held[name] = cell.cell_contents
+    return held
+
+
+def _defaults(fn: FunctionType) -> dict[str, Any]:
+    """Return the arguments that the pipeline does not give."""
+    code, values = fn.__code__, fn.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+    return dict(zip(names, values, strict=True)) | (fn.__kwdefaults__ or {})

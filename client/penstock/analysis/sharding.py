@@ -1,0 +1,255 @@
+"""Which split streams a pipeline's sources draw from under dynamic sharding.
+
+Each source has a stream of its own, but those below a `zip` share one: every split of it gives
+each of them the same units, so that pairs line up in every task. That holds as long as element k
+of every branch comes from the same units of its source.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.analysis.index_selection import selected
+from penstock.engine import seeds
+from penstock.errors import DatasetError
+from penstock.graph.node import INFINITE, Node
+from penstock.graph.traversal import topological_order
+from penstock.ops.batch import Batch
+from penstock.ops.cache import Cache
+from penstock.ops.padded_batch import PaddedBatch
+from penstock.ops.repeat import Repeat
+from penstock.ops.shuffle import Shuffle
+from penstock.ops.zip import Zip
+from penstock.protocol.splits import FilePattern
+
+Repeats: TypeAlias = tuple[tuple[str, int], ...]
+
+UNLISTED = -1
+"""Units of a stream of files: known when the files are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProviderSpec:
+    """What one sequence of splits is cut from."""
+
+    sources: tuple[str, ...]
+    """The paths of the sources that draw from it, as `penstock.graph.traversal.walk` gives them."""
+    units: int
+    """How many units a pass has, or `UNLISTED`. A source with fewer clips splits to its own."""
+    files: FilePattern | None = None
+    """The files that are its units."""
+    passes: int = 1
+    """How often it is read: the product of the counts of the `repeat`s around it, or `INFINITE`."""
+    align: int = 1
+    """Splits begin and end at multiples of this, but for the last."""
+    repeats: Repeats = ()
+    """The `repeat`s around it, outermost first: the path of each, and its count or `INFINITE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A source below a `zip`."""
+
+    path: str
+    source: Node
+    group: int
+    """How many of its elements make one element of the outermost zip."""
+    elements: int
+    """How many elements its branch gives to that zip; negative if it cannot be known."""
+
+
+def split_providers(root: Node) -> tuple[SplitProviderSpec, ...]:
+    """Return the streams of the pipeline that ends in *root*, sources first to last.
+
+    Paths are those of the graph that tasks run; see `penstock.analysis.index_selection`.
+
+    Raises:
+        DatasetError: naming the operator or source that stands in the way, and the ways out.
+    """
+    return tuple(_streams("", selected(root), (), 1))
+
+
+def assignments(streams: Iterable[SplitProviderSpec]) -> dict[str, int]:
+    """Return the number of the stream that each source draws from, by the source's path."""
+    return {source: i for i, stream in enumerate(streams) for source in stream.sources}
+
+
+def per_task_operators(root: Node) -> list[Node]:
+    """Return the operators that work on each task's stream by itself, sources first.
+
+    Without those that make the same of divided elements as of all.
+    """
+    return [
+        node for node in topological_order(selected(root)) if node.own_stream and not _aligned(node)
+    ]
+
+
+def pass_number_of(repeats: Repeats, number: int) -> int:
+    """Return the turn of pass *number* of a source, as `Context.turn` has it where that runs."""
+    numbers = []
+    for _, count in reversed(repeats):
+        number, within = (0, number) if count == INFINITE else divmod(number, count)
+        numbers.append(within)
+    turn = 0
+    for (path, _), within in zip(repeats, reversed(numbers), strict=True):
+        turn = seeds.turn(turn, path, within)
+    return turn
+
+
+def _streams(path: str, node: Node, repeats: Repeats, group: int) -> Iterator[SplitProviderSpec]:
+    """Yield the streams of the sources at and below *node*, which are drawn *group* units each."""
+    if isinstance(node, Zip):
+        yield _lockstep(path, node, repeats, group)
+    elif not node.inputs:
+        units = _units(node)
+        align = group if _has_element_a_unit(node, units) else 1
+        files = units if isinstance(units, FilePattern) else None
+        units = units if isinstance(units, int) else UNLISTED
+        yield SplitProviderSpec((path,), units, files, _passes(repeats), align, repeats)
+    else:
+        if isinstance(node, Repeat):
+            repeats = (*repeats, (path, INFINITE if node.count is None else node.count))
+        group = _grouped(node, group)
+        for i, upstream in enumerate(node.inputs):
+            if i != node.replicated:
+                yield from _streams(f"{path}.{i}", upstream, repeats, group)
+
+
+def _grouped(node: Node, group: int) -> int:
+    """Return how many elements of its input make *group* of *node*; 1 if nothing tells."""
+    if isinstance(node, (Batch, PaddedBatch)):
+        return group * node.size
+    return group if node.one_to_one or isinstance(node, Shuffle) else 1
+
+
+def _aligned(node: Node) -> bool:
+    """Say whether *node* makes batches, each of elements that are drawn together.
+
+    Then tasks make as many batches as a local run, and only the last may be short.
+    """
+    if not isinstance(node, (Batch, PaddedBatch)):
+        return False
+    below: Node = node
+    while below.inputs and not isinstance(below, Zip):
+        if not _grouped(below, 2) > 1:
+            return False
+        (below,) = below.inputs
+    return isinstance(below, Zip) or _has_element_a_unit(below, below.units())
+
+
+def _has_element_a_unit(source: Node, units: int | FilePattern | None) -> bool:
+    return source.one_to_one if isinstance(units, FilePattern) else source.cardinality == units
+
+
+def _passes(repeats: Repeats) -> int:
+    counts = [count for _, count in repeats]
+    return INFINITE if INFINITE in counts and 0 not in counts else math.prod(counts)
+
+
+def _lockstep(path: str, node: Zip, repeats: Repeats, group: int) -> SplitProviderSpec:
+    branches = list(_branches(path, node, 1, None))
+    _check_caches(node, repeats)
+    groups = {branch.group for branch in branches}
+    if len(groups) > 1:
+        most, least = (pick(branches, key=_group) for pick in (max, min))
+        raise DatasetError(
+            f"zip: {most.source.label} is batched by {most.group} and {least.source.label} by "
+            f"{least.group} before they meet, so their elements cannot be drawn in lockstep; "
+            f"batch them alike, {_WAYS}"
+        )
+    align = groups.pop()
+    files = _files(branches)
+    sizes = [branch.elements for branch in branches if branch.elements >= 0]
+    units = UNLISTED if files or not sizes else min(sizes) * align
+    paths = tuple(branch.path for branch in branches)
+    return SplitProviderSpec(paths, units, files, _passes(repeats), align * group, repeats)
+
+
+def _check_caches(node: Zip, repeats: Repeats) -> None:
+    """Refuse a cache that is read again beside a source that draws other splits in that pass."""
+    if any(count != 1 for _, count in repeats) and any(
+        isinstance(stage, Cache) for stage in topological_order(node)
+    ):
+        raise DatasetError(
+            "zip: cache stands between a source and zip, and is read again by repeat: under "
+            "dynamic sharding a task keeps the elements of its first pass in it and draws others "
+            f"beside it in the next, so that pairs would not line up; put cache behind zip, {_WAYS}"
+        )
+
+
+def _group(branch: _Branch) -> int:
+    return branch.group
+
+
+def _branches(path: str, node: Node, group: int, elements: int | None) -> Iterator[_Branch]:
+    """Yield the sources below a zip; *elements* is what this branch gives it, once known."""
+    if not node.inputs:
+        yield _Branch(path, _element_a_unit(node), group, _known(node, elements))
+    elif isinstance(node, Zip):
+        for i, upstream in enumerate(node.inputs):
+            given = upstream.cardinality if elements is None else elements
+            yield from _branches(f"{path}.{i}", upstream, group, given)
+    elif isinstance(node, Batch):
+        yield from _branches(f"{path}.0", node.upstream, group * node.size, elements)
+    elif node.one_to_one:
+        yield from _branches(f"{path}.0", node.inputs[0], group, elements)
+    else:
+        raise DatasetError(
+            f"zip: {node.label} stands between a source and zip; under dynamic sharding the "
+            "branches of zip are drawn in lockstep, so they may hold only what keeps one element "
+            f"per element (map, enumerate, prefetch, cache, or equal batches): {_WAYS}"
+        )
+
+
+def _known(source: Node, elements: int | None) -> int:
+    return source.cardinality if elements is None else elements
+
+
+def _element_a_unit(source: Node) -> Node:
+    if _has_element_a_unit(source, _units(source)):
+        return source
+    raise DatasetError(
+        f"zip: what {source.label} is split by may hold any number of elements (lines of a file), "
+        f"so they cannot be drawn in lockstep with others: {_WAYS}"
+    )
+
+
+def _files(branches: list[_Branch]) -> FilePattern | None:
+    """Return the files that the branches share, if their units are files."""
+    found = {
+        units: branch.source
+        for branch in branches
+        for units in [branch.source.units()]
+        if isinstance(units, FilePattern)
+    }
+    pattern = next(iter(found), None)
+    alone = sum(isinstance(branch.source.units(), FilePattern) for branch in branches) == 1
+    if pattern is None or alone:
+        return pattern
+    if len(found) > 1 or (pattern.shuffle and pattern.seed is None):
+        raise DatasetError(
+            f"zip: two {found[pattern].label} below it list their files in orders of their own, "
+            f"so they cannot be drawn in lockstep: list the files once and map to both, {_WAYS}"
+        )
+    return pattern
+
+
+def _units(source: Node) -> int | FilePattern:
+    units = source.units()
+    if units is None:
+        raise DatasetError(
+            f"{source.label} cannot be split among workers, as dynamic sharding does: use "
+            'processing_mode="parallel_epochs" (ShardingPolicy.OFF), where every worker reads all '
+            "of it; or begin with a source that has an index (from_sequence, from_tensor_slices, "
+            "list_files) and read in map, flat_map or interleave"
+        )
+    return units
+
+
+_WAYS = (
+    "zip the sources first and do the rest behind it, or use "
+    'processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
+)

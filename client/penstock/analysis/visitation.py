@@ -1,0 +1,142 @@
+"""Which promise a pipeline can keep: how often each element reaches a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.sharding import per_task_operators
+from penstock.graph.node import Node
+from penstock.graph.traversal import topological_order, walk
+from penstock.ops.flat_map import FlatMap
+from penstock.ops.generator import Generator
+from penstock.ops.group_by_window import GroupByWindow
+from penstock.ops.interleave import Interleave
+from penstock.ops.rebatch import Rebatch
+from penstock.ops.unbatch import Unbatch
+from penstock.ops.window import Window
+from penstock.protocol.types import Mode
+from penstock.reader.node import Distribute
+
+
+class Guarantee(Enum):
+    """How often each element is handed out, strongest first."""
+
+    EXACTLY_ONCE = "each element exactly once, whatever dies"
+    EXACT_COPIES = "each task's copy exactly once, whatever dies"
+    ONCE_WHILE_NOTHING_DIES = (
+        "each element exactly once while nothing dies; when a worker or its process does, elements "
+        "made since its last saved state may be lost or repeated, and are counted as inexact"
+    )
+    COPIES_WHILE_NOTHING_DIES = (
+        "each task's copy exactly once while nothing dies; when a worker or its process does, "
+        "elements made since its last saved state may be lost or repeated, and are counted as "
+        "inexact"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Visitation:
+    """What `Dataset.visitation` returns; as text it is meant to be read."""
+
+    promise: Guarantee
+    """It is kept for what the pipeline makes; see *apart* for where that is another pipeline's."""
+    apart: tuple[str, ...] = ()
+    """Operators that see each task's own part of the elements where a local run shows them all."""
+    reasons: tuple[str, ...] = ()
+    """Why the promise is no stronger: for each weakness a sentence with the remedy."""
+    notes: tuple[str, ...] = ()
+    """What the promise rests on, or does not mean."""
+
+    def __str__(self) -> str:
+        said = self.promise.value
+        if self.apart:
+            said += f"; but {_listed(self.apart)} only each task's own part of the elements"
+        lines = [said[0].upper() + said[1:] + "."]
+        for title, sentences in (("Why:", self.reasons), ("Note:", self.notes)):
+            if sentences:
+                lines += [title, *(f"- {sentence}." for sentence in sentences)]
+        return "\n".join(lines)
+
+
+def visitation(root: Node) -> Visitation:
+    """Return the promise that the pipeline that ends in *root* can keep, and why."""
+    distributed = [node for _, node in walk(root) if isinstance(node, Distribute)]
+    if not distributed:
+        return _of_pipeline(root, None)
+    found = [_of_pipeline(node.remote.node, Mode(node.mode)) for node in distributed]
+    weakest = max((each.promise for each in found), key=list(Guarantee).index)
+    apart = dict.fromkeys(label for each in found for label in each.apart)
+    reasons = dict.fromkeys(reason for each in found for reason in each.reasons)
+    notes = dict.fromkeys(note for each in found for note in each.notes)
+    return Visitation(weakest, tuple(apart), tuple(reasons), (*notes, *_cut(root)))
+
+
+def _of_pipeline(root: Node, mode: Mode | None) -> Visitation:
+    """Return what a pipeline that is distributed in *mode* can keep; None is not at all."""
+    reasons = nondeterminism(root)
+    promises = list(Guarantee)[2:] if reasons else list(Guarantee)[:2]
+    alone = per_task_operators(root) if mode is Mode.DYNAMIC else []
+    apart = tuple(dict.fromkeys(node.label for node in alone))
+    return Visitation(promises[mode is Mode.OFF], apart, reasons, tuple(_notes(root, alone)))
+
+
+def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
+    """Yield what generators must keep to, and what becomes of the operators that are *alone*."""
+    for node in topological_order(root):
+        if isinstance(node, Generator):
+            yield (
+                f"{node.label} is run again from its start when elements are made again: it must "
+                "give the same ones each time"
+            )
+    for label, op in dict.fromkeys((node.label, node.op) for node in alone):
+        yield f"{label} sees each task's own part: {_APART.get(op, _OTHERS)}; {_BEHIND}"
+
+
+def _cut(root: Node) -> Iterator[str]:
+    """Yield a note for what takes elements of the mesh apart."""
+    for path, node in walk(root):
+        if isinstance(node, _CUTTERS) and any(
+            isinstance(below, Distribute) and where.startswith(f"{path}.")
+            for where, below in walk(root)
+        ):
+            yield (
+                f"{node.label} behind distribute cuts elements into pieces, and an element counts "
+                "as taken once it is begun: what is left of it is lost if this process dies; do it "
+                "before distribute"
+            )
+
+
+def _listed(labels: tuple[str, ...]) -> str:
+    if len(labels) == 1:
+        return f"{labels[0]} sees"
+    return f"{', '.join(labels[:-1])} and {labels[-1]} see"
+
+
+_GROUPS = "each ends with what it has, a smaller one or, with drop_remainder, none"
+_CHOSEN = "each chooses among the elements that it drew, and stops by itself"
+_OTHERS = "what comes out depends on how these are divided"
+_APART = {
+    "batch": _GROUPS,
+    "padded_batch": _GROUPS,
+    "rebatch": _GROUPS,
+    "window": _GROUPS,
+    "group_by_window": _GROUPS,
+    "bucket_by_sequence_length": _GROUPS,
+    "take": "each takes so many",
+    "skip": "each leaves so many out",
+    "take_while": "each ends at the first that it meets",
+    "enumerate": "each counts from the start",
+    "scan": "each has a state of its own",
+    "unique": "what is in two of them comes twice",
+    "choose_from_datasets": _CHOSEN,
+    "sample_from_datasets": _CHOSEN,
+    "ignore_errors": "each counts its own errors",
+}
+"""What becomes of the elements when tasks do by themselves what these operators do."""
+
+_BEHIND = "put it behind distribute where it must see all of them"
+
+_CUTTERS = (FlatMap, GroupByWindow, Interleave, Rebatch, Unbatch, Window)

@@ -1,0 +1,263 @@
+"""`DatasetIterator`: what `iter(dataset)` gives to a training loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.element import Element, NestedDataset, leaves
+from penstock.engine.iterator import State
+from penstock.errors import Closed, ElementError, Reentered
+from penstock.graph.node import Node
+from penstock.graph.run import LocalRun, PipelineRun, SaveWanted
+from penstock.graph.traversal import structure_of, walk
+from penstock.runtime.deferred_close import close_dropped, in_own_thread
+
+T = TypeVar("T")
+
+MAX_BLOCK = 256
+BLOCK_SECONDS = 0.002
+"""About how long making one block may take: slow pipelines work element by element."""
+
+LOOK_AROUND = 0.1
+"""Seconds after which a thread that waits for another one's block looks whether there is a point
+in it: the other one may be in a function that never returns, and the iterator closed."""
+
+_END: Any = object()
+
+
+class DatasetIterator(Iterator[Element]):
+    """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
+
+    After an error the next element is the one behind it; but an error of a worker is the end of
+    its job's pass, for all who read it.
+
+    Several threads, and several coroutines, may read one iterator: each element, and each error,
+    goes to one of them, the end to all. `state` and `close` may be called while others wait for an
+    element; what another thread is about to get then counts as got.
+    """
+
+    def __init__(self, node: Node, state: State = None) -> None:
+        self._node = node
+        self._shape = structure_of(node)
+        self._active: Iterator[Element] = iter(())
+        """What is left of the block. It knows what was taken of it, whichever thread did."""
+        self._turn = threading.RLock()
+        """Held by the thread that makes the next block, or puts another pipeline in its place."""
+        self._given_up: deque[asyncio.Future[Element]] = deque()
+        """Elements on their way to coroutines that were cancelled: they are for the next ones."""
+        self._reading: PipelineRun | None = None
+        self._closed = False
+        self._begin(state)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Element:
+        try:
+            for element in self._active:  # a list's own iterator: here is no Python in it
+                return element
+        except ValueError:  # a generator (`permitted`), and another thread is in it
+            pass
+        return self._next_block()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Element:
+        if self._given_up:
+            awaited = self._given_up.popleft()
+        else:
+            try:
+                for element in self._active:
+                    return element
+            except ValueError:  # as above
+                pass
+            awaited = asyncio.ensure_future(asyncio.to_thread(next, self, _END))
+        try:
+            element = await asyncio.shield(awaited)
+        except asyncio.CancelledError:
+            if not awaited.cancelled():
+                self._given_up.append(awaited)
+            raise
+        if element is _END:
+            raise StopAsyncIteration
+        return element
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        reading = getattr(self, "_reading", None)
+        if reading is None or sys.is_finalizing():
+            return  # its __init__ failed; or the process ends, and its threads stopped anywhere
+        if reading.far or in_own_thread():
+            close_dropped(reading.close)
+        else:
+            # As a generator that is dropped: what users' functions opened is closed in this thread.
+            reading.close()
+
+    def state(self, timeout: float | None = None, *, without_missing: bool = False) -> State:
+        """Return the place behind the element last returned, as plain JSON.
+
+        A state fits any dataset built by the same code, in any process; see `Dataset.iterator`.
+
+        Behind `distribute` it is the whole job's, the same for all its readers, and all of them
+        must call this at the same step (one reader: one round trip). Elements that operators
+        behind `distribute` hold are not lost: they come again, and these operators begin anew, but
+        for the pass that a `repeat` is in. Of an element that `unbatch`, `rebatch`, `window`,
+        `group_by_window`, `flat_map` or `interleave` cut there, all pieces come again unless all
+        were returned.
+        Put it beside the model's own checkpoint, with the same step in its name: as an entry of
+        what ``torch.save`` writes, as `json.dumps` text in Orbax or ``tf.train.Checkpoint``. Any
+        number of readers and workers may go on from it.
+
+        Args:
+            timeout: for how many seconds the job's other readers, and the dispatcher, may keep
+                this waiting; by default as `distribute` says. Without `distribute` nobody does.
+            without_missing: take the job's state also without readers that do not come to it, as
+                all that do must say: as soon as they were silent for two beats and a tenth of
+                *timeout*, and at its end whatever they do. A warning names them. What they took
+                and nobody told yet comes again from this state, and its account doubts it.
+
+        Raises:
+            SaveFailed: the same for all readers of the job, saying who is missing. They may go on.
+        """
+        return self.save("", timeout, without_missing=without_missing)
+
+    @property
+    def reads_job(self) -> bool:
+        """Whether there is a `distribute` in the pipeline."""
+        return _reads_job(self._node)
+
+    def save(
+        self, label: str, timeout: float | None = None, *, without_missing: bool = False
+    ) -> State:
+        """Do as `state`, under a name; see `penstock.service.save_job`."""
+        return self._check_open().state(SaveWanted(label, timeout, without_missing))
+
+    def restore(self, state: State) -> None:
+        """Go on as if *state* had just been taken.
+
+        A job is opened again, as a new incarnation: its other readers, too, must restore the same
+        state. If anything is raised this iterator stays where it is.
+
+        Raises:
+            StateError: when *state* was taken of another pipeline, or is no state at all.
+            WaitedTooLong: when the dispatcher of a job is absent for too long.
+        """
+        self._check_open()
+        self._in_turn(partial(self._begin, state))
+
+    def close(self) -> None:
+        """Let go of everything the pipeline holds. Idempotent."""
+        self._closed = True
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            try:
+                reading.close()
+            except Reentered:  # a signal handler, in the middle of a change of this thread's
+                close_dropped(reading.close, 0)
+        self._active = iter(())
+
+    def _begin(self, state: State) -> None:
+        reading = _reading_of(self._node, self._shape, state)
+        before = self._reading
+        reading.start(before)
+        self._reading, self._active, self._n = reading, iter(()), 1
+        if before is not None:
+            before.close()
+        if self._closed:  # meanwhile, by another thread
+            self.close()
+
+    def _next_block(self) -> Element:
+        return self._in_turn(self._advance)
+
+    def _in_turn(self, call: Callable[[], T]) -> T:
+        """Make *call* when no other thread is at it."""
+        turn = self._turn
+        try:
+            while not turn.acquire(timeout=LOOK_AROUND):
+                self._check_open()
+            return call()
+        finally:
+            # Unless it was not had. To know that, Ctrl-C must not come in between; this needs not.
+            try:  # noqa: SIM105
+                turn.release()
+            except RuntimeError:
+                pass
+
+    def _advance(self) -> Element:
+        """Return the next element, of the next block if another thread has not brought that."""
+        while True:
+            try:
+                for element in self._active:
+                    return element
+                break
+            except ValueError:  # another thread is taking one
+                time.sleep(0)
+        reading = self._check_open()
+        began = time.perf_counter()
+        try:
+            element, self._active, size = reading.advance(self._n)
+        except StopIteration as exc:  # it would end the pass without a word
+            raise RuntimeError("a pipeline raised StopIteration") from exc
+        except Exception:
+            self._check_open()
+            raise
+        if self._closed:  # meanwhile, by another thread
+            self.close()
+            reading.close()
+            self._check_open()
+        if not size:
+            raise StopIteration
+        self._adapt((time.perf_counter() - began) / size)
+        if isinstance(element, (tuple, dict, NestedDataset)) and _has_dataset(element):
+            self._active = iter(())
+            raise ElementError(
+                "a dataset inside an element cannot be handed to a training loop: flatten it "
+                "first, as in window(size).flat_map(lambda w: w.batch(size))"
+            )
+        return element
+
+    def _adapt(self, seconds: float) -> None:
+        affordable = int(BLOCK_SECONDS / seconds) if seconds > 0 else MAX_BLOCK
+        self._n = max(1, min(2 * self._n, affordable, MAX_BLOCK))
+
+    def _check_open(self) -> PipelineRun:
+        if self._closed or self._reading is None:
+            raise Closed("this iterator was closed; make another one with iter(dataset)")
+        return self._reading
+
+
+def _reads_job(node: Node) -> bool:
+    return any(stage.op == "distribute" for _, stage in walk(node))
+
+
+def _reading_of(node: Node, shape: str, state: State) -> PipelineRun:
+    if not _reads_job(node):
+        return LocalRun(node, shape, state)
+    from penstock.reader import job_run  # noqa: PLC0415  # what runs here alone needs none of it
+
+    if node.op == "distribute":
+        return job_run.DirectJobRun(node, shape, state)
+    return job_run.TrackedJobRun(node, shape, state)
+
+
+def _has_dataset(element: Element) -> bool:
+    return any(isinstance(leaf, NestedDataset) for leaf in leaves(element))

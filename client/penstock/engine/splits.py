@@ -1,0 +1,74 @@
+"""TODO penstock.engine.splits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.protocol.splits import Split
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """How far a source is in a pass over its stream's split log."""
+
+    position: int
+    """Of the split in which the source stands; of the empty one when the pass is over."""
+    drew: bool
+    """Whether the pass had anything for this task."""
+    over: bool
+
+
+class SplitReader:
+    """Where sources draw from under dynamic sharding: a place in each stream's split log.
+
+    *fetch(stream, position)* waits until the log of *stream* holds *position*, and gives what
+    stands there. Sources that are read in lockstep (by `zip`) share a stream, each at a place of
+    its own. An empty split ends a pass; the next pass goes on behind it.
+    """
+
+    def __init__(self, fetch: Callable[[int, int], Split]) -> None:
+        self.fetch = fetch
+        self._lock = threading.Lock()
+        self._passes: dict[str, SourceProgress] = {}
+        self._readers: dict[str, object] = {}
+
+    def enter(self, source: str, stream: int, reader: object) -> int:
+        """Return the position at which a new pass of *source* begins; *reader* will read it.
+
+        What its last pass left unread (behind a `take`, in a `zip` with something shorter) is
+        drawn and dropped: a pass ends once, for everybody.
+        """
+        self.go_on(source, reader)
+        last = self._passes.get(source)
+        if last is None:
+            return 0
+        position = last.position
+        while not last.over and self.fetch(stream, position):
+            position += 1
+        return position + 1
+
+    def go_on(self, source: str, reader: object) -> None:
+        """Let *reader* be the one who reads *source* from now on."""
+        with self._lock:
+            self._readers[source] = reader
+
+    def note(self, source: str, reader: object, now: SourceProgress) -> None:
+        """Note how far *source* is.
+
+        A thread may still be reading ahead in a pass that was left; what it says does not count.
+        """
+        with self._lock:
+            if self._readers.get(source) is reader:
+                self._passes[source] = now
+
+    def passes(self, path: str) -> dict[str, SourceProgress]:
+        """Return how far each source at and below *path* is."""
+        below = f"{path}."
+        with self._lock:
+            return {
+                source: now
+                for source, now in self._passes.items()
+                if source == path or source.startswith(below)
+            }

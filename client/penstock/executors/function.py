@@ -1,0 +1,168 @@
+"""How operators call users' functions: arguments, random generators, errors."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NoReturn, Self
+
+from penstock.element import Element, normalise, normalise_block, preview
+from penstock.engine.seeds import ElementRng
+from penstock.errors import TransformError
+from penstock.runtime.tracebacks import told, without_ours
+
+
+class FunctionCaller(ABC):
+    """How an operator has a function called. Not for several threads: see `copy`."""
+
+    run_seconds: ClassVar[float] = 0.00025
+    """About how long the calls that are made at a stretch in another thread may take together."""
+    most: ClassVar[int] = 16
+    """How many of them there may be."""
+    ahead: ClassVar[int] = 1
+    """How many such stretches to have at hand for each thread, so that it need not wait."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """Return the same function for another thread."""
+
+    @abstractmethod
+    def over(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """Call the function on each of *block*, of which the first is element *number*.
+
+        Return what it gave, as elements, up to the first error; and that error, if there is one.
+        Without an error some may be left over, but not all.
+        """
+
+    def prepare(self) -> None:  # noqa: B027  most have nothing to prepare
+        """Do what takes time before the first call."""
+
+    def done(self) -> None:  # noqa: B027  most hold nothing
+        """Know that this thread makes no more calls for now."""
+
+    def end(self) -> None:  # noqa: B027  a call in this process cannot be ended
+        """End the calls that copies of this are in the middle of, if one can. Any thread."""
+
+
+class UserFunction(FunctionCaller):
+    """A user's function, called by the thread that asks.
+
+    Only a plain tuple is unpacked into arguments; a named tuple and a dict are one argument. A
+    keyword-only parameter named ``rng`` gets a generator for the element's number.
+    """
+
+    __slots__ = ("_fn", "_label", "_rng", "_seed")
+
+    def __init__(self, fn: Callable[..., Any], label: str, seed: int) -> None:
+        self._fn, self._label, self._seed = fn, label, seed
+        self._rng = ElementRng(seed) if wants_rng(fn) else None
+
+    def copy(self) -> UserFunction:
+        """See `FunctionCaller.copy`."""
+        return UserFunction(self._fn, self._label, self._seed)
+
+    def __call__(self, element: Element, number: int) -> Any:
+        """Call the function on element *number* of the operator's input.
+
+        Raises:
+            TransformError: naming the operator and the number, when the function raises.
+        """
+        try:
+            return self._call(element, number)
+        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+            self.fail(exc, number, element)
+
+    def over(
+        self, block: Iterable[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """See `FunctionCaller.over`; *block* may be anything that can be gone through."""
+        raw, failed = self.answers(block, number)
+        try:
+            return normalise_block(raw), failed
+        except Exception:  # noqa: BLE001  __array__ is the user's as well
+            return self._up_to_error(raw, block, number)
+        finally:
+            del failed  # or the error would hold this frame, and with it the iterator, for ever
+
+    def answers(
+        self, block: Iterable[Element], number: int
+    ) -> tuple[list[Any], TransformError | None]:
+        """Do as `over`, and return what the function gave as it is."""
+        raw: list[Any] = []
+        element: Any = _NOTHING
+        try:
+            if self._rng is None:
+                fn = self._fn
+                for element in block:
+                    raw.append(fn(*element) if type(element) is tuple else fn(element))  # noqa: PERF401  raw holds what was made before an error
+            else:
+                for element in block:
+                    raw.append(self._call(element, number + len(raw)))
+        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+            return raw, transform_error(self._label, number + len(raw), exc, element)
+        return raw, None
+
+    def fail(self, exc: Exception, number: int, element: Any) -> NoReturn:
+        """Raise *exc* as the error of element *number*."""
+        raise transform_error(self._label, number, exc, element)
+
+    def _call(self, element: Element, number: int) -> Any:
+        if self._rng is not None:
+            rng = self._rng.at(number)
+            if type(element) is tuple:
+                return self._fn(*element, rng=rng)
+            return self._fn(element, rng=rng)
+        if type(element) is tuple:
+            return self._fn(*element)
+        return self._fn(element)
+
+    def _up_to_error(
+        self, raw: list[Any], block: Iterable[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        out: list[Element] = []
+        for value, element in zip(raw, block, strict=False):
+            try:
+                out.append(normalise(value))
+            except Exception as exc:  # noqa: BLE001  __array__ is the user's as well
+                return out, transform_error(self._label, number + len(out), exc, element)
+        return out, None
+
+
+_NOTHING = object()
+
+
+def transform_error(
+    label: str, number: int, exc: Exception, element: Any = _NOTHING
+) -> TransformError:
+    """Return the error that says that operator *label* failed at its input element *number*.
+
+    It is chained from *exc*, and shows that *element* if there is one. An error that already says
+    which operator failed stays as it is.
+    """
+    if isinstance(exc, TransformError):
+        return exc
+    given = "" if element is _NOTHING else preview(element)
+    without_ours(exc)
+    what = f"{type(exc).__name__}: {_said(exc)}"
+    error = TransformError(label, number, what, None, told(exc), given)
+    error.__cause__ = exc
+    return error
+
+
+def _said(exc: Exception) -> str:
+    try:
+        return str(exc)
+    except Exception as why:  # noqa: BLE001  it is the user's, and need not work
+        return f"(its text cannot be had: {type(why).__name__})"
+
+
+def wants_rng(fn: Callable[..., Any]) -> bool:
+    """Say whether *fn* has a keyword-only parameter ``rng``."""
+    try:
+        parameter = inspect.signature(fn).parameters.get("rng")
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    return parameter is not None and parameter.kind is inspect.Parameter.KEYWORD_ONLY

@@ -1,0 +1,209 @@
+"""One process, as the thread that has it sees it: a function that is called elsewhere."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import cast
+
+from penstock.element import Element
+from penstock.errors import TransformError, Unavailable
+from penstock.executors import transfer
+from penstock.executors.messages import (
+    ANSWERS,
+    BeginCalls,
+    CallDone,
+    CallFunction,
+    ExecutorCommand,
+    ExecutorReply,
+    FramedSocket,
+    FunctionReady,
+    LoadFunction,
+)
+from penstock.executors.transfer import HEAD
+from penstock.ipc.child import ProcessEnvironment
+from penstock.ipc.shared_memory import MemoryFile
+
+REAP_SECONDS = 5.0
+"""How long a process that was killed may take to be gone; then the system has it."""
+
+
+class DiedError(Exception):
+    """The process is gone: *how*. It was at element *at* of the call."""
+
+    def __init__(self, how: str, at: int) -> None:
+        super().__init__(how, at)
+        self.how, self.at = how, at
+
+
+class FunctionProcess:
+    """A process with a socket, a function, and shared memory for each direction.
+
+    For one thread at a time; `kill` is for any.
+    """
+
+    def __init__(
+        self, popen: subprocess.Popen[bytes], line: FramedSocket[ExecutorReply], memory: Memory
+    ) -> None:
+        self._popen, self._line, self._memory = popen, line, memory
+        self.key = ""
+        self.pid = popen.pid
+        self.resident = 0
+        """How many bytes it had for itself after the last call."""
+        self.first_resident = 0
+        """The same, after the first call for this function."""
+
+    @classmethod
+    def start(cls) -> FunctionProcess:
+        """Start one. Call it in a thread that lives as long as the process may: it dies with that.
+
+        Raises:
+            Unavailable: when the system does not let us.
+        """
+        with ExitStack() as undone:
+            try:
+                memory = Memory(MemoryFile.make("penstock-given"), MemoryFile.make("penstock-made"))
+                undone.callback(memory.close)
+                memory.made.room(HEAD)
+                ours, theirs = socket.socketpair()
+                undone.enter_context(ours)
+                with theirs:
+                    popen = _start(theirs.fileno(), memory)
+            except OSError as exc:
+                raise Unavailable(f"{sys.executable} could not be started: {exc}") from exc
+            undone.pop_all()
+        return cls(popen, FramedSocket(ours, ANSWERS), memory)
+
+    def begin(self, key: str, load: LoadFunction, begin: BeginCalls) -> None:
+        """Have the function *key* loaded, and get ready for an operator's calls.
+
+        Raises:
+            DefinitionError: when it cannot be loaded there.
+            DiedError: when that ends the process.
+        """
+        if self.key != key:
+            self.key, self.first_resident = "", 0
+            self._do(load)
+            self.key = key
+        self._do(begin)
+
+    def call(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """Do as `UserFunction.over`.
+
+        Raises:
+            ElementError: when an element of *block* cannot cross; nothing was called then.
+            DiedError: when the process ends meanwhile.
+        """
+        given = transfer.put(block, self._memory.given)
+        self._progress[0] = 0
+        made = cast("CallDone", self._ask(CallFunction(number, given)))
+        self.resident = made.memory
+        self.first_resident = self.first_resident or made.memory
+        out = transfer.get(made.frames, self._memory.made)
+        if made.failure is None:
+            return out, None
+        error = made.failure.error()
+        if isinstance(error, TransformError):
+            error.add_note(f"In the process that called the function:\n{error.remote_traceback}")
+            return out, error
+        raise error
+
+    def rest(self) -> None:
+        """Use no more memory than is needed to wait."""
+        self._memory.release()
+
+    def kill(self) -> None:
+        """End the process at once; whoever waits for it is told. Any thread; idempotent."""
+        with suppress(OSError):
+            self._popen.kill()
+
+    def leave(self) -> None:
+        """Let the process end by itself; `reap` it then."""
+        with suppress(OSError):
+            self._line.sock.shutdown(socket.SHUT_RDWR)
+
+    def reap(self, seconds: float) -> None:
+        """Give the process so many *seconds* to be gone, then kill it; let go of everything."""
+        try:
+            self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._popen.wait(REAP_SECONDS)
+        self._line.sock.close()
+        self._memory.close()
+
+    def _do(self, order: LoadFunction | BeginCalls) -> None:
+        self._progress[0] = 0
+        ready = cast("FunctionReady", self._ask(order))
+        if ready.failure is not None:
+            raise ready.failure.error()
+
+    def _ask(self, order: ExecutorCommand) -> ExecutorReply:
+        with suppress(ConnectionError):  # then nothing comes back, either
+            self._line.send(order)
+        answer = self._line.receive()
+        if answer is None:
+            raise DiedError(self._how(), self._progress[0])
+        return answer
+
+    @property
+    def _progress(self) -> memoryview:
+        return self._memory.made.view(HEAD)[:8].cast("q")
+
+    def _how(self) -> str:
+        """Say how the process ended; its socket is closed."""
+        try:
+            code = self._popen.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._popen.wait()
+        if code >= 0:
+            return f"the process ended with exit code {code}"
+        return f"the process died of {signal.Signals(-code).name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is *given* to the process, and what it *made*."""
+
+    given: MemoryFile
+    made: MemoryFile
+
+    def release(self) -> None:
+        """See `MemoryFile.release`."""
+        self.given.release()
+        self.made.release()
+
+    def close(self) -> None:
+        """See `MemoryFile.close`."""
+        self.given.close()
+        self.made.close()
+
+
+def _start(theirs: int, memory: Memory) -> subprocess.Popen[bytes]:
+    surroundings = ProcessEnvironment.here()
+    files = {"socket": theirs, "given": memory.given.fd, "made": memory.made.fd}
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "penstock.executors.process_main",
+        f"--parent={os.getpid()}",
+    ]
+    command += [f"--{name}={fd}" for name, fd in files.items()]
+    # Not in a group or session of its own: whoever ends the group of this process means it, too.
+    return subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
+        command,
+        env={**surroundings.environment, b"PYTHONPATH": surroundings.first_path},
+        pass_fds=list(files.values()),
+        stdin=subprocess.DEVNULL,
+    )

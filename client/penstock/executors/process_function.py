@@ -1,0 +1,159 @@
+"""A user's function as an operator calls it, each copy in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.element import Element, preview
+from penstock.errors import Closed, ElementError, TransformError, Unavailable
+from penstock.executors.function import FunctionCaller, transform_error
+from penstock.executors.messages import BeginCalls, LoadFunction
+from penstock.executors.process import DiedError, FunctionProcess
+from penstock.executors.process_pool import ProcessPool, pool
+from penstock.ipc.child import ProcessEnvironment
+from penstock.serialization import pickling
+
+
+class ProcessFunction(FunctionCaller):
+    """See `UserFunction`, which is called where the operator runs."""
+
+    run_seconds: ClassVar[float] = 0.025
+    most: ClassVar[int] = 256
+    ahead: ClassVar[int] = 2
+
+    def __init__(self, function: SharedFunction) -> None:
+        self._function = function
+        self._process: FunctionProcess | None = None
+        self._pool: ProcessPool | None = None
+
+    @classmethod
+    def of(cls, fn: Callable[..., Any], label: str, seed: int) -> ProcessFunction:
+        """Return *fn* as operator *label* calls it; see `UserFunction`."""
+        return cls(SharedFunction(fn, label, seed))
+
+    def copy(self) -> ProcessFunction:
+        """See `FunctionCaller.copy`."""
+        return ProcessFunction(self._function)
+
+    def prepare(self) -> None:
+        """See `FunctionCaller.prepare`. Have a process that has the function.
+
+        Raises:
+            ConfigError: where this is not Linux.
+            DefinitionError: when the function cannot be sent there, or not be loaded there.
+            Unavailable: when no process can be started, or the function ends it as it is loaded.
+        """
+        while self._process is None:
+            self._pool = pool()
+            key, _ = self._function.pickled()
+            process = self._process = self._pool.take(key)
+            was_warm = bool(process.key)
+            try:
+                self._begin(process)
+            except DiedError as exc:
+                self._give_up()
+                if not was_warm:  # else it may have died while it waited
+                    label = self._function.label
+                    raise Unavailable(f"{label}: {exc.how} while it loaded the function") from exc
+            except BaseException:
+                self._give_up()
+                raise
+
+    def over(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """See `FunctionCaller.over`. An element that ends the process is an error like others."""
+        self.prepare()
+        process = self._process
+        assert process is not None  # noqa: S101  `prepare` has seen to it
+        try:
+            made = process.call(block, number)
+        except ElementError as exc:
+            if len(block) > 1:
+                return self.over(block[:1], number)
+            return [], transform_error(self._function.label, number, exc, block[0])
+        except DiedError as exc:
+            self._give_up()
+            given = preview(block[exc.at])
+            error = TransformError(self._function.label, number + exc.at, exc.how, given=given)
+            if not exc.at or self._function.ended:
+                return [], error
+            # What was made before it went with the process, and is made again.
+            out, failed = self.over(block[: exc.at], number)
+            return out, failed or (error if len(out) == exc.at else None)
+        except BaseException:
+            self._give_up()
+            raise
+        if self._pool is not None and self._pool.is_large(process):
+            self.done()
+        return made
+
+    def done(self) -> None:
+        """See `FunctionCaller.done`."""
+        self._let_go(fit=True)
+
+    def end(self) -> None:
+        """See `FunctionCaller.end`."""
+        self._function.end()
+
+    def _begin(self, process: FunctionProcess) -> None:
+        function = self._function
+        if not function.has(process):
+            raise Closed("this iterator was closed while it waited for a process")
+        begin = BeginCalls(function.label, function.seed, ProcessEnvironment.here())
+        process.begin(*function.pickled(), begin)
+
+    def _give_up(self) -> None:
+        self._let_go(fit=False)
+
+    def _let_go(self, *, fit: bool) -> None:
+        process, self._process = self._process, None
+        if process is not None and self._pool is not None:
+            self._function.lost(process)
+            self._pool.put(process, fit=fit)
+
+
+class SharedFunction:
+    """A user's function, and the processes that call it for one operator. For any thread."""
+
+    def __init__(self, fn: Callable[..., Any], label: str, seed: int) -> None:
+        self.label, self.seed = label, seed
+        self.ended = False
+        self._fn = fn
+        self._pickling = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may `end` in the middle of the others
+        self._processes: set[FunctionProcess] = set()
+        self._pickled: tuple[str, LoadFunction] | None = None
+
+    def pickled(self) -> tuple[str, LoadFunction]:
+        """Return a key for the function, and itself as it travels, as it was at the first call."""
+        with self._pickling:
+            if self._pickled is None:
+                pickled, contents = pickling.dump([(self.label, self._fn)])
+                parts = [msgspec.msgpack.encode(pickled), *sorted(map(str.encode, contents))]
+                key = hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+                self._pickled = key, LoadFunction(pickled, dict(contents))
+            return self._pickled
+
+    def has(self, process: FunctionProcess) -> bool:
+        """Know that *process* works for this; say False when it has `ended`."""
+        with self._lock:
+            self._processes.add(process)
+            return not self.ended
+
+    def lost(self, process: FunctionProcess) -> None:
+        """Know that *process* does not any more: it is not ours to kill."""
+        with self._lock:
+            self._processes.discard(process)
+
+    def end(self) -> None:
+        """End the processes that are at work."""
+        with self._lock:
+            self.ended = True
+            for process in self._processes:
+                process.kill()

@@ -1,0 +1,167 @@
+"""The process itself: it loads a function, and calls it on the elements that it is given.
+
+It ends when the process that it works for closes the socket, or is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import io
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, assert_never
+
+from penstock.element import Element, preview
+from penstock.errors import DefinitionError, PenstockError, TransformError
+from penstock.executors import transfer
+from penstock.executors.function import UserFunction, transform_error
+from penstock.executors.messages import (
+    ORDERS,
+    BeginCalls,
+    CallDone,
+    CallFunction,
+    ExecutorCommand,
+    FramedSocket,
+    FunctionReady,
+    LoadFunction,
+    MemoryFrame,
+)
+from penstock.executors.transfer import HEAD
+from penstock.ipc.child import die_with
+from penstock.ipc.shared_memory import MemoryFile
+from penstock.protocol.types import Failure
+from penstock.runtime import malloc
+from penstock.serialization import pickling
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def main() -> None:
+    """Serve the process at the other end of socket ``--socket``."""
+    # Ctrl-C goes to every process of a terminal; what it means is for the parent to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    parser = argparse.ArgumentParser(prog="penstock-process")
+    for name in ("socket", "given", "made", "parent"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    args = parser.parse_args()
+    die_with(args.parent, b"penstock-map")
+    # When memory runs out, users' code goes first, and not the process that reads its elements.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+    faulthandler.enable()  # a crash in native code shows where it was, on stderr
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    malloc.tune()
+    sys.argv[1:] = []
+    with socket.socket(fileno=args.socket) as sock, suppress(ConnectionError):
+        Child(FramedSocket(sock, ORDERS), MemoryFile(args.given), MemoryFile(args.made)).serve()
+
+
+class Child:
+    """Takes orders from *line*, elements from *given*; writes elements to *made*."""
+
+    def __init__(
+        self, line: FramedSocket[ExecutorCommand], given: MemoryFile, made: MemoryFile
+    ) -> None:
+        self._line, self._given, self._made = line, given, made
+        self._fn: Callable[..., Any] = _nothing
+        self._label = ""
+        self._call = UserFunction(_nothing, "", 0)
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+
+    def serve(self) -> None:
+        """Carry out orders until there are no more."""
+        while (order := self._line.receive()) is not None:
+            match order:
+                case LoadFunction():
+                    self._line.send(self._load(order))
+                case BeginCalls(label, seed, surroundings):
+                    surroundings.settle()
+                    self._label = label
+                    self._call = UserFunction(self._fn, label, seed)
+                    self._line.send(FunctionReady())
+                case CallFunction(number, given):
+                    self._line.send(self._make(transfer.get(given, self._given), number))
+                case _:
+                    assert_never(order)
+            del order
+
+    def _load(self, order: LoadFunction) -> FunctionReady:
+        try:
+            (self._fn,) = pickling.load(order.pickled, order.contents)
+        except BaseException as exc:  # noqa: BLE001  an import may raise anything
+            if not isinstance(exc, PenstockError):
+                exc = DefinitionError(f"the function cannot be loaded: {_words(exc)}")
+            return FunctionReady(Failure.of(exc))
+        return FunctionReady()
+
+    def _make(self, elements: list[Element], number: int) -> CallDone:
+        progress = self._made.room(HEAD)[:8].cast("q")
+        try:
+            out, failed = self._call.over(_counted(elements, progress), number)
+        except BaseException as exc:  # noqa: BLE001  SystemExit, say: no reason to end for others
+            at = progress[0]
+            out, failed = self._up_to(elements[:at], number)
+            if failed is None:
+                given = preview(elements[at])
+                failed = TransformError(self._label, number + at, _words(exc), given=given)
+        written, unfit = self._write(out, number)
+        failed = unfit or failed
+        return CallDone(written, Failure.of(failed) if failed else None, _memory(self._statm))
+
+    def _up_to(
+        self, elements: list[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        """Make again what was made before something that left nothing behind."""
+        return self._call.over(elements, number) if elements else ([], None)
+
+    def _write(
+        self, out: Sequence[Element], number: int
+    ) -> tuple[list[MemoryFrame], TransformError | None]:
+        """Write *out* for the other side; only what comes before an element that cannot cross."""
+        try:
+            return transfer.put(out, self._made, HEAD), None
+        except PenstockError as exc:
+            if len(out) == 1:
+                return [], transform_error(self._label, number, exc)
+        for i, element in enumerate(out):
+            try:
+                transfer.put([element], self._made, HEAD)
+            except PenstockError as exc:
+                error = transform_error(self._label, number + i, exc)
+                return transfer.put(out[:i], self._made, HEAD), error
+        raise AssertionError("elements that can cross one by one can together")
+
+
+def _nothing(*_: Any) -> None:
+    """Stand for the function before there is one."""
+
+
+def _counted(elements: Iterable[Element], progress: memoryview) -> Iterator[Element]:
+    for i, element in enumerate(elements):
+        progress[0] = i
+        yield element
+
+
+def _words(exc: BaseException) -> str:
+    try:
+        return f"{type(exc).__name__}: {exc}"
+    except Exception:  # noqa: BLE001  an error of the user's that cannot even be shown
+        return type(exc).__name__
+
+
+def _memory(statm: int) -> int:
+    """Return how many bytes this process has for itself."""
+    _, resident, shared, *_ = os.pread(statm, 256, 0).split()
+    return (int(resident) - int(shared)) * _PAGE
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The processes of this process: started when they are needed, kept warm between iterations.
+
+A thread, the keeper, starts them, since they are to die with the thread that started them: that
+is, with this process, however it ends. The keeper also ends those that have waited too long, and
+itself when there are none left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+
+from penstock.autotune.budget import cores
+from penstock.errors import Closed, ConfigError
+from penstock.executors.process import FunctionProcess
+from penstock.ipc.idle_pool import IdlePool
+from penstock.runtime.linux import check_linux
+from penstock.runtime.settings import from_env
+
+FAREWELL_SECONDS = 0.5
+"""How long processes may take to end by themselves; then they are killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """Settings for ``executor="process"``, each also as a ``PENSTOCK_*`` variable.
+
+    Attributes:
+        process_memory: bytes that a process may have for itself; above, another takes its place.
+            One whose first elements took more than half as much may have twice what these took.
+        process_idle: seconds for which a process that nobody uses waits for the next iteration.
+        processes_idle: how many may wait; None is two for each core.
+    """
+
+    process_memory: int = 2 << 30
+    process_idle: float = 60.0
+    processes_idle: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.process_memory < 1:
+            raise ConfigError(
+                f"process_memory must be a number of bytes above 0, not {self.process_memory}"
+            )
+        if self.process_idle < 0:
+            raise ConfigError(f"process_idle must not be negative, as {self.process_idle} is")
+        if self.processes_idle is not None and self.processes_idle < 0:
+            raise ConfigError(f"processes_idle must not be negative, as {self.processes_idle} is")
+
+    @property
+    def most_idle(self) -> int:
+        """How many processes may wait."""
+        if self.processes_idle is not None:
+            return self.processes_idle
+        return 2 * cores()
+
+
+class ProcessPool:
+    """Processes that are in use, and processes that wait. For any thread."""
+
+    def __init__(self, settings: ProcessSettings | None = None) -> None:
+        self._settings = settings or from_env(ProcessSettings, os.environ)
+        self._warm: IdlePool[FunctionProcess] = IdlePool(
+            self._settings.most_idle, self._settings.process_idle
+        )
+        self._used: set[FunctionProcess] = set()
+        self._lock = threading.Lock()
+        self._wishes: SimpleQueue[Future[FunctionProcess] | None] = SimpleQueue()
+        self._keeper: threading.Thread | None = None
+        self._closed = False
+
+    def take(self, key: str) -> FunctionProcess:
+        """Return a process for the function *key*: one that has it, or any other; `put` it back.
+
+        Raises:
+            ConfigError: where this is not Linux.
+            Unavailable: when none can be started.
+            RuntimeError: when the system has no room for the thread that starts them.
+            Closed: when this process is about to end.
+        """
+        check_linux('executor="process"', 'use executor="thread", or have workers run the pipeline')
+        with self._lock:
+            self._check_open()
+            full = len(self._used) + len(self._warm) >= self._settings.most_idle
+            process = self._warm.take(key, any_key=full)
+            if process is not None:
+                self._used.add(process)
+                return process
+            self._keep()
+            wish: Future[FunctionProcess] = Future()
+            self._wishes.put(wish)
+        return wish.result()
+
+    def put(self, process: FunctionProcess, *, fit: bool = True) -> None:
+        """Take *process* back; one that is not *fit* to go on ends."""
+        with self._lock:
+            self._used.discard(process)
+            fit = fit and not self._closed and not self._is_large(process)
+            if fit:
+                process.rest()
+            ending = self._warm.put(process, time.monotonic()) if fit else [process]
+            self._wishes.put(None)  # there is another time to wait for
+        _end(ending, FAREWELL_SECONDS if fit else 0.0)
+
+    def is_large(self, process: FunctionProcess) -> bool:
+        """Say whether *process* has grown above its cap, so that another should take its place."""
+        return self._is_large(process)
+
+    def close(self) -> None:
+        """End all processes. Idempotent."""
+        with self._lock:
+            self._closed = True
+            ending = [*self._warm.clear(), *self._used]
+            self._wishes.put(None)
+            keeper = self._keeper
+        _end(ending, FAREWELL_SECONDS)
+        if keeper is not None:
+            keeper.join(FAREWELL_SECONDS)
+
+    def _is_large(self, process: FunctionProcess) -> bool:
+        return process.resident > max(self._settings.process_memory, 2 * process.first_resident)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the processes of this process were ended: it is about to end, too")
+
+    # --- the keeper's thread, which holds the lock but while it waits ---
+
+    def _keep(self) -> None:
+        if self._keeper is None:
+            # A daemon: it must not keep this process from ending.
+            keeper = threading.Thread(target=self._run, name="penstock-keeper", daemon=True)
+            keeper.start()
+            self._keeper = keeper
+
+    def _run(self) -> None:
+        # New processes begin with this thread's mask: a Ctrl-C finds them deaf from the start.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while True:
+            wish = self._next_wish()
+            with self._lock:
+                if wish is not None:
+                    self._fulfil(wish)
+                ending = self._warm.expire(time.monotonic())
+            _end(ending, FAREWELL_SECONDS)  # before it is forgotten: `close` waits for it
+            with self._lock:
+                if not self._used and not self._warm and self._wishes.empty():
+                    self._keeper = None
+                    return
+
+    def _next_wish(self) -> Future[FunctionProcess] | None:
+        with self._lock:
+            due = self._warm.due()
+        try:
+            return self._wishes.get(timeout=due and max(0.0, due - time.monotonic()))
+        except Empty:
+            return None
+
+    def _fulfil(self, wish: Future[FunctionProcess]) -> None:
+        try:
+            self._check_open()
+            process = FunctionProcess.start()
+        except BaseException as exc:  # noqa: BLE001  for whoever wished
+            wish.set_exception(exc)
+        else:
+            self._used.add(process)
+            wish.set_result(process)
+
+
+def _end(processes: Iterable[FunctionProcess], seconds: float) -> None:
+    """End *processes* within so many *seconds*."""
+    ending = list(processes)
+    for process in ending:
+        process.leave() if seconds else process.kill()
+    deadline = time.monotonic() + seconds
+    for process in ending:
+        process.reap(max(0.0, deadline - time.monotonic()))
+
+
+class _Pools:
+    """The pool of this process. A fork has none at first: the processes are its parent's."""
+
+    def __init__(self) -> None:
+        self.pool: ProcessPool | None = None
+        self.lock = threading.Lock()
+        self.foreign: list[ProcessPool] = []
+        if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.lock = threading.Lock()
+        if self.pool is not None:
+            self.foreign.append(self.pool)
+            self.pool = None
+
+
+_pools = _Pools()
+
+
+def pool() -> ProcessPool:
+    """Return the pool of this process."""
+    with _pools.lock:
+        if _pools.pool is None:
+            _pools.pool = ProcessPool()
+        return _pools.pool
+
+
+@atexit.register
+def close() -> None:
+    """End all processes of this process; the next that is needed starts anew."""
+    with _pools.lock:
+        ending, _pools.pool = _pools.pool, None
+    if ending is not None:
+        ending.close()

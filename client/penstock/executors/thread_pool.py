@@ -1,0 +1,126 @@
+"""Threads that operators keep for the length of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+from penstock.errors import Closed
+
+T = TypeVar("T")
+_Job: TypeAlias = tuple["Future[Any]", Callable[[], Any]]
+
+LOOK_AROUND = 1.0
+"""Seconds after which who waits for a thread looks again: a signal handler may close what it waits
+for between its look and its wait, and then nobody wakes it."""
+
+
+class ThreadPool:
+    """Up to *limit* daemon threads, started as they are needed.
+
+    Unlike those of `concurrent.futures` they keep no process from ending, and `close` wakes
+    whoever waits for a call, also for one that never returns.
+    """
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit, self._name = limit, name
+        self._todo: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._hired = 0
+        """How many of them are not told to end."""
+        self._waiting: set[Future[Any]] = set()
+        self._lock = threading.RLock()  # a signal handler may close it in the middle of `submit`
+        self._closed = False
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Have *call* made by a thread.
+
+        Raises:
+            Closed: when the crew was closed.
+            RuntimeError: when the system does not let it have a single thread.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise Closed("this iterator was closed while it waited for an element")
+            if self._hired < min(self._limit, len(self._waiting) + 1):
+                self._hire()
+            self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        self._todo.put((future, call))
+        if self._closed:  # by a signal handler, in the middle of this
+            self._drop_all()
+        return future
+
+    def resize(self, limit: int) -> None:
+        """Have up to *limit* threads from now on; surplus ones end behind what was submitted."""
+        with self._lock:
+            self._limit = limit
+            while self._hired > limit:
+                self._hired -= 1
+                self._todo.put(None)
+
+    def close(self) -> None:
+        """Fail all calls that are not done, and let the threads end when they can."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._drop_all()
+
+    def _drop_all(self) -> None:
+        for _ in self._threads:
+            self._todo.put(None)
+        for future in tuple(self._waiting):
+            with contextlib.suppress(InvalidStateError):
+                future.set_exception(Closed("this iterator was closed while it waited"))
+
+    def join(self, seconds: float) -> None:
+        """Wait for the threads to end, but not longer than so many *seconds*."""
+        deadline = time.monotonic() + seconds
+        for thread in self._threads:
+            # Garbage collection may close an iterator in a thread of its own.
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # then the threads have stopped, perhaps with a lock in hand
+            self.close()
+
+    def _hire(self) -> None:
+        thread = threading.Thread(target=_work, args=(self._todo,), name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more
+            if not self._hired:
+                raise
+            return  # those that there are do it, too
+        self._threads = [each for each in self._threads if each.is_alive()]
+        self._threads.append(thread)
+        self._hired += 1
+
+
+def _work(todo: SimpleQueue[_Job | None]) -> None:
+    # Knows the queue, not the crew: a crew that is dropped is collected, and that ends it.
+    while (job := todo.get()) is not None:
+        future, call = job
+        if not future.done():
+            _make(future, call)
+        del job, future, call
+
+
+def _make(future: Future[Any], call: Callable[[], Any]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as exc:  # noqa: BLE001  it is raised where the outcome is asked for
+        with contextlib.suppress(InvalidStateError):  # whoever closed the crew was faster
+            future.set_exception(exc)
+    finally:
+        # This frame lives as long as an error that was made below it: it must not hold the outcome.
+        del future

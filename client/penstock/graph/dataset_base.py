@@ -1,0 +1,22 @@
+"""What a dataset is before it has methods."""
+
+from __future__ import annotations
+
+from penstock.element import NestedDataset
+from penstock.graph.node import Node
+from penstock.graph.traversal import check_extent
+
+
+class DatasetBase(NestedDataset):
+    """A graph of stages, seen from its last."""
+
+    __slots__ = ("__weakref__", "_node")
+
+    def __init__(self, node: Node) -> None:
+        check_extent(node)
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The last stage of the graph."""
+        return self._node

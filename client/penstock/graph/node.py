@@ -1,0 +1,170 @@
+"""A pipeline as data: frozen nodes, from the last operator back to the sources.
+
+Each operator's node lives with its iterator in `penstock.ops`. Nodes compare by identity: the
+same pipeline written twice is two graphs with one fingerprint (see
+`penstock.serialization.fingerprint`).
+
+The plain form of a node is its name, its parameters and its inputs. A parameter is plain data
+(numbers, text, None, tuples of these), or one of two marks: a *function* (anything that only a
+process that runs user code may unpickle), an *array* (large data, kept by content).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
+
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import SourceSlice
+
+if TYPE_CHECKING:
+    from penstock.engine.context import Context
+    from penstock.engine.iterator import OpIterator, State
+    from penstock.options import Options
+
+S = TypeVar("S", bound=Any)
+V = TypeVar("V")
+
+INFINITE = -1
+"""Cardinality of a dataset that never ends."""
+
+UNKNOWN = -2
+"""Cardinality of a dataset whose length only running it can tell."""
+
+
+def function(**kwargs: Any) -> Any:
+    """Declare a node's field that holds a user's function or object: opaque, pickled."""
+    return field(metadata={"kind": "function"}, **kwargs)
+
+
+def added(default: Any) -> Any:
+    """Declare a parameter that came later: at its *default* fingerprints are as without it.
+
+    A field with ``compare=False`` never counts there.
+    """
+    return field(default=default, metadata={"added": True})
+
+
+def counts(node: Node, of: Field[Any]) -> bool:
+    """Say whether a field of *node* tells it from other nodes."""
+    at_default = "added" in of.metadata and getattr(node, of.name) == of.default
+    return of.init and of.compare and not at_default
+
+
+def arrays(**kwargs: Any) -> Any:
+    """Declare a node's field that holds an element of arrays: kept by content."""
+    return field(metadata={"kind": "arrays"}, **kwargs)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One stage of a pipeline.
+
+    A subclass is a frozen dataclass (``eq=False``). Fields whose names are in `inputs` hold the
+    nodes it reads; the others are parameters. It checks its parameters in ``__post_init__``.
+    """
+
+    op: ClassVar[str]
+    """The name of the operator, as in the method of `Dataset`; unique."""
+
+    one_to_one: ClassVar[bool] = False
+    """Whether element k comes from the input's element k alone (`map`, not `filter`); of a source
+    of files: whether element k is file k."""
+
+    own_stream: ClassVar[bool] = False
+    """Whether the result depends on where the stream begins and ends (`take`, not `map`): under
+    sharding it applies to each task's stream by itself."""
+
+    replicated: ClassVar[int | None] = None
+    """The number of the input that every task reads whole under sharding, if there is one."""
+
+    def __init_subclass__(cls) -> None:
+        """Have the cardinality of a node found out once: of two places where it is read, too."""
+        super().__init_subclass__()
+        own = vars(cls).get("cardinality")
+        if isinstance(own, property):
+            cls.cardinality = property(_once(own), doc=own.__doc__)  # type: ignore[method-assign, assignment]
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes this one reads, in order."""
+        plain = (f.name for f in fields(self) if "kind" not in f.metadata)
+        return tuple(nodes_in(getattr(self, name) for name in plain))
+
+    @property
+    def label(self) -> str:
+        """The operator and the user's function, as error messages name it: ``map(decode)``."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.metadata.get("kind") == "function" and callable(value):
+                return f"{self.op}({function_name(value)})"
+        return self.op
+
+    @property
+    @abstractmethod
+    def cardinality(self) -> int:
+        """How many elements there are; or `INFINITE`, or `UNKNOWN`."""
+
+    @abstractmethod
+    def open(self, context: Context, state: State) -> OpIterator:
+        """Run this node from *state* on; None is the start."""
+
+    @property
+    def overtaking(self) -> bool:
+        """Whether elements may overtake each other, so that another run has another order."""
+        return False
+
+    @property
+    def options(self) -> Options | None:
+        """Options that this stage gives to the whole pipeline."""
+        return None
+
+    @property
+    def shared(self) -> bool:
+        """Whether a pass may give nothing because others took all of it."""
+        return False
+
+    def units(self) -> int | FilePattern | None:
+        """Return what a source can be split into: so many units, or files; None if it cannot be.
+
+        Meaningful for nodes without inputs only.
+        """
+        return None
+
+    def part(self, cut: SourceSlice) -> Node | None:  # noqa: ARG002  a source has an index or has none
+        """Return a source of the elements that *cut* leaves; None if this has no index of them.
+
+        Meaningful for nodes without inputs only.
+        """
+        return None
+
+
+_cardinalities: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+
+
+def _once(cardinality: property) -> Callable[[Node], int]:
+    def find(node: Node) -> int:
+        known = _cardinalities.get(node)
+        if known is None:
+            known = _cardinalities[node] = cardinality.__get__(node)
+        return known
+
+    return find
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """Return a short name for *fn*: its own, or its type's."""
+    name = getattr(fn, "__qualname__", None) or type(fn).__name__
+    return str(name).rsplit("<locals>.", maxsplit=1)[-1]
+
+
+def nodes_in(values: Iterable[Any]) -> Iterator[Node]:
+    """Yield the nodes among *values* and in the nests that stand there."""
+    for value in values:
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, (tuple, dict)):
+            yield from nodes_in(value.values() if isinstance(value, dict) else value)

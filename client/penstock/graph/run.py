@@ -1,0 +1,177 @@
+"""How a training loop's iterator runs its pipeline: here, or with others as a job."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from penstock.element import Element
+from penstock.engine import seeds
+from penstock.engine.context import Context, open_node
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.errors import PenstockError, StateError
+from penstock.graph.node import Node
+from penstock.protocol.malformed import MALFORMED, glimpse
+
+_UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
+
+
+class LoopBlock(NamedTuple):
+    """A block of *size* elements: the loop gets the first *element* now, the *rest* by itself."""
+
+    element: Element
+    rest: Iterator[Element]
+    size: int
+
+
+END: Final = LoopBlock(None, iter(()), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveWanted:
+    """How a state is to be taken of a job.
+
+    All its readers give the same *label*, and have *timeout* seconds to come. With
+    *without_missing* it is taken without those that do not.
+    """
+
+    label: str = ""
+    timeout: float | None = None
+    without_missing: bool = False
+
+
+class PipelineRun(ABC):
+    """A pipeline at work for a training loop.
+
+    One thread at a time calls `advance`. Any may call `state` and `close` meanwhile, or take
+    elements of what was given: to take one is a single step.
+    """
+
+    far: ClassVar[bool] = False
+    """Whether others take part: to close it is to take leave of them."""
+
+    @abstractmethod
+    def start(self, before: PipelineRun | None = None) -> None:
+        """Open the pipeline; what it begins with was checked.
+
+        It takes the place of what the loop read *before*, which is closed when this has succeeded
+        and goes on when it has not.
+        """
+
+    @abstractmethod
+    def advance(self, n: int) -> LoopBlock:
+        """Return the next block, of at most *n* elements; an empty one is the end.
+
+        The rest of the one before is used up, or may be given no more for now.
+        """
+
+    @abstractmethod
+    def state(self, wanted: SaveWanted) -> State:
+        """Return the place behind the elements that were given."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything. Idempotent; any thread."""
+
+
+class LocalRun(PipelineRun):
+    """A pipeline that runs here, all of it."""
+
+    def __init__(self, node: Node, shape: str, state: State) -> None:
+        self._node, self._shape = node, shape
+        self._at: State
+        self._seed, self._at = (seeds.fresh(), None) if state is None else self._checked(state)
+
+    def start(self, before: PipelineRun | None = None) -> None:  # noqa: ARG002
+        """See `PipelineRun.start`."""
+        with self._fitting():
+            self._run = self._opened(self._at)
+            self._place: tuple[Mark, Iterator[Element]] = self._run.mark(), iter(())
+
+    def advance(self, n: int) -> LoopBlock:
+        """See `PipelineRun.advance`."""
+        if self._at is None:
+            return self._advance(n)
+        with self._fitting():
+            return self._advance(n)
+
+    def _advance(self, n: int) -> LoopBlock:
+        run, (mark, rest) = self._run, self._place
+        for element in rest:  # the loop could not be given what came before it
+            return LoopBlock(element, rest, operator.length_hint(rest) + 1)
+        try:
+            block, rest = run.hand(n)
+        except Exception:
+            self._place = run.mark(), iter(())
+            raise
+        except BaseException:
+            # Ctrl-C struck somewhere inside, and nobody knows where: go back to the last place.
+            self._run = self._opened(mark(0))
+            self._place = self._run.mark(), iter(())
+            run.close()
+            raise
+        self._place = run.mark(), rest
+        return LoopBlock(block[0], rest, len(block)) if block else END
+
+    def state(self, wanted: SaveWanted) -> State:  # noqa: ARG002
+        """See `PipelineRun.state`. It is here: there is nobody to wait for."""
+        mark, rest = self._place  # at once, for another thread may be about to put the next there
+        with self._fitting():
+            at = mark(operator.length_hint(rest))
+        return {"v": 1, "pipeline": self._shape, "seed": self._seed, "at": at}
+
+    def close(self) -> None:
+        """See `PipelineRun.close`."""
+        self._run.close()
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Name the state that this began with for what no function of a user's can have raised.
+
+        Operators take their part of a state as it is, some when they are first asked for elements.
+
+        Raises:
+            StateError: when the state is not one of this pipeline.
+        """
+        try:
+            yield
+        except PenstockError:
+            raise
+        except _UNFIT as exc:
+            if self._at is None:
+                raise
+            raise StateError(
+                f"the state {glimpse(self._at)} does not fit this pipeline "
+                f"({type(exc).__name__}: {glimpse(str(exc))}): it was changed, or the operators "
+                "have other parameters now"
+            ) from exc
+
+    def _opened(self, at: State) -> OpIterator:
+        return open_node(self._node, Context.local(self._seed, outlasting=True), at)
+
+    def _checked(self, state: State) -> tuple[int, State]:
+        if isinstance(state, dict) and "jobs" in state:
+            raise StateError(
+                "this is the state of a job, saved behind distribute(...); this dataset has no "
+                "distribute(...) and runs here"
+            )
+        try:
+            version, shape, seed, at = (state[key] for key in ("v", "pipeline", "seed", "at"))
+        except (TypeError, KeyError, IndexError) as exc:
+            raise StateError(f"not a state of an iterator: {glimpse(state)}") from exc
+        if version != 1:
+            raise StateError(
+                f"this state has version {glimpse(version)}; this Penstock reads version 1"
+            )
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise StateError(f"not a state of an iterator: its seed is {glimpse(seed)}")
+        if shape != self._shape:
+            raise StateError(
+                "the state was taken of another pipeline: it has the operators "
+                f"{glimpse(shape)}, this dataset has {self._shape!r}"
+            )
+        return seed, at

@@ -1,0 +1,178 @@
+"""Graphs with other stages in the place of some."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from penstock.errors import DatasetError
+from penstock.graph.node import Node
+from penstock.options import Options
+
+V = TypeVar("V")
+
+
+def structure_of(node: Node) -> str:
+    """Return the operators of the graph of *node*, shortened; equal for the same code.
+
+    Parameters and functions are left out: a state may be restored after a fix in a function.
+    """
+    names = [f"{path.count('.')}{stage.op}" for path, stage in walk(node)]
+    if len(names) <= 8:
+        return " ".join(names)
+    digest = hashlib.blake2b(" ".join(names).encode(), digest_size=4).hexdigest()
+    return f"{names[0]} and {len(names) - 1} more, {digest}"
+
+
+DEEPEST = 1000
+"""How many operators may stand one behind the other."""
+
+MOST_PLACES = 1 << 16
+"""How many operators may run in one pipeline; one that is read in two places runs twice."""
+
+_SHALLOW = 32
+"""How deep a graph may be for Python's own limit, which is 1000."""
+
+_ROOM = 1000
+"""How many calls within calls are left to those who read."""
+
+_FRAMES = 16
+"""The most calls that an operator makes of the one before it, one within the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large a graph is: see `DEEPEST` and `MOST_PLACES`."""
+
+    depth: int
+    places: int
+
+
+_extents: WeakKeyDictionary[Node, Extent] = WeakKeyDictionary()
+
+
+def extent(root: Node) -> Extent:
+    """Return how large the graph of *root* is."""
+    return folded(root, _extents, _extent_of)
+
+
+def _extent_of(_: Node, below: list[Extent]) -> Extent:
+    depth = max((each.depth for each in below), default=0)
+    return Extent(1 + depth, 1 + sum(each.places for each in below))
+
+
+def folded(root: Node, known: MutableMapping[Node, V], make: Callable[[Node, list[V]], V]) -> V:
+    """Return what *make* makes of *root* and of what it made of its inputs; *known* keeps all."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [each for each in node.inputs if each not in known]
+        if node in known:
+            stack.pop()
+        elif missing:
+            stack += missing
+        else:
+            known[node] = make(node, [known[each] for each in node.inputs])
+    return known[root]
+
+
+def check_extent(root: Node) -> None:
+    """Check that the graph of *root* is one that can be run, and see that Python lets it.
+
+    Operators call those before them, so a deep graph needs a higher limit of calls within calls:
+    it is set for the process (`sys.setrecursionlimit`).
+
+    Raises:
+        DatasetError: naming how many operators there are, and the way out.
+    """
+    size = extent(root)
+    if size.depth > DEEPEST:
+        raise DatasetError(
+            f"{root.op}: the pipeline would be {size.depth} operators deep, and {DEEPEST} is the "
+            "most: call functions one after the other in one map; and read many datasets by "
+            "from_sequence(...).flat_map or interleave, not by concatenate or zip in a loop"
+        )
+    if size.places > MOST_PLACES:
+        raise DatasetError(
+            f"{root.op}: the pipeline would run {size.places} operators, and {MOST_PLACES} is the "
+            "most: a dataset that is read in two places runs twice, so zip((d, d)) in a loop "
+            "doubles them each time; make the copies in a map, as in map(lambda x: (x, x))"
+        )
+    needed = _ROOM + _FRAMES * size.depth
+    if size.depth > _SHALLOW and sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
+
+
+def walk(root: Node) -> Iterator[tuple[str, Node]]:
+    """Yield each node below *root* with its path, inputs after the node that reads them."""
+    stack = [("", root)]
+    while stack:
+        path, node = stack.pop()
+        yield path, node
+        below = [(f"{path}.{i}", upstream) for i, upstream in enumerate(node.inputs)]
+        stack.extend(reversed(below))
+
+
+def topological_order(root: Node) -> list[Node]:
+    """Return each node below *root* once, before the nodes that read it."""
+    order: dict[int, Node] = {}
+    stack = [(root, False)]
+    while stack:
+        node, entered = stack.pop()
+        if entered:
+            order.setdefault(id(node), node)
+        elif id(node) not in order:
+            stack.append((node, True))
+            stack.extend((below, False) for below in reversed(node.inputs))
+    return list(order.values())
+
+
+def options_of(node: Node) -> Options:
+    """Return the options that hold for the pipeline that ends in *node*: of several, the last."""
+    return folded(node, _options, _options_of)
+
+
+_options: WeakKeyDictionary[Node, Options] = WeakKeyDictionary()
+
+
+def _options_of(node: Node, below: list[Options]) -> Options:
+    options = node.options or _NO_OPTIONS
+    for each in below:
+        options = options.under(each)
+    return options
+
+
+_NO_OPTIONS = Options()
+
+
+def rewritten(root: Node, swap: Callable[[Node], Node]) -> Node:
+    """Return the graph of *root* with each stage replaced by what *swap* makes of it.
+
+    Stages stay the same objects where neither they nor what they read is another; one that is
+    read twice is replaced by one.
+    """
+    done: dict[int, Node] = {}
+
+    def of(value: Any) -> Any:
+        if isinstance(value, Node):
+            return done[id(value)]
+        if isinstance(value, tuple) and any(isinstance(part, Node) for part in value):
+            return tuple(map(of, value))
+        return value
+
+    for node in topological_order(root):
+        done[id(node)] = swap(_with_inputs(node, of))
+    return done[id(root)]
+
+
+def _with_inputs(node: Node, of: Callable[[Any], Any]) -> Node:
+    changed = {}
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if each.init and "kind" not in each.metadata and (new := of(value)) is not value:
+            changed[each.name] = new
+    return replace(node, **changed) if changed else node

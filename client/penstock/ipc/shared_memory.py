@@ -1,0 +1,50 @@
+"""Memory that two processes have in common: one writes, the other reads what it was told of."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+LEAST = 1 << 20
+"""The least size that a file gets, in bytes; pages that nobody writes to take no memory."""
+
+
+class MemoryFile:
+    """The anonymous file *fd*, as large as it must be. Maps live as long as views of them."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._map: mmap.mmap | None = None
+
+    @classmethod
+    def make(cls, name: str) -> MemoryFile:
+        """Make a file of no bytes."""
+        return cls(os.memfd_create(name, os.MFD_CLOEXEC))
+
+    def room(self, nbytes: int) -> memoryview:
+        """Return the first *nbytes* to write to; what was written before need not be there."""
+        if self._map is None or nbytes > len(self._map):
+            os.ftruncate(self.fd, max(LEAST, 1 << (nbytes - 1).bit_length()))
+            self._map = mmap.mmap(self.fd, 0)
+        return memoryview(self._map)[:nbytes]
+
+    def view(self, nbytes: int) -> memoryview:
+        """Return the first *nbytes*, which the other side wrote."""
+        if self._map is None or nbytes > len(self._map):
+            self._map = mmap.mmap(self.fd, 0)
+        return memoryview(self._map)[:nbytes]
+
+    def release(self) -> None:
+        """Give all memory back to the system; it comes again when it is written to."""
+        size = os.fstat(self.fd).st_size
+        if size > LEAST:
+            self.view(size)
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_REMOVE)
+
+    def close(self) -> None:
+        """Let go of the file. Idempotent."""
+        self._map = None
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

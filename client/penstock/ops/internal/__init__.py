@@ -1,0 +1,1 @@
+"""What operators share: input positions, buffers, selection, parallel calls, file formats."""

@@ -1,0 +1,183 @@
+"""What `ignore_errors` left out, written down: a folder of files with one JSON object a line.
+
+Each process appends to a file of its own, so any number of them, on any hosts, may share a folder.
+A record is there before anything behind its element is made. When elements are made again after
+a restore or a death, so are their records; those of one failure have the same *id*, and a process
+writes none twice that it remembers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import secrets
+import threading
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from penstock import files
+from penstock.engine import seeds
+from penstock.errors import DatasetError, TransformError
+from penstock.runtime.tracebacks import shortened, told
+
+PART_CHARS = 1 << 16
+"""How large a file becomes where files cannot be appended to; then another one is begun."""
+
+REMEMBERED = 1 << 16
+"""How many records a process remembers."""
+
+LONGEST = 1 << 16
+"""Characters of a traceback; the middle of a longer one is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """The record of an element that was left out."""
+
+    id: str
+    """Equal for records of the same failure of the same element in the same pass."""
+    time: str
+    """When it was left out, in UTC, as ISO 8601 has it."""
+    source: str
+    """The stage that failed, as error messages name it; with the file, if it is one of files."""
+    element: int
+    """The number of the element, from 0, as *source* counts what it reads."""
+    error: str
+    """The name of the class of what was raised."""
+    message: str
+    traceback: str
+    """Where the user's code raised it."""
+    input: str
+    """What the function was called with, as text that is cut short."""
+    host: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ElementOrigin:
+    """Whose elements they are: see `penstock.engine.context.Context`."""
+
+    lineage: int
+    path: str
+    turn: int
+
+    def key(self, number: int) -> str:
+        """Return what tells element *number* from all others."""
+        return f"{seeds.derive(self.lineage, self.path, self.turn, 'left out', number):016x}"
+
+
+class DeadLetters:
+    """The records of one run of `ignore_errors`, whose input is *stage*."""
+
+    def __init__(self, folder: str, stage: str, stream: ElementOrigin) -> None:
+        self._folder, self._stage, self._stream = folder, stage, stream
+        self._unwritten: list[DeadLetter] = []
+
+    def add(self, number: int, error: Exception) -> None:
+        """Take a record of element *number* of the input; `write` writes it down."""
+        self._unwritten.append(_letter(self._stream.key(number), self._stage, number, error))
+
+    def write(self) -> None:
+        """Write down what was added and is not written yet.
+
+        Raises:
+            DatasetError: naming the folder. Another call tries again.
+        """
+        while self._unwritten:
+            _file_in(self._folder).write(self._unwritten[0])
+            del self._unwritten[0]
+
+
+def folder_of(op: str, given: Any) -> str:
+    """Return the name of the folder that a user gave, made absolute.
+
+    Raises:
+        DatasetError: when it is none, or a file.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        raise DatasetError(f"{op}: log must be the path of a folder, not {given!r}")
+    (name,) = files.names(op, "log", given)
+    if not files.is_url(name) and Path(name).is_file():
+        raise DatasetError(
+            f"{op}: log must be a folder, in which each process writes a file, and {name!r} is a "
+            "file: give another name"
+        )
+    return name
+
+
+def _letter(key: str, stage: str, number: int, error: Exception) -> DeadLetter:
+    source, raised, message, trace, given = stage, error, str(error), "", ""
+    if isinstance(error, TransformError):
+        source, number, message, _, trace, given = error.fields()
+        raised = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    trace = shortened(trace or told(error), LONGEST)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    what = (source, number, type(raised).__name__, message, trace, given)
+    return DeadLetter(key, now, *what, platform.node(), os.getpid())
+
+
+class _File:
+    """What one process writes in a folder."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        host = "".join(c if c.isalnum() or c in ".-" else "_" for c in platform.node())
+        self._name = f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lock = threading.Lock()
+        self._written: dict[str, None] = {}
+        self._part, self._text = 0, ""
+
+    def write(self, letter: DeadLetter) -> None:
+        """Write *letter*, unless that was done."""
+        line = json.dumps(asdict(letter)) + "\n"
+        with self._lock:
+            if letter.id in self._written:
+                return
+            try:
+                if files.is_url(self._folder):
+                    self._put(line)
+                else:
+                    self._append(line)
+            except Exception as exc:
+                raise DatasetError(
+                    f"ignore_errors: a record cannot be written into the folder "
+                    f"{self._folder!r} ({type(exc).__name__}: {exc}): make room for it there, or "
+                    "give another log; the next call tries again"
+                ) from exc
+            self._written[letter.id] = None
+            if len(self._written) > REMEMBERED:
+                del self._written[next(iter(self._written))]
+
+    def _append(self, line: str) -> None:
+        folder = Path(self._folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{self._name}.jsonl").open("ab", buffering=0) as file:
+            at, data = file.tell(), line.encode()
+            if (count := file.write(data)) < len(data):
+                file.truncate(at)  # or the next record would begin within this one
+                raise OSError(f"{count} of {len(data)} bytes could be written")
+
+    def _put(self, line: str) -> None:
+        """Write anew what was written, and *line*: few file systems behind URLs can append."""
+        from fsspec.core import url_to_fs  # noqa: PLC0415  only who needs it waits for it
+
+        text = self._text + line
+        fs, folder = url_to_fs(self._folder)
+        fs.makedirs(folder, exist_ok=True)
+        fs.pipe_file(f"{folder}/{self._name}-{self._part:04}.jsonl", text.encode())
+        self._text = text
+        if len(text) > PART_CHARS:
+            self._part, self._text = self._part + 1, ""
+
+
+_files: dict[tuple[int, str], _File] = {}
+_finding = threading.Lock()
+
+
+def _file_in(folder: str) -> _File:
+    """Return this process's file in *folder*; a forked child has one of its own."""
+    with _finding:
+        return _files.setdefault((os.getpid(), folder), _File(folder))

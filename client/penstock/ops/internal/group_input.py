@@ -1,0 +1,234 @@
+"""The input of groups: it is read, and what a state says was held is read again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from penstock.element import Element
+from penstock.engine.block_size import BlockSizer
+from penstock.engine.iterator import ELEMENT_ERRORS, OpIterator, State
+from penstock.engine.unacked import joined, only_tags, unacked_exactly
+from penstock.errors import Closed, StateError
+from penstock.ops.internal.group_buffer import Event, GroupedElement, Groups, InputPosition, written
+from penstock.ops.internal.tracked_shuffle import TrackedInput
+
+Slot: TypeAlias = tuple[Element, InputPosition]
+
+At: TypeAlias = Callable[[Sequence[GroupedElement], State], State]
+"""The state of what is held and of the group that is being read, with this place of the input."""
+
+
+class GroupInput(Protocol):
+    """What `group_by_window` reads."""
+
+    @property
+    def restored(self) -> bool:
+        """Whether all that was held is."""
+        ...
+
+    def restore(self, held: Groups) -> None:
+        """Read again what was held; after an error, go on behind the element that failed."""
+        ...
+
+    def pull(self, n: int) -> list[Slot]:
+        """Read up to *n* elements, none at the end."""
+        ...
+
+    def mark(self, waiting: Sequence[Slot]) -> At:
+        """Capture the place of the next element; *waiting* were read, but are in no group."""
+        ...
+
+    def close(self) -> None:
+        """Close the input; nothing more is opened."""
+        ...
+
+
+class ReplayedGroupInput:
+    """A `GroupInput` that can be read again from any place."""
+
+    def __init__(self, open_input: Callable[[State], OpIterator], state: State) -> None:
+        groups, parts = state or ([], [[None, 0, 0, []]])
+        self._open = open_input
+        self._groups: list[tuple[int, int]] = [(key, size) for key, size in groups]
+        self._parts: deque[tuple[State, int, int, list[Event]]] = deque(map(tuple, parts))
+        self._pace = BlockSizer()
+        self._closed = False
+        self._input: OpIterator
+        self._number = 0
+        """The number of the next element."""
+        self._errors = 0
+        """How many errors came before it."""
+        self._events: deque[Event] = deque()
+        """What is still to be read again in this part."""
+        self._begin()
+
+    @property
+    def restored(self) -> bool:
+        """See `GroupInput.restored`."""
+        return not self._events and not self._parts
+
+    def restore(self, held: Groups) -> None:
+        """See `GroupInput.restore`."""
+        while not self.restored:
+            self._check_open()
+            if self._events:
+                self._repeat(self._events[0], held)
+            else:
+                self._input.close()
+                self._begin()
+
+    def pull(self, n: int) -> list[Slot]:
+        """See `GroupInput.pull`."""
+        self._check_open()
+        try:
+            block = self._pace.read(self._input, n)
+        except ELEMENT_ERRORS:
+            self._errors += 1
+            raise
+        return self._placed(block)
+
+    def mark(self, waiting: Sequence[Slot]) -> At:
+        """See `GroupInput.mark`."""
+        if waiting:
+            ahead = waiting[0][1]
+        else:
+            ahead = InputPosition(self._number, self._errors, self._input.mark(), 0)
+        return lambda held, current: [*written(held, ahead), current]
+
+    def close(self) -> None:
+        """See `GroupInput.close`."""
+        self._closed = True
+        self._input.close()
+
+    def _begin(self) -> None:
+        below, self._number, self._errors, events = self._parts.popleft()
+        self._events = deque(events)
+        self._input = self._open(below)
+        if self._closed:  # by another thread, which did not see it
+            self._input.close()
+
+    def _placed(self, block: list[Element]) -> list[Slot]:
+        mark, first, count = self._input.mark(), self._number, len(block)
+        self._number += count
+        return [
+            (element, InputPosition(first + i, self._errors, mark, count - i))
+            for i, element in enumerate(block)
+        ]
+
+    # --- reading again ---
+
+    def _repeat(self, event: Event, held: Groups) -> None:
+        if isinstance(event, list):
+            self._events.popleft()
+            self._pass_over(*event)
+        elif event < 0:
+            self._events.popleft()
+            self._number -= event
+            self._check(self._input.skip(-event) == -event)
+        else:
+            self._take_again(_held_first(self._events), held)
+
+    def _pass_over(self, elements: int, errors: int) -> None:
+        """Read so many elements and errors: to skip might count elements that fail."""
+        self._errors += errors
+        while elements or errors:
+            self._check_open()
+            try:
+                block = self._input.block(elements or 1)
+            except ELEMENT_ERRORS:
+                if errors:
+                    errors -= 1
+                else:  # in an earlier run it did not fail
+                    elements -= 1
+                    self._number += 1
+                continue
+            self._check(bool(block))
+            if elements:
+                elements -= len(block)
+                self._number += len(block)
+            else:
+                errors -= 1  # in an earlier run it did
+
+    def _take_again(self, run: list[int], held: Groups) -> None:
+        """Read elements of these groups, or the first of them."""
+        try:
+            block = self._input.block(len(run))
+        except ELEMENT_ERRORS:
+            self._events.popleft()  # its group is one short
+            self._number += 1
+            raise
+        self._check(bool(block))
+        for (element, place), group in zip(self._placed(block), run, strict=False):
+            self._events.popleft()
+            held.come(GroupedElement(*self._groups[group], place), element)
+
+    def _check(self, more: bool) -> None:
+        if not more:
+            raise StateError(
+                f"group_by_window: the input ends before element {self._number}, but it had more "
+                "when the state was taken: give the dataset the data that it had then"
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("this iterator was closed while it filled its groups")
+
+
+class TrackedGroupInput:
+    """A `GroupInput` of borrowed elements.
+
+    State: what is owed, and the input's, see `penstock.engine.unacked`. Opened at one, it begins
+    with empty groups: what they held was given back, and comes again.
+    """
+
+    restored = True
+
+    def __init__(self, lender: TrackedInput, number: int) -> None:
+        self._lender = lender
+        self._number = number
+        """The number of the next element."""
+
+    def restore(self, held: Groups) -> None:
+        """See `GroupInput.restore`."""
+
+    def pull(self, n: int) -> list[Slot]:
+        """See `GroupInput.pull`."""
+        slots = self._lender.pull(n)
+        first = self._number
+        self._number += len(slots)
+        return [
+            (element, InputPosition(first + i, 0, _nowhere, 0, origin))
+            for i, (element, origin) in enumerate(slots)
+        ]
+
+    def mark(self, waiting: Sequence[Slot]) -> At:
+        """See `GroupInput.mark`."""
+        input_owes, below = self._lender.mark()
+        number, left = self._number, [place.origin for _, place in waiting]
+
+        def at(held: Sequence[GroupedElement], current: State) -> State:  # noqa: ARG001  it comes again
+            owed = only_tags([*(arrival.place.origin for arrival in held), *left])
+            place = [[], [[below(), number, 0, []]], None]
+            return unacked_exactly(joined((owed, input_owes)), place)
+
+        return at
+
+    def close(self) -> None:
+        """See `GroupInput.close`."""
+        self._lender.close()
+
+
+def _nowhere(back: int) -> State:  # noqa: ARG001
+    return None
+
+
+def _held_first(events: Iterable[Event]) -> list[int]:
+    """Return the groups of the elements that come before anything else."""
+    run: list[int] = []
+    for event in events:
+        if isinstance(event, list) or event < 0:
+            break
+        run.append(event)
+    return run

@@ -1,0 +1,162 @@
+"""A dataset inside `interleave` or `flat_map`: how it is made, and how far it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, cast
+
+from penstock.element import Element, NestedDataset
+from penstock.engine.context import Context, open_node
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.errors import DatasetError
+from penstock.executors.function import UserFunction
+
+OpenInner = Callable[[Element, int, State], OpIterator]
+"""Run the dataset made from an element of this number, from a state on."""
+
+
+def opener(call: UserFunction, context: Context, label: str) -> OpenInner:
+    """Return what makes and opens inner datasets with the user's function."""
+
+    def open_inner(element: Element, number: int, state: State) -> OpIterator:
+        made = call(element, number)
+        if not isinstance(made, NestedDataset):
+            error = DatasetError(
+                f"the function of {label} must return a Dataset, not {made!r:.60} "
+                f"({type(made).__name__}); use map for a function that returns values"
+            )
+            call.fail(error, number, element)
+        return open_node(cast("Any", made).node, context.inner(number), state)
+
+    return open_inner
+
+
+@dataclass(frozen=True, slots=True)
+class OuterPosition:
+    """A place in the outer dataset: just before the last *back* elements of a block."""
+
+    mark: Mark
+    back: int
+
+    def state(self) -> State:
+        """Return the outer dataset's state there."""
+        return self.mark(self.back)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What one call of a dataset gave: a block, or the end (an empty one); and its mark."""
+
+    block: list[Element]
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class InnerError:
+    """An error in place of that; the dataset goes on behind it if it was *opened* at all."""
+
+    error: Exception
+    mark: Mark
+    opened: bool
+
+
+class Inner:
+    """The dataset made from one outer element, and the block of it that is being used."""
+
+    def __init__(
+        self, open_inner: OpenInner, element: Element, number: int, place: OuterPosition
+    ) -> None:
+        self._open, self._element = open_inner, element
+        self.number = number
+        self.place = place
+        """Just before the outer element."""
+        self._run: OpIterator | None = None
+        self._closed = False
+        self._from: State = None
+        self._mark: Mark = lambda _: None
+        self.block: list[Element] = []
+        """What of its last block is not used."""
+        self.error: InnerError | None = None
+        """What is to be raised behind the block."""
+        self.ended = False
+        """Whether the dataset ends behind the block."""
+        self.coming: Future[Pulled | InnerError] | None = None
+        """The block behind that, if a thread is at it."""
+
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is known of what comes next."""
+        return not self.block and self.error is None and not self.ended
+
+    @property
+    def going(self) -> bool:
+        """Whether there is something to read behind the block, or behind the error."""
+        return not self.ended and (self.error is None or self.error.opened)
+
+    def begin_at(self, state: State) -> None:
+        """Begin at a saved *state*."""
+        self._from = state
+        self._mark = lambda _: state
+
+    def pull(self, n: int) -> Pulled | InnerError:
+        """Read up to *n* elements, in whatever thread; nothing else is changed."""
+        try:
+            run = self._opened()
+        except ELEMENT_ERRORS as exc:
+            return InnerError(exc, self._mark, opened=False)
+        try:
+            block = run.block(n)
+        except ELEMENT_ERRORS as exc:
+            return InnerError(exc, run.mark(), opened=True)
+        finally:
+            if self._closed:  # by another thread, while this one was inside
+                run.close()
+        return Pulled(block, run.mark())
+
+    def take(self, n: int) -> list[Element]:
+        """Use up to *n* elements of the block."""
+        taken = self.block[:n]
+        del self.block[:n]
+        return taken
+
+    def install(self, pulled: Pulled | InnerError) -> None:
+        """Go on with what a pull gave; the block before is used up."""
+        if isinstance(pulled, InnerError):
+            self.error = pulled
+            return
+        self.block, self._mark = pulled.block, pulled.mark
+        self.ended = not pulled.block
+
+    def fail(self, failed: InnerError) -> None:
+        """Stand behind the error that is due."""
+        self.error, self._mark = None, failed.mark
+
+    def skip(self, n: int) -> int:
+        """Pass over up to *n* elements; return how many there were. Fewer means the end."""
+        held = len(self.take(n))
+        while held < n and not self.ended:
+            self.error = None
+            skipped = self._opened().skip(n - held)
+            self._mark = self._opened().mark()
+            self.ended = skipped < n - held
+            held += skipped
+        return held
+
+    def mark(self) -> Mark:
+        """Capture the place; *back* counts elements taken of the block."""
+        mark, left = self._mark, len(self.block)
+        return lambda back: mark(left + back)
+
+    def close(self) -> None:
+        """Close the dataset. A thread inside it closes it again, should it open something yet."""
+        self._closed = True
+        if self._run is not None:
+            self._run.close()
+
+    def _opened(self) -> OpIterator:
+        if self._run is None:
+            self._run = self._open(self._element, self.number, self._from)
+            self._element = None
+        return self._run

@@ -1,0 +1,327 @@
+"""How `map` calls a function in several threads.
+
+```
+ puller thread             worker threads             the consumer's thread
+ input ──▶ window of runs ──▶ each run made ──▶ outcomes taken from the window, in its order
+```
+
+A *run* is one call, or a few where calls take less time than handing them over. The window holds
+at most as many runs as there are threads, or a few for each (`FunctionCaller.ahead`). A state
+stands at the first input that is not returned: what is in flight is called again after a restore.
+Where outcomes are taken as they complete, the state also says which inputs behind that place have
+been returned already.
+
+Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+from penstock.element import Element
+from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.unacked import unacked_exactly
+from penstock.errors import Closed
+from penstock.executors.function import FunctionCaller
+from penstock.executors.thread_pool import LOOK_AROUND
+from penstock.ops.internal.call_batch import CallBatch, InputRange, owed, tail
+from penstock.protocol.ranges import RangeSet
+
+CLOSING_SECONDS = 0.2
+"""How long closing waits for threads in the middle of a call; later they end by themselves."""
+
+
+class ParallelMap(OpIterator):
+    """*call* on each element of *upstream*, in *threads* threads."""
+
+    def __init__(
+        self,
+        upstream: OpIterator,
+        call: FunctionCaller,
+        number: int,
+        threads: int,
+        deterministic: bool,
+        returned: Sequence[tuple[int, int]] = (),
+        *,
+        borrows: bool = False,
+    ) -> None:
+        self._upstream, self._call, self._limit = upstream, call, threads
+        self._room = threads * call.ahead
+        self._in_order = deterministic
+        self._borrows = borrows and not deterministic
+        """Whether marks must say what is owed: not all that lies behind the first waiting."""
+        self._pulling = threading.Lock()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        """Something can be taken, or nothing will."""
+        self._freed = threading.Condition(lock)
+        """The window has room."""
+        self._behind = InputRange(number, number, upstream.mark(), 0)
+        """Behind all input that was read."""
+        self._returned = deque(RangeSet.of(*((number + a, number + b) for a, b in returned)).spans)
+        """Runs of input elements still to come that are not wanted: returned before a restore."""
+        self._window: deque[CallBatch] = deque()
+        self._ready: deque[CallBatch] = deque()
+        """Those that are made, as they were completed."""
+        self._last: list[InputRange] = []
+        """The inputs of the last block, in its order."""
+        self._todo: SimpleQueue[CallBatch | None] = SimpleQueue()
+        self._seconds = call.run_seconds
+        """About how long a call takes."""
+        self._puller: threading.Thread | None = None
+        self._workers: list[threading.Thread] = []
+        self._ended = self._closed = False
+        self._broken: BaseException | None = None
+        """What ended a thread: nobody would come any more, so whoever waits must hear of it."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        out: list[Element] = []
+        with self._changed:
+            self._last = []
+            self._start()
+            while not (self._head() or (self._ended and not self._window)):
+                self._check_open()
+                self._changed.wait(LOOK_AROUND)
+            self._check_open()
+            while len(out) < n and (run := self._head()):
+                place, taken = run.place, run.taken
+                more = run.take(n - len(out))
+                self._last.append(place.part(taken, run.taken))
+                out += more
+                if not more:
+                    break
+                self._let_go(run)
+            if not out and run is not None:
+                error = run.take_error()
+                self._let_go(run)
+                try:
+                    raise error
+                finally:
+                    del error, run  # or the error would hold this frame and the iterator for ever
+        return out
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        with self._changed:
+            behind, to_come = self._behind, tuple(self._returned)
+            window, last = [run.rest for run in self._window], self._last
+        borrows = self._borrows
+
+        def at(back: int) -> State:
+            waiting = [*tail(last, back), *window]
+            # Errors of the input come before the element of the same number: min takes the first.
+            first = min(waiting, key=lambda place: place.number, default=behind)
+            if borrows:
+                below = unacked_exactly(owed(waiting, behind), first.mark(first.back))
+                return [first.number, below]
+            numbers = RangeSet.of(*((place.number, place.stop) for place in waiting))
+            returned = (RangeSet.of((first.number, behind.number)) - numbers) | RangeSet.of(
+                *to_come
+            )
+            runs = [[a - first.number, b - first.number] for a, b in returned.spans]
+            below = first.mark(first.back)
+            return [first.number, below, runs] if runs else [first.number, below]
+
+        return at
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`. Calls nothing that was not called ahead."""
+        if self._returned:
+            return super().skip(n)
+        with self._pulling:
+            skipped = self._drop(n)
+            if skipped < n and not self._ended:
+                more = self._upstream.skip(n - skipped)
+                skipped += more
+                self._move(more)
+        return skipped
+
+    def close(self) -> None:
+        """See `OpIterator.close`. Does not wait long for a call that does not return."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+            self._freed.notify_all()
+            for _ in self._workers:
+                self._todo.put(None)
+        deadline = time.monotonic() + CLOSING_SECONDS
+        # A puller that has let go of the input lets it close well; one that waits is woken by it.
+        _join([self._puller], time.monotonic() + CLOSING_SECONDS / 4)
+        self._upstream.close()
+        _join([self._puller, *self._workers], deadline)
+        self._call.end()
+
+    def resize(self, threads: int) -> None:
+        """Go on with so many *threads*; one that is too many ends when it has nothing to do."""
+        with self._changed:
+            self._limit, self._room = threads, threads * self._call.ahead
+            surplus = len(self._workers) - threads
+            self._freed.notify_all()
+            for _ in range(surplus if not self._closed else 0):
+                del self._workers[-1]
+                self._todo.put(None)
+
+    # --- the consumer's side, holding `_changed` ---
+
+    def _head(self) -> CallBatch | None:
+        """Return the run to take from next, if it is made."""
+        if not self._in_order:
+            return self._ready[0] if self._ready else None
+        return self._window[0] if self._window and self._window[0].made else None
+
+    def _let_go(self, run: CallBatch) -> None:
+        """Make room if all of *run*, the next one, is taken."""
+        if run.over:
+            self._window.remove(run)
+            if not self._in_order:
+                self._ready.popleft()
+            self._freed.notify_all()
+
+    def _drop(self, n: int) -> int:
+        """Drop up to *n* inputs from the window."""
+        dropped = 0
+        with self._changed:
+            self._last = []
+            while dropped < n and self._window:
+                run = self._window[0]
+                dropped += run.drop(n - dropped)
+                run.dropped = run.over
+                if run.dropped:
+                    self._window.popleft()
+            self._ready = deque(run for run in self._ready if not run.dropped)
+            self._freed.notify_all()
+            self._changed.notify_all()
+        return dropped
+
+    def _check_open(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        if self._closed:
+            raise Closed("this iterator was closed while it waited for an element")
+
+    def _start(self) -> None:
+        if self._puller is None and not self._closed:
+            self._puller = _thread(self._told(self._pull))
+
+    def _told(self, work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as exc:  # noqa: BLE001  it is raised where an element is asked for
+                with self._changed:
+                    self._broken = exc
+                    self._changed.notify_all()
+
+        return run
+
+    # --- the puller's thread ---
+
+    def _pull(self) -> None:
+        while not self._ended and (room := self._wait_for_room()):
+            with self._pulling:
+                runs = self._pull_runs(room)
+            for run in runs:
+                self._todo.put(run)
+
+    def _wait_for_room(self) -> int:
+        """Return how many runs the window has room for; 0 once this is closed."""
+        with self._freed:
+            while not self._closed and len(self._window) >= self._room:
+                self._freed.wait()
+            return 0 if self._closed else self._room - len(self._window)
+
+    def _pull_runs(self, room: int) -> list[CallBatch]:
+        call = self._call
+        size = max(1, min(call.most, int(call.run_seconds / self._seconds)))
+        try:
+            block = self._next_inputs(room * size)
+        except BaseException as exc:  # noqa: BLE001  it is raised where the element is asked for
+            error = CallBatch(self._behind, [], made=True)
+            error.fail(exc)
+            self._add([error], 0)
+            return []
+        mark, length, first = self._upstream.mark(), len(block), self._behind.number
+        size = -(-length // room)  # so that the last inputs, too, are spread over all threads
+        runs = []
+        for i in range(0, length, size or 1):
+            inputs = block[i : i + size]
+            place = InputRange(first + i, first + i + len(inputs), mark, length - i)
+            runs.append(CallBatch(place, inputs))
+        self._add(runs, length)
+        return runs
+
+    def _next_inputs(self, n: int) -> list[Element]:
+        """Return up to *n* input elements that are wanted."""
+        returned = self._returned
+        while returned and returned[0][0] <= self._behind.number:
+            skipped = self._upstream.skip(returned[0][1] - self._behind.number)
+            with self._changed:
+                returned.popleft()
+                self._move(skipped)
+        if returned:
+            n = min(n, returned[0][0] - self._behind.number)
+        return self._upstream.block(n)
+
+    def _add(self, runs: list[CallBatch], inputs: int) -> None:
+        with self._changed:
+            self._window += runs
+            self._ready += [run for run in runs if run.made]
+            self._move(inputs)
+            self._ended = not runs
+            # As many threads as runs so far, up to the limit: a short input needs few.
+            for _ in range(min(len(runs), self._limit - len(self._workers))):
+                if not self._closed:
+                    self._hire()
+            if self._ended or self._head():
+                self._changed.notify_all()
+
+    def _hire(self) -> None:
+        try:
+            self._workers.append(_thread(self._told(self._work)))
+        except RuntimeError:  # the system has no more
+            if not self._workers:
+                raise
+
+    def _move(self, inputs: int) -> None:
+        """Stand behind so many more elements of the input."""
+        number = self._behind.number + inputs
+        self._behind = InputRange(number, number, self._upstream.mark(), 0)
+
+    # --- the workers' threads ---
+
+    def _work(self) -> None:
+        call = self._call.copy()
+        try:
+            while (run := self._todo.get()) is not None and not self._closed:
+                seconds = run.make(call)
+                with self._changed:
+                    run.made = True
+                    # A run of many calls says more about how long one takes.
+                    self._seconds += (seconds - self._seconds) * (1 - 0.75 ** len(run.outcomes))
+                    if not self._in_order and not run.dropped:
+                        self._ready.append(run)
+                    if self._head():
+                        self._changed.notify_all()
+        finally:
+            call.done()
+
+
+def _thread(target: Callable[[], None]) -> threading.Thread:
+    # A daemon: a call that never returns must not keep the process from ending.
+    thread = threading.Thread(target=target, name="penstock-map", daemon=True)
+    thread.start()
+    return thread
+
+
+def _join(threads: Sequence[threading.Thread | None], deadline: float) -> None:
+    for thread in threads:
+        # Garbage collection may close an iterator in a thread of its own.
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))

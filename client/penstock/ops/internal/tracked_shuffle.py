@@ -1,0 +1,208 @@
+"""`shuffle` over borrowed elements: it knows what each element in its buffer was made of.
+
+State: ``[n, what is owed and the input's state]``, see `penstock.engine.unacked`. Opened at one, it
+begins with an empty buffer: what that held was given back, and comes again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element
+from penstock.engine.block_size import BlockSizer
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.unacked import (
+    Tags,
+    UnackedBySession,
+    joined,
+    only_tags,
+    tags_of,
+    unacked_exactly,
+    unacked_in,
+)
+from penstock.errors import Closed
+from penstock.graph.node import Node
+from penstock.graph.traversal import walk
+
+PICKS = 1024
+"""How many picks are drawn at once, and noted one by one at the least."""
+
+Slot = tuple[Element, Tags]
+
+
+WHOLE = frozenset(
+    {
+        *("batch", "padded_batch", "filter", "unique", "map", "scan", "enumerate", "cache"),
+        *("take", "skip", "shard", "shuffle", "prefetch", "repeat", "concatenate", "zip"),
+        *("take_while", "ignore_errors", "assert_cardinality", "bucket_by_sequence_length"),
+        *("choose_from_datasets", "sample_from_datasets", "distribute", "with_options"),
+    }
+)
+"""Operators that use each element for one of theirs, or for none. Others may cut it in pieces."""
+
+
+def cuts(node: Node) -> bool:
+    """Say whether *node* may make several elements of one that is borrowed."""
+    paths = [path for path, stage in walk(node) if stage.op == "distribute"]
+    return any(
+        stage.op not in WHOLE and any(below.startswith(f"{path}.") for below in paths)
+        for path, stage in walk(node)
+    )
+
+
+def is_straight(node: Node) -> bool:
+    """Say whether each element of *node* is one borrowed element, and in their order."""
+    while node.one_to_one and not node.overtaking and node.op != "cache":
+        (node,) = node.inputs
+    return node.op == "distribute"
+
+
+class TrackedInput:
+    """Borrowed input, and what each element of it was made of."""
+
+    def __init__(self, upstream: OpIterator, *, straight: bool) -> None:
+        self.upstream = upstream
+        self._straight = straight
+        self._pace = BlockSizer()
+        self._closed = False
+        self._debts = unacked_in(upstream.mark()(0))
+        """What the input owes from its next element on."""
+
+    def pull(self, n: int) -> list[Slot]:
+        """Read up to *n* elements, none at the end."""
+        if self._closed:
+            raise Closed("this iterator was closed while it filled its buffer")
+        try:
+            block = self._pace.read(self.upstream, n)
+        except ELEMENT_ERRORS:
+            self._debts = unacked_in(self.upstream.mark()(0))
+            raise
+        mark = self.upstream.mark()
+        made_of = tags_of(self._debts, mark, len(block), straight=self._straight)
+        self._debts = unacked_in(mark(0))
+        return list(zip(block, made_of, strict=True))
+
+    def mark(self) -> tuple[UnackedBySession, Callable[[], State]]:
+        """Capture what the input owes, and its state."""
+        mark = self.upstream.mark()
+        return self._debts, lambda: mark(0)
+
+    def close(self) -> None:
+        """Close the input; nothing more is pulled."""
+        self._closed = True
+        self.upstream.close()
+
+
+class BufferTags:
+    """What the elements in a buffer were made of, at any moment since a mark was taken."""
+
+    def __init__(self) -> None:
+        self._base: list[Tags] = []
+        self._came: list[Tags] = []
+        self._went: list[Tags] = []
+
+    @property
+    def length(self) -> int:
+        """How many elements left the buffer since it was last written down."""
+        return len(self._went)
+
+    def begin(self, slots: Iterable[Slot]) -> None:
+        """Write down what the buffer holds, in new lists; marks keep the old ones."""
+        self._base, self._came, self._went = [origin for _, origin in slots], [], []
+
+    def come(self, slots: Iterable[Slot]) -> None:
+        """Note what the buffer took in."""
+        self._came += [origin for _, origin in slots]
+
+    def go(self, slots: Iterable[Slot]) -> None:
+        """Note what left it."""
+        self._went += [origin for _, origin in slots]
+
+    def mark(self) -> Callable[[int], UnackedBySession]:
+        """Return what tells what was owed before the last *back* elements left."""
+        base, came, went = self._base, self._came, self._went
+        n, m = len(came), len(went)
+
+        def at(back: int) -> UnackedBySession:
+            held = set(base)
+            held.update(came[:n])
+            held.difference_update(went[: m - back])  # no place is in two of them
+            return only_tags(held)
+
+        return at
+
+
+class TrackedShuffle(OpIterator):
+    """Pick j empties the slot that *picks* says, from pick *n* on; see `penstock.ops.shuffle`."""
+
+    def __init__(
+        self, lender: TrackedInput, picks: Callable[..., NDArray[np.int64]], size: int, n: int
+    ) -> None:
+        self._lender, self._picks, self._size = lender, picks, size
+        self._n = self._read = n
+        """The numbers of the next pick and of the input's next element."""
+        self._total: int | None = None
+        self._slots: list[Slot] = []
+        self._drawn: Iterator[int] = iter(())
+        self._ledger = BufferTags()
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        if self._ledger.length >= max(self._size, PICKS):
+            self._ledger.begin(self._slots)
+        while self._total is None and len(self._slots) < self._size:
+            self._slots += self._pull(self._size - len(self._slots))
+        fresh = [] if self._total is not None else self._pull(n)
+        out = self._exchange(fresh) if fresh else self._drain(n)
+        self._n += len(out)
+        self._ledger.go(out)
+        return [element for element, _ in out]
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        n, held = self._n, self._ledger.mark()
+        input_owes, below = self._lender.mark()
+        return lambda back: [n - back, unacked_exactly(joined((held(back), input_owes)), below())]
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._lender.close()
+
+    def _pull(self, n: int) -> list[Slot]:
+        fresh = self._lender.pull(n)
+        self._read += len(fresh)
+        self._ledger.come(fresh)
+        if not fresh:
+            self._total, self._drawn = self._read, iter(())
+        return fresh
+
+    def _exchange(self, fresh: list[Slot]) -> list[Slot]:
+        out, slots = [], self._slots
+        for slot, new in zip(self._draw(len(fresh)), fresh, strict=True):
+            out.append(slots[slot])
+            slots[slot] = new
+        return out
+
+    def _drain(self, n: int) -> list[Slot]:
+        out, slots = [], self._slots
+        for slot in self._draw(min(n, len(slots))):
+            out.append(slots[slot])
+            slots[slot] = slots[-1]
+            slots.pop()
+        return out
+
+    def _draw(self, n: int) -> list[int]:
+        """Return the slots of the next *n* picks."""
+        drawn = list(itertools.islice(self._drawn, n))
+        if len(drawn) < n:
+            start = self._n + len(drawn)
+            stop = start + max(PICKS, n)
+            if self._total is not None:
+                stop = min(stop, self._total)
+            self._drawn = iter(self._picks(start, stop, self._size, self._total).tolist())
+            drawn += itertools.islice(self._drawn, n - len(drawn))
+        return drawn

@@ -1,0 +1,329 @@
+"""What travels between dispatcher, worker and reader: plain values, no gRPC.
+
+Control messages are levels, not edges: a beat carries all that its sender is, the answer all
+that it should be. So a message lost, doubled or late costs time and nothing else. Guards are
+comparisons: *attempt* (per task, only grows), *incarnation* (per life of a worker), *opening*
+(per reader and task), *as_of* (how long the dispatcher's history was), the position in a log.
+
+`penstock.wire` turns these into protobuf; their form there is in ``protos/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    AT_START,
+    Checkpoint,
+    Codec,
+    DatasetId,
+    Failure,
+    IterationId,
+    Mode,
+    ReaderId,
+    ReaderStatus,
+    TaskId,
+    Versions,
+    WorkerId,
+)
+
+# --- jobs: client and dispatcher, unary ---
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIterationRequest:
+    """Let me read *repetition* of the job *job_name*; make what does not exist yet.
+
+    Without a name the job is private to this call. A job that exists must have been made with
+    the same dataset and parameters.
+    """
+
+    versions: Versions
+    dataset: DatasetId
+    mode: Mode
+    job_name: str | None
+    repetition: int
+    codec: Codec
+    num_consumers: int | None = None
+    trainer: str | None = None
+    target_workers: str = "AUTO"
+    ordered: bool = False
+    remainder: str = "drop"
+    restore: bytes = b""
+    """A job's saved state, to go on from: `SaveResult.state` of a save."""
+    replaces: tuple[str, ...] = ()
+    """Tokens of readers that leave when this has succeeded: they do not go on reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIterationReply:
+    """The iteration to read, and how often its readers beat (seconds).
+
+    *read_before* says, in words, what of it others have read who are gone; nothing if none did.
+    """
+
+    iteration: IterationId
+    job_name: str
+    beat_interval: float
+    reader_lease: float
+    read_before: str = ""
+
+
+# --- worker and dispatcher, one long stream ---
+
+
+@dataclass(frozen=True, slots=True)
+class ElementCounts:
+    """What an attempt has cost so far, in elements: they are for the account only.
+
+    *made* counts what runners made, *remade* what of that had been made in this attempt before;
+    *sent* what readers were sent, *given_back* what they gave back unused, *skipped* what the
+    pipeline left out on purpose, as often as it did. *inexact* counts elements made again by a
+    pipeline that may not make the same ones.
+    """
+
+    made: int = 0
+    remade: int = 0
+    sent: int = 0
+    given_back: int = 0
+    skipped: int = 0
+    inexact: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptProgress:
+    """How far a worker is with an attempt.
+
+    *taken* is joined over all readers. *state* is the newest engine state that lies behind
+    everything taken. *made* is the number of the next element to be made. *doubted* is how
+    many numbers were free again because their reader was given up; one may be so several times.
+    """
+
+    attempt: int
+    made: int
+    taken: AckedSet
+    state: Checkpoint | None = None
+    done: bool = False
+    failure: Failure | None = None
+    work: ElementCounts = ElementCounts()
+    doubted: int = 0
+    lacking: str = ""
+    """Why there is no room for its runner now. An attempt that ended so may run elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHeartbeat:
+    """A worker is there, and says what it runs and what it started once and no longer runs."""
+
+    worker: WorkerId
+    incarnation: int
+    as_of: int
+    progress: Mapping[TaskId, AttemptProgress] = field(default_factory=dict)
+    ended: frozenset[tuple[TaskId, int]] = frozenset()
+    draining: bool = False
+    versions: Versions | None = None
+    stats: bytes = b""
+    """The worker's `Stats` as JSON, for status calls; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequest:
+    """An attempt needs what stands at *position* of its log of *stream*."""
+
+    worker: WorkerId
+    incarnation: int
+    task: TaskId
+    attempt: int
+    stream: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """The order to run an attempt of a task: where to start, and what readers have.
+
+    *index* is the task's number within its iteration: seeds depend on it. *logs* has one split
+    log a stream; it is empty where each task reads everything (OFF).
+    """
+
+    task: TaskId
+    index: int
+    attempt: int
+    iteration: IterationId
+    dataset: DatasetId
+    seed: int
+    codec: Codec
+    state: Checkpoint = AT_START
+    logs: tuple[SplitLog, ...] = ()
+    taken: AckedSet = NOTHING_ACKED
+    held: Mapping[ReaderId, RangeSet] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """All that a worker should be doing now, and all readers' standing.
+
+    A task that is not listed stops. *beat_interval* is in seconds. With *drain* the worker is to
+    leave in order: it asks for no more splits, serves what is ready, and hands its tasks back.
+    """
+
+    as_of: int
+    incarnation: int
+    runs: tuple[TaskAssignment, ...]
+    readers: Mapping[ReaderId, ReaderStatus]
+    beat_interval: float
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SplitGrant:
+    """What the log of *stream* holds from *position* on."""
+
+    task: TaskId
+    attempt: int
+    stream: int
+    position: int
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRefused:
+    """The dispatcher will not have this worker; it should stop with this error."""
+
+    failure: Failure
+
+
+WorkerEvent = WorkerHeartbeat | SplitRequest
+WorkerCommand = Assignment | SplitGrant | WorkerRefused
+
+
+# --- reader and dispatcher, one long stream ---
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """A reader's word on one task: it takes no frame of attempts below *fence*."""
+
+    fence: int
+    taken: AckedSet
+    buffered: RangeSet = NO_RANGES
+
+
+@dataclass(frozen=True, slots=True)
+class SaveBarrier:
+    """A reader hands out nothing until a verdict on save *number* of its iteration comes.
+
+    *label* is the save's name; the others get *timeout* seconds to come to the same cut. With
+    *without_missing* the job is saved without those that do not, and what they may have taken is
+    doubted.
+    """
+
+    number: int
+    label: str
+    timeout: float
+    without_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SaveResult:
+    """What became of save *number*, the same for all: the job's *state* as JSON, or a *failure*.
+
+    *missing* names the readers that the state goes without.
+    """
+
+    number: int
+    label: str
+    state: bytes = b""
+    failure: Failure | None = None
+    missing: tuple[str, ...] = ()
+
+
+def called(label: str) -> str:
+    """Return the call by which a save of this *label* was asked for."""
+    return f"save_job({label!r})" if label else "state()"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderProcess:
+    """Where a training loop runs. *rank* is that of its launcher (``RANK``), if one gave it any.
+
+    *penstock* and *python* are its versions.
+    """
+
+    host: str
+    pid: int
+    rank: int | None = None
+    penstock: str = ""
+    python: str = ""
+
+    def __str__(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"host {self.host}, pid {self.pid}{rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableWorker:
+    """A worker in this life of it does not answer a reader, and has not for *seconds*."""
+
+    incarnation: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderHeartbeat:
+    """A reader is there, and says what it has. Without an id it asks to be let in.
+
+    *handed* is how many elements its training loop got, under whatever id. *unreached* are the
+    workers that it tried to read from, in vain; those that it has left stay there for a while.
+    """
+
+    iteration: IterationId
+    token: str
+    reader: ReaderId | None
+    beat: int
+    holdings: Mapping[TaskId, TaskReport] = field(default_factory=dict)
+    cut: SaveBarrier | None = None
+    leaving: bool = False
+    handed: int = 0
+    process: ReaderProcess | None = None
+    unreached: Mapping[WorkerId, UnreachableWorker] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """Where a task can be read. Without a worker its attempt is over: give your word on it.
+
+    *incarnation* is the life of the worker that runs it.
+    """
+
+    attempt: int
+    worker: WorkerId | None
+    failure: Failure | None = None
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderView:
+    """All that a reader should know. *beat* is the one answered, if one is.
+
+    *waiting_for* says, in words, what keeps the iteration from going on, if anything does;
+    *on_readers* whether among that are silent readers, which are given up when their lease is over.
+    *verdicts* are the newest ones; the next save has the number *saves*. *held_by* says, in words,
+    what silent readers keep from the others.
+    """
+
+    as_of: int
+    token: str
+    reader: ReaderId
+    standing: ReaderStatus
+    beat: int | None
+    tasks: Mapping[TaskId, TaskView]
+    finished: bool = False
+    verdicts: tuple[SaveResult, ...] = ()
+    saves: int = 0
+    waiting_for: str = ""
+    on_readers: bool = False
+    held_by: str = ""

@@ -1,0 +1,94 @@
+"""TODO penstock.protocol.data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import (
+    Codec,
+    Failure,
+    ReaderId,
+    TaskId,
+)
+
+# --- reader and worker: one stream a (reader, task) ---
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """A reader wants a task's frames, and says what it has: the rest may go to others.
+
+    *credit* is how many payload bytes may be under way before the reader gives more.
+    """
+
+    reader: ReaderId
+    task: TaskId
+    attempt: int
+    opening: int
+    taken: AckedSet
+    buffered: RangeSet
+    credit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """What the training loop took since the last one, and how many bytes are free again.
+
+    An empty one says that the loop waits, while operators behind its reader hold all that came:
+    they may need more, or the end of their input (`Recall.last`).
+    """
+
+    taken: RangeSet
+    credit: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameHeader:
+    """The header of a run of *count* consecutive elements from number *first* on.
+
+    *part* are the numbers of it that are this reader's; all below *floor* are taken by somebody.
+    *layout* says how the payload is laid out (`penstock.frames.frame`), *stored* how it is
+    compressed; the payload itself follows it on the wire.
+    """
+
+    task: TaskId
+    attempt: int
+    opening: int
+    first: int
+    count: int
+    floor: int
+    part: RangeSet
+    layout: bytes
+    stored: Codec = Codec.NONE
+    raw_nbytes: int = 0
+    """Length of the payload when decompressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Please give back what your loop does not ask for: another reader waits.
+
+    The *last* is for readers whose loops wait: they hold all that is left of the task, so their
+    operators shall make do with what they have.
+    """
+
+    task: TaskId
+    attempt: int
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """The last message of a stream: nothing more will come of this attempt here.
+
+    With a *failure* the task failed behind the elements sent before.
+    """
+
+    task: TaskId
+    attempt: int
+    failure: Failure | None = None
+
+
+ReadRequest = Subscribe | Ack
+ReadReply = FrameHeader | Recall | StreamEnd

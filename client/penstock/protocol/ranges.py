@@ -1,0 +1,124 @@
+"""TODO penstock.protocol.ranges."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSet:
+    """A set of numbers as sorted, disjoint, non-touching half-open runs."""
+
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, *spans: tuple[int, int]) -> RangeSet:
+        """Join half-open *spans*, in any order, overlapping or empty, into one set."""
+        joined: list[tuple[int, int]] = []
+        for start, stop in sorted(spans):
+            if start >= stop:
+                continue
+            if joined and start <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
+            else:
+                joined.append((start, stop))
+        return cls(tuple(joined))
+
+    def check(self) -> None:
+        """Refuse spans from elsewhere that are no runs.
+
+        Raises:
+            ValueError: when they are not sorted, empty, or touch.
+        """
+        at = -1
+        for start, stop in self.spans:
+            if not at < start < stop:
+                raise ValueError(f"{start} to {stop} behind {at} are no runs of numbers")
+            at = stop
+
+    def __or__(self, other: RangeSet) -> RangeSet:
+        if not other.spans or self.spans == other.spans:
+            return self
+        return RangeSet.of(*self.spans, *other.spans) if self.spans else other
+
+    def __sub__(self, other: RangeSet) -> RangeSet:
+        if not other.spans or not self.spans:
+            return self
+        left = []
+        spans = other.spans  # there may be ten thousand on either side
+        for start, stop in self.spans:
+            at = start
+            first = max(bisect_left(spans, (start,)) - 1, 0)
+            for i in range(first, len(spans)):
+                low, high = spans[i]
+                if high <= at:
+                    continue
+                if low >= stop:
+                    break
+                if low > at:
+                    left.append((at, low))
+                at = max(at, high)
+            if at < stop:
+                left.append((at, stop))
+        return RangeSet(tuple(left))
+
+    def __and__(self, other: RangeSet) -> RangeSet:
+        return self - (self - other)
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        at = bisect_left(self.spans, (number + 1,)) - 1
+        return at >= 0 and number < self.spans[at][1]
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
+
+    def __len__(self) -> int:
+        return sum(stop - start for start, stop in self.spans)
+
+    def __iter__(self) -> Iterator[int]:
+        for start, stop in self.spans:
+            yield from range(start, stop)
+
+
+NO_RANGES = RangeSet()
+
+
+@dataclass(frozen=True, slots=True)
+class AckedSet:
+    """Numbers that training loops took: all below *floor*, and *more*. A fact for ever.
+
+    Such sets are only ever joined; it does not matter how often, by whom or in what order.
+    """
+
+    floor: int = 0
+    more: RangeSet = NO_RANGES
+
+    def __post_init__(self) -> None:
+        floor, spans = self.floor, self.more.spans
+        if spans and spans[0][0] <= floor:
+            while spans and spans[0][0] <= floor:
+                floor, spans = max(floor, spans[0][1]), spans[1:]
+            object.__setattr__(self, "floor", floor)
+            object.__setattr__(self, "more", RangeSet(spans))
+
+    def __or__(self, other: AckedSet) -> AckedSet:
+        return AckedSet(max(self.floor, other.floor), self.more | other.more)
+
+    def __contains__(self, number: object) -> bool:
+        return isinstance(number, int) and (number < self.floor or number in self.more)
+
+    def plus(self, runs: RangeSet) -> AckedSet:
+        """Return this set with *runs* joined to it."""
+        return AckedSet(self.floor, self.more | runs)
+
+    @property
+    def runs(self) -> RangeSet:
+        """The whole set as runs."""
+        return RangeSet.of((0, self.floor)) | self.more
+
+
+NOTHING_ACKED = AckedSet()

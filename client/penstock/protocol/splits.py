@@ -1,0 +1,80 @@
+"""TODO penstock.protocol.splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from penstock.protocol.types import SourceSlice
+
+S = TypeVar("S", bound=Any)
+
+
+@dataclass(frozen=True)
+class FilePattern:
+    """Split units that are files: those that match *patterns*, in an order made by the seed."""
+
+    patterns: tuple[str, ...]
+    shuffle: bool
+    seed: int | None
+    literal: bool = False
+    """Whether the patterns are names as they are, to be read in this order."""
+    cuts: tuple[SourceSlice, ...] = ()
+    """What is left of the files once they are in their order: one cut after the other."""
+
+    def cut(self, ordered: S) -> S:
+        """Return what is left of files in their order, or of their numbers."""
+        for cut in self.cuts:
+            ordered = cut.of(ordered)
+        return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A unit of source input: the half-open range ``[start, stop)`` of a stream's units.
+
+    An empty split ends a pass over the stream. *names* are the files, for streams of files.
+    """
+
+    start: int
+    stop: int
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.stop:
+            raise ValueError(f"negative split: {self}")
+
+    def __bool__(self) -> bool:
+        return self.start < self.stop
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLog:
+    """The splits that a task drew from one stream, from position *start* on.
+
+    A log grows at its end only; nothing in it is ever changed or taken back.
+    """
+
+    start: int = 0
+    splits: tuple[Split, ...] = ()
+
+    @property
+    def stop(self) -> int:
+        """The position behind the last split."""
+        return self.start + len(self.splits)
+
+    def after(self, position: int) -> tuple[Split, ...]:
+        """Return the splits from *position* on."""
+        return self.splits[max(position - self.start, 0) :]
+
+    def plus(self, splits: Iterable[Split]) -> SplitLog:
+        """Return this log with *splits* at its end."""
+        return SplitLog(self.start, (*self.splits, *splits))
+
+    def forget(self, position: int) -> SplitLog:
+        """Return this log without what lies before *position*."""
+        return SplitLog(max(position, self.start), self.after(position))

@@ -1,0 +1,139 @@
+"""What tasks are counted with: runs of element numbers, what is taken, splits and their log.
+
+Element *k* of a task is the same whoever makes it, so dispatcher, worker and reader can say all
+they know about elements in a few runs of numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any, NewType, TypeVar
+
+from penstock.errors import PenstockError, by_name
+
+
+class ShardingPolicy(IntEnum):
+    """How the input of a distributed dataset is divided among workers."""
+
+    OFF = 0
+    """Each worker that takes part yields the whole dataset; ``"parallel_epochs"`` says the same."""
+    DYNAMIC = 1
+    """Workers draw splits as they go: each element once; ``"distributed_epoch"`` says the same."""
+    FILE = 2
+    """Each worker reads files of its own. Not available yet."""
+    DATA = 3
+    """Each worker keeps elements of its own. Not available yet."""
+    FILE_OR_DATA = 4
+    """`FILE` where there are files, else `DATA`. Not available yet."""
+    HINT = 5
+    """The pipeline's own ``shard(SHARD_HINT, ...)`` says where. Not available yet."""
+
+
+PROTOCOL = 1
+"""The version of everything in this module. Additive changes keep it."""
+
+
+class Mode(Enum):
+    """How an iteration's data is divided over its tasks."""
+
+    OFF = "off"
+    """Each task is one whole copy."""
+    DYNAMIC = "dynamic"
+    """Tasks draw splits; every element once."""
+
+
+class Codec(Enum):
+    """How frames are compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    AUTO = "auto"
+    """LZ4 where a sample says that it pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What a process speaks; in the first message of every connection."""
+
+    protocol: int
+    python: str
+    penstock: str
+
+    @property
+    def minor(self) -> str:
+        """Python's minor version, as 3.11: functions travel between equal ones only."""
+        return ".".join(self.python.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error on its way to a training loop: class name and `PenstockError.fields`."""
+
+    kind: str
+    fields: tuple[str | int | None, ...]
+
+    @classmethod
+    def of(cls, error: PenstockError) -> Failure:
+        """Pack *error*."""
+        return cls(type(error).__name__, tuple(map(_sendable, error.fields())))
+
+    def error(self) -> PenstockError:
+        """Unpack the error."""
+        return by_name(self.kind, self.fields)
+
+
+def _sendable(field: str | int | None) -> str | int | None:
+    if isinstance(field, str):  # what a user's function raised may say what UTF-8 cannot
+        return field.encode("utf-8", "backslashreplace").decode()
+    return field
+
+
+S = TypeVar("S", bound=Any)
+"""A sequence."""
+
+WorkerId = NewType("WorkerId", str)
+"""The address that a worker can be read at: a worker *is* its address."""
+
+TaskId = NewType("TaskId", int)
+ReaderId = NewType("ReaderId", int)
+IterationId = NewType("IterationId", int)
+DatasetId = NewType("DatasetId", str)
+
+
+class ReaderStatus(Enum):
+    """A reader as the dispatcher sees it."""
+
+    LIVE = "live"
+    LEFT = "left"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSlice:
+    """Which of numbered things are left: from *start* to before *stop*, each *step*-th."""
+
+    start: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    def of(self, things: S) -> S:
+        """Return those of *things*, a sequence, that are left."""
+        left: S = things[self.start : self.stop : self.step]
+        return left
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """An engine just before it makes element *number*.
+
+    *positions* says, stream by stream, from where in the split log a restored engine reads:
+    the log before that may be forgotten. *state* is the pipeline's own, as JSON text.
+    """
+
+    number: int = 0
+    positions: tuple[int, ...] = ()
+    state: str = "null"
+
+
+AT_START = Checkpoint()

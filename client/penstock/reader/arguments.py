@@ -1,0 +1,156 @@
+"""The arguments of `distribute`: what is malformed is a `DatasetError`, at once.
+
+What is well-formed and comes later is `NotAvailableYet`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from penstock.errors import DatasetError, NotAvailableYet
+from penstock.options import check_count
+from penstock.protocol.malformed import glimpse
+from penstock.protocol.names import LONGEST_NAME, too_long
+from penstock.protocol.types import Codec, Mode, ShardingPolicy
+
+MODES = {
+    "parallel_epochs": ShardingPolicy.OFF,
+    "distributed_epoch": ShardingPolicy.DYNAMIC,
+}
+_CODECS = {"AUTO": Codec.AUTO, "LZ4": Codec.LZ4, None: Codec.NONE}
+_PROTOCOL = "grpc"
+
+
+def mode_of(given: Any) -> Mode:
+    """Return the mode that *given*, a policy or one of its older names, stands for."""
+    policy = MODES.get(given) if isinstance(given, str) else given
+    if not isinstance(policy, ShardingPolicy):
+        raise DatasetError(
+            f"processing_mode must be a ShardingPolicy, {' or '.join(map(repr, MODES))}, "
+            f"not {given!r}"
+        )
+    match policy:
+        case ShardingPolicy.OFF:
+            return Mode.OFF
+        case ShardingPolicy.DYNAMIC:
+            return Mode.DYNAMIC
+    raise NotAvailableYet(f"ShardingPolicy.{policy.name} is not available yet; OFF and DYNAMIC are")
+
+
+def address_of(given: Any) -> str:
+    """Return ``host:port`` of *given*: ``[grpc://]host:port`` or ``(protocol, address)``."""
+    if isinstance(given, str):
+        protocol, found, address = given.rpartition("://")
+        protocol = protocol if found else _PROTOCOL
+    elif isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given):
+        protocol, address = given
+    else:
+        raise DatasetError(f"service must be a string or a (protocol, address), not {given!r}")
+    if not address.strip():
+        raise DatasetError(f"service must not be empty: {given!r}; {_SERVICE}")
+    if "://" in protocol or "://" in address:
+        raise DatasetError(
+            f"service {given!r} is malformed: it has more than one '://'; {_SERVICE}"
+        )
+    if protocol != _PROTOCOL:
+        raise DatasetError(f"service {given!r} has the unknown protocol {protocol!r}; {_SERVICE}")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16 or set(host) & set("/ "):
+        raise DatasetError(f"service {given!r} is malformed; {_SERVICE}")
+    return address
+
+
+_SERVICE = "give the dispatcher's address as 'grpc://host:port'"
+
+
+def job_name_of(given: Any) -> str | None:
+    """Return *given*, the name of a shared job or None for a private one."""
+    if given is not None and not isinstance(given, str):
+        raise DatasetError(f"job_name must be a string, not {given!r}")
+    if given is not None and not given.strip():
+        raise DatasetError(f"job_name must not be empty ({given!r}); None makes the job private")
+    if given is not None and too_long(given):
+        raise DatasetError(
+            f"job_name may take {LONGEST_NAME} bytes: {glimpse(given)} has {len(given)} characters"
+        )
+    return given
+
+
+def check_coordination(index: Any, consumers: Any, job_name: str | None) -> None:
+    """Check what coordinated reads need."""
+    if (index is None) != (consumers is None):
+        raise DatasetError(
+            "consumer_index and num_consumers go together: give both or neither, not "
+            f"consumer_index={index!r} and num_consumers={consumers!r}"
+        )
+    if index is None:
+        return
+    count = check_count("distribute", "num_consumers", consumers)
+    if check_count("distribute", "consumer_index", index, least=0) >= count:
+        raise DatasetError(
+            f"distribute: consumer_index must be below num_consumers, {count}, not {index!r}"
+        )
+    if job_name is None:
+        raise DatasetError(f"distribute: num_consumers={count} needs a job_name to meet under")
+    raise NotAvailableYet(
+        "coordinated reads (consumer_index, num_consumers) are not available yet; consumers of "
+        "one job_name share its elements first come, first served"
+    )
+
+
+def codec_of(given: Any) -> Codec:
+    """Return the codec named *given*."""
+    if given is None or (isinstance(given, str) and given in _CODECS):
+        return _CODECS[given]
+    raise DatasetError(f"compression must be 'AUTO', 'LZ4' or None, not {given!r}")
+
+
+def target_workers_of(given: Any) -> str:
+    """Return which workers may be read, in capitals."""
+    name = given.upper() or "AUTO" if isinstance(given, str) else ""
+    if name == "LOCAL":
+        raise NotAvailableYet("target_workers='LOCAL' is not available yet; 'AUTO' and 'ANY' are")
+    if name not in {"AUTO", "ANY"}:
+        raise DatasetError(f"target_workers must be 'AUTO', 'ANY' or 'LOCAL', not {given!r}")
+    return name
+
+
+def on_finished_of(given: Any) -> str:
+    """Return *given*, what is to be done about a job that others have read before."""
+    if given not in ("warn", "error", "ignore"):
+        raise DatasetError(f"on_finished must be 'warn', 'error' or 'ignore', not {given!r}")
+    return str(given)
+
+
+def timeout_of(given: Any) -> float:
+    """Return *given* seconds."""
+    number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    if not number or not given > 0 or math.isinf(given):
+        raise DatasetError(f"timeout must be a positive number of seconds, not {given!r}")
+    return float(given)
+
+
+def check_later(
+    data_transfer_protocol: Any, cross_trainer_cache: Any, ordered: Any, remainder: Any
+) -> None:
+    """Refuse what is planned and not built."""
+    if data_transfer_protocol is not None and not isinstance(data_transfer_protocol, str):
+        raise DatasetError(
+            f"data_transfer_protocol must be a name or None, not {data_transfer_protocol!r}"
+        )
+    if remainder not in ("drop", "pad", "repeat"):
+        raise DatasetError(f"remainder must be 'drop', 'pad' or 'repeat', not {remainder!r}")
+    for name, wanted, given in (
+        ("data_transfer_protocol", {None, _PROTOCOL}, data_transfer_protocol),
+        ("remainder", {"drop"}, remainder),
+    ):
+        if given not in wanted:
+            there = " and ".join(repr(value) for value in sorted(wanted, key=str))
+            raise NotAvailableYet(f"{name}={given!r} is not available yet; {there} is")
+    if cross_trainer_cache is not None:
+        raise NotAvailableYet("cross_trainer_cache is not available yet; None is")
+    if ordered:
+        raise NotAvailableYet(
+            "ordered=True is not available yet; with one worker, elements come in order"
+        )

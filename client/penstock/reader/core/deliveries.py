@@ -1,0 +1,138 @@
+"""Elements that operators behind a reader hold: they came from here, and the loop has them not.
+
+Each has a *place*, 0, 1, 2, ... in the order in which it was lent. The outermost iterator knows
+which places are owed to the loop; here is known which element of which task each place is. That
+is kept in runs, and forgotten when the loop has got them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.engine.unacked import Unacked
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import TaskId
+
+if TYPE_CHECKING:
+    from penstock.engine.unacked import AckTracker
+
+Numbers = Mapping[TaskId, RangeSet]
+
+
+class Delivery(NamedTuple):
+    """The places *start* to *stop*; the first is element *number* of *task*."""
+
+    start: int
+    stop: int
+    task: TaskId
+    number: int
+
+    def part(self, start: int, stop: int) -> Delivery:
+        """Return what of this lies from place *start* to place *stop*."""
+        return Delivery(start, stop, self.task, self.number + start - self.start)
+
+    def below(self, number: int) -> Delivery | None:
+        """Return what of this are elements below *number*."""
+        stop = min(self.stop, self.start + number - self.number)
+        return self.part(self.start, stop) if stop > self.start else None
+
+
+Wanted = Callable[[Delivery], Delivery | None]
+"""Says what of a loan is wanted back."""
+
+
+class Deliveries:
+    """What is lent, and to whom it will go: to the loop, or back."""
+
+    def __init__(self) -> None:
+        self.follower: AckTracker | None = None
+        """Says what the loop got; while there is none, what is lent counts as taken at once."""
+        self.lent = 0
+        """The next place."""
+        self._loans: list[Delivery] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._loans)
+
+    def __len__(self) -> int:
+        """In how many runs it is known what is lent."""
+        return len(self._loans)
+
+    def lend(self, task: TaskId, start: int, stop: int) -> None:
+        """Give the next places to the numbers *start* to *stop* of *task*."""
+        at = self.lent
+        self.lent += stop - start
+        if self._loans:
+            last = self._loans[-1]
+            follows = last.stop == at and last.number + last.stop - last.start == start
+            if follows and last.task == task:
+                self._loans[-1] = Delivery(last.start, self.lent, task, last.number)
+                return
+        self._loans.append(Delivery(at, self.lent, task, start))
+
+    def settle(self) -> Numbers:
+        """Return what the loop has got since the last time."""
+        if self.follower is None or not self._loans:
+            return {}
+        return _numbers(self._settle(self.follower.owed()))
+
+    def call_in(self, wanted: Wanted) -> tuple[Numbers, Numbers]:
+        """Take back what is *wanted*; return what the loop has got meanwhile, and what came back.
+
+        What operators have cut into pieces cannot be had back: it counts as got.
+        """
+        follower, got = self.follower, list[Delivery]()
+        if follower is None or not self._loans:
+            return {}, {}
+
+        def choose(owed: Unacked) -> RangeSet:
+            got.extend(self._settle(owed))
+            found = (wanted(loan) for loan in self._loans)
+            return RangeSet.of(*((loan.start, loan.stop) for loan in found if loan is not None))
+
+        places = choose(follower.owed()) if follower.cuts else follower.withdraw(choose)
+        back, self._loans = _split(self._loans, places)
+        if follower.cuts:
+            return _numbers([*got, *back]), {}
+        return _numbers(got), _numbers(back)
+
+    def give_back(self, places: RangeSet) -> Numbers:
+        """Take back the elements at *places*: whoever had them dropped them."""
+        back, self._loans = _split(self._loans, places)
+        return _numbers(back)
+
+    def _settle(self, owed: Unacked) -> list[Delivery]:
+        self._loans, got = _split(self._loans, owed.missing(self.lent))
+        return got
+
+
+def _split(loans: list[Delivery], places: RangeSet) -> tuple[list[Delivery], list[Delivery]]:
+    """Divide *loans* into what lies in *places*, and the rest."""
+    inside: list[Delivery] = []
+    outside: list[Delivery] = []
+    spans, i = places.spans, 0
+    for loan in loans:
+        at, stop = loan.start, loan.stop
+        while i < len(spans) and spans[i][1] <= at:
+            i += 1
+        j = i
+        while at < stop:
+            low, high = spans[j] if j < len(spans) else (stop, stop)
+            if low > at:
+                cut = min(low, stop)
+                outside.append(loan if cut - at == stop - loan.start else loan.part(at, cut))
+                at = cut
+            if at < stop:
+                cut = min(high, stop)
+                inside.append(loan if cut - at == stop - loan.start else loan.part(at, cut))
+                at = cut
+                j += 1
+    return inside, outside
+
+
+def _numbers(loans: Iterable[Delivery]) -> Numbers:
+    spans: dict[TaskId, list[tuple[int, int]]] = {}
+    for start, stop, task, number in loans:
+        spans.setdefault(task, []).append((number, number + stop - start))
+    return {task: RangeSet.of(*each) for task, each in spans.items()}

@@ -1,0 +1,156 @@
+"""Which workers do not answer this reader: since when, and for how long that is remembered.
+
+A worker is *tried* from the opening of a stream on, or from its break, until one is answered. Who
+was tried for a second in vain is *unreached*: a line says so, and so do the beats, so that the
+dispatcher may move what runs there. It stays so for a while after its tasks went on elsewhere,
+longer each time: else they would come back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from penstock.protocol.control import UnreachableWorker
+from penstock.protocol.types import TaskId, WorkerId
+from penstock.reader.core.effects import AskWorker, ReaderEffect, TellLog
+from penstock.reader.core.task_stream import LONG_AGO, TaskStream
+
+SAY_AFTER = 1.0
+"""Seconds without an answer after which a worker counts as unreached."""
+
+KEPT, KEPT_LONGEST = 60.0, 600.0
+"""Seconds that it does when nothing is read there any more: doubled each time."""
+
+
+ASK_AFTER, ASK_AT_EASE = 3.0, 15.0
+"""Seconds of silence after which a worker is asked whether it is there: while the loop has
+nothing, and while it has. A network that drops what is sent breaks no stream for long."""
+
+
+ANSWER_WITHIN = 3.0
+"""Seconds that a worker gets to say that it is there."""
+
+
+@dataclass(slots=True)
+class AnswerTrial:
+    """What is known of a worker that does not answer. It is *kept* so long when it is left."""
+
+    incarnation: int
+    since: float
+    why: str = "no answer yet"
+    said: bool = False
+    kept: float = KEPT
+    until: float = inf
+    """Until when it is remembered: it was left."""
+
+
+class Reachability:
+    """The workers of *shares* that are tried; what is to be said of them goes into *orders*."""
+
+    def __init__(self, shares: Mapping[TaskId, TaskStream], orders: list[ReaderEffect]) -> None:
+        self._shares, self._orders = shares, orders
+        self._trials: dict[WorkerId, AnswerTrial] = {}
+        self._asked: dict[WorkerId, float] = {}
+
+    def tried(self, share: TaskStream, now: float, why: str = "") -> None:
+        """Know that a stream of *share* is being opened, or is gone and *why*."""
+        worker = share.worker
+        if worker is None:
+            return
+        trial = self._trials.get(worker)
+        if trial is None or trial.incarnation != share.incarnation:
+            trial = self._trials[worker] = AnswerTrial(share.incarnation, now)
+        elif now >= trial.until:
+            kept = min(2 * trial.kept, KEPT_LONGEST)
+            trial = self._trials[worker] = AnswerTrial(share.incarnation, now, kept=kept)
+        trial.until, trial.why = inf, why or trial.why
+
+    def answered(self, share: TaskStream, now: float) -> None:
+        """Know that the worker of *share* is there."""
+        share.answered, share.heard_at = True, now
+        if share.worker is not None:
+            self._there(share.worker, now)
+
+    def silent(self, worker: WorkerId, why: str, now: float) -> None:
+        """Know that a worker was asked whether it is there, and did not answer."""
+        since = self._asked.get(worker, now)
+        for share in self._shares.values():
+            if share.worker == worker and share.flows and share.heard_at <= since:
+                share.broken(now)
+                self.tried(share, since, why)
+
+    def look(self, now: float, *, starved: bool) -> None:
+        """Say which workers do not answer, and forget those that nothing is read from.
+
+        Those whose streams stand and are silent are asked.
+        """
+        self._ask(now, ASK_AFTER if starved else ASK_AT_EASE)
+        for worker, trial in list(self._trials.items()):
+            shares = [s for s in self._shares.values() if s.worker == worker and not s.ended]
+            tasks = [share.task for share in shares]
+            if any(share.flows for share in shares):
+                self._there(worker, now)  # what was tried beside them was closed before the answer
+            elif tasks and not trial.said and now >= trial.since + SAY_AFTER:
+                trial.said = True
+                self._orders.append(TellLog(_line(worker, trial, tasks, now)))
+            elif not tasks and not trial.said:
+                del self._trials[worker]
+            elif not tasks and trial.until == inf:
+                trial.until = now + trial.kept
+            elif now >= trial.until + KEPT_LONGEST:
+                del self._trials[worker]
+
+    def due(self) -> float:
+        """Return when `look` has something to say."""
+        return min((t.since + SAY_AFTER for t in self._trials.values() if not t.said), default=inf)
+
+    def misses(self, share: TaskStream) -> bool:
+        """Say whether the worker of *share* is known to be unreached."""
+        if not self._trials or share.worker is None or share.answered:
+            return False
+        trial = self._trials.get(share.worker)
+        return trial is not None and trial.said and trial.incarnation == share.incarnation
+
+    def awaited(self, worker: WorkerId) -> str:
+        """Return how a wait for a worker to answer is told."""
+        trial = self._trials.get(worker) or AnswerTrial(0, 0.0)
+        remedy = f", {REMEDY}" if trial.said else ""
+        return f"worker {worker} to answer ({trial.why}{remedy})"
+
+    def level(self, now: float) -> dict[WorkerId, UnreachableWorker]:
+        """Return what beats say."""
+        return {
+            worker: UnreachableWorker(trial.incarnation, now - trial.since)
+            for worker, trial in self._trials.items()
+            if trial.said and now < trial.until
+        }
+
+    def _ask(self, now: float, patience: float) -> None:
+        heard: dict[WorkerId, float] = {}
+        for share in self._shares.values():
+            if share.worker is not None and share.flows:
+                heard[share.worker] = max(share.heard_at, heard.get(share.worker, LONG_AGO))
+        self._asked = {worker: at for worker, at in self._asked.items() if worker in heard}
+        for worker, at in heard.items():
+            if now >= max(at, self._asked.get(worker, LONG_AGO) + ANSWER_WITHIN) + patience:
+                self._asked[worker] = now
+                self._orders.append(AskWorker(worker))
+
+    def _there(self, worker: WorkerId, now: float) -> None:
+        trial = self._trials.pop(worker, None)
+        if trial is not None and trial.said:
+            seconds = now - trial.since
+            self._orders.append(TellLog(f"worker {worker} answers, after {seconds:.1f} s"))
+
+
+def _line(worker: WorkerId, trial: AnswerTrial, tasks: list[TaskId], now: float) -> str:
+    names = ", ".join(map(str, tasks))
+    return (
+        f"worker {worker} does not answer, for {now - trial.since:.1f} s now ({trial.why}): "
+        f"task(s) {names} wait there; {REMEDY}"
+    )
+
+
+REMEDY = "if its address is not one that this host reaches, start it with --worker-address"

@@ -1,0 +1,244 @@
+"""What went wrong, and when the loop is told of it."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError
+from penstock.protocol.control import TaskReport
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import Failure, TaskId, WorkerId
+
+
+def raise_new(shares: Iterable[TaskStream], now: float) -> None:
+    """Raise what happened to a task behind the last of its elements, once for each task."""
+    for share in shares:
+        if not share.told and not share.pieces and share.in_trouble(now):
+            share.told = True
+            raise share.error()
+
+
+def is_over(shares: Iterable[TaskStream], now: float, *, finished: bool) -> bool:
+    """Say whether nothing will come any more; raise again what went wrong, if anything did."""
+    shares = list(shares)
+    told = [share for share in shares if share.told]
+    stuck = told and all(share.told for share in shares if share.listed)
+    if not finished and not stuck:
+        return False
+    for share in told:
+        if share.in_trouble(now):
+            raise share.error()
+    return True
+
+
+LONG_AGO = float("-inf")
+
+FAILURE_PATIENCE = 1.0
+"""Seconds that a stream may be silent before a failure known from the dispatcher counts."""
+
+BACKOFF, MAX_BACKOFF = 0.05, 1.0
+"""Seconds before a broken stream is opened anew: doubled each time, up to the second."""
+
+
+@dataclass(slots=True, eq=False)
+class FrameSlice:
+    """The elements *start* to *stop* of a frame: they are here and not taken.
+
+    *load* is whatever the body made of the payload; *arrival* counts the frames of all tasks.
+    """
+
+    frame: FrameHeader
+    load: object
+    nbytes: int
+    arrival: int
+    start: int
+    stop: int
+
+
+@dataclass(slots=True, eq=False)
+class TaskStream:
+    """One task, as this reader knows it.
+
+    Credit: *balance* is what was given in this opening minus what arrived in it. Where frames
+    are counted in bytes, balance and buffered bytes together fill the *window*.
+    """
+
+    task: TaskId
+    fence: int = 0
+    taken: AckedSet = NOTHING_ACKED
+    buffered: RangeSet = NO_RANGES
+    pieces: list[FrameSlice] = field(default_factory=list)
+
+    listed: bool = True
+    """Whether the last view had the task: a task that is done is not listed."""
+    attempt: int = 0
+    worker: WorkerId | None = None
+    incarnation: int = 0
+    """The life of the worker."""
+    opening: int = 0
+    streaming: bool = False
+    """Whether the last opening's stream was opened, and is not known to be gone."""
+    answered: bool = False
+    """Whether the worker was heard on it."""
+    ended: bool = False
+    """Whether the worker said that nothing more comes of this attempt."""
+    retry_at: float = LONG_AGO
+    breaks: int = 0
+    """Streams that broke one after another, with nothing received in between."""
+    heard_at: float = LONG_AGO
+
+    window: int = 0
+    balance: int = 0
+    nbytes: int = 0
+    given_at: float = LONG_AGO
+    unsaid: RangeSet = NO_RANGES
+    """What was taken and is not acknowledged."""
+    hinted_at: float = LONG_AGO
+    """When a worker was last told that the loop waits, while operators hold what came."""
+    said_at: float = LONG_AGO
+    acks: int = 0
+    """How often that was done on this stream."""
+    recalled: bool = False
+
+    failure: Failure | None = None
+    told: bool = False
+    """Whether the training loop heard of the failure."""
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a worker, and it may have more."""
+        return self.worker is not None and not self.ended
+
+    @property
+    def flows(self) -> bool:
+        """Whether its stream stands, and its worker was heard on it."""
+        return self.streaming and self.answered
+
+    @property
+    def between_attempts(self) -> bool:
+        """Whether its attempt is over, and the next has not begun."""
+        return self.listed and self.worker is None and self.fence > self.attempt
+
+    def holding(self) -> TaskReport:
+        """Return the reader's word on this task."""
+        return TaskReport(self.fence, self.taken, self.buffered)
+
+    def in_trouble(self, now: float) -> bool:
+        """Say whether the loop must be told of something behind the elements that are here.
+
+        A failure that the dispatcher tells of may be faster than the elements before it: it
+        counts when the stream has ended, or is silent.
+        """
+        return self.failure is not None and (self.told or self._silent(now))
+
+    def error(self) -> PenstockError:
+        """Return what the loop must be told; raised at once, for a name keeps its frames alive."""
+        failure = self.failure or Failure("PenstockError", (f"task {self.task} failed",))
+        return failure.error()
+
+    def _silent(self, now: float) -> bool:
+        if not self.streaming:
+            return True
+        return not self.unsaid and now >= max(self.heard_at, self.said_at) + FAILURE_PATIENCE
+
+    @property
+    def lowest(self) -> float:
+        """The lowest number that is buffered."""
+        spans = self.buffered.spans
+        return spans[0][0] if spans else float("inf")
+
+    def assigned(self, attempt: int, worker: WorkerId, incarnation: int = 0) -> None:
+        """Know who runs the task."""
+        self.attempt, self.worker, self.ended = attempt, worker, False
+        self.incarnation = incarnation
+        self.fence = max(self.fence, attempt)
+        self.retry_at, self.breaks = LONG_AGO, 0
+
+    def receive(self, frame: FrameHeader, load: object, nbytes: int, arrival: int) -> None:
+        """Keep what is new in *frame*. Its bytes are free again with its last number."""
+        below = RangeSet(((0, self.taken.floor),)) if self.taken.floor else NO_RANGES
+        left = frame.part - below - self.taken.more - self.buffered
+        for start, stop in left.spans:
+            held = nbytes if stop == left.spans[-1][1] else 0
+            piece = FrameSlice(frame, load, held, arrival, start, stop)
+            insort(self.pieces, piece, key=lambda other: other.start)
+            self.nbytes += held
+        self.buffered = self.buffered | left
+
+    def take(self, piece: FrameSlice, stop: int) -> None:
+        """Know that the training loop has *piece* up to number *stop*."""
+        self._took(RangeSet(((piece.start, stop),)))
+        self._advance(piece, stop)
+
+    def lend(self, piece: FrameSlice, stop: int) -> None:
+        """Know that operators have *piece* up to number *stop*: that stays buffered."""
+        self._move(piece, stop)
+
+    def took(self, numbers: RangeSet) -> None:
+        """Know that the training loop has *numbers*, which were lent."""
+        self._took(numbers)
+        self.buffered = self.buffered - numbers
+
+    def free(self, numbers: RangeSet) -> None:
+        """Hold *numbers* no more, which were lent."""
+        self.buffered = self.buffered - numbers
+
+    def drop_below(self, floor: int) -> None:
+        """Drop what lies below *floor*: somebody else took it."""
+        while self.pieces and self.pieces[0].start < floor:
+            self._advance(self.pieces[0], min(floor, self.pieces[0].stop))
+
+    def _took(self, numbers: RangeSet) -> None:
+        self.taken = self.taken.plus(numbers)
+        self.unsaid = self.unsaid | numbers
+
+    def _advance(self, piece: FrameSlice, stop: int) -> None:
+        self.buffered = self.buffered - RangeSet(((piece.start, stop),))
+        self._move(piece, stop)
+
+    def _move(self, piece: FrameSlice, stop: int) -> None:
+        piece.start = stop
+        if stop == piece.stop:
+            self.pieces.remove(piece)
+            self.nbytes -= piece.nbytes
+
+    def clear(self) -> None:
+        """Drop the pieces that are here."""
+        here = RangeSet.of(*((piece.start, piece.stop) for piece in self.pieces))
+        self.buffered = self.buffered - here
+        self.pieces, self.nbytes = [], 0
+
+    def opened(self, credit: int, now: float) -> None:
+        """Know that a new stream is being opened; it acknowledges everything by itself."""
+        self.opening += 1
+        self.streaming, self.recalled, self.acks = True, False, 0
+        self.answered = False
+        self.balance, self.hinted_at = credit, LONG_AGO
+        self.unsaid, self.said_at = NO_RANGES, now
+        self.heard_at = now
+        if credit:
+            self.given_at = now
+
+    def end(self, failure: Failure | None, now: float) -> None:
+        """Know that the worker has no more of this attempt."""
+        self.streaming, self.ended, self.heard_at = False, True, now
+        self.failure = failure or self.failure
+
+    def broken(self, now: float) -> None:
+        """Know that the stream is gone."""
+        self.streaming = self.answered = False
+        self.retry_at = now + min(BACKOFF * 2**self.breaks, MAX_BACKOFF)
+        self.breaks += 1
+
+    def give(self, credit: int, now: float) -> RangeSet:
+        """Give *credit*, and return what is to be acknowledged with it."""
+        unsaid, self.unsaid = self.unsaid, NO_RANGES
+        self.balance += credit
+        self.said_at = now
+        self.acks += 1
+        if credit:
+            self.given_at = now
+        return unsaid

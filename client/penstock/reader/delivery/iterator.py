@@ -1,0 +1,57 @@
+"""`distribute` with operators behind it: they borrow elements, and the training loop takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.element import Element
+from penstock.engine.iterator import Mark, OpIterator
+from penstock.engine.unacked import unacked_from
+from penstock.reader.delivery.sessions import PassSession, PassSessions
+
+
+class SessionIterator(OpIterator):
+    """The elements of one pass, and late ones of earlier passes. State: leaves of `engine.owed`."""
+
+    def __init__(self, tracks: PassSessions, track: PassSession) -> None:
+        self._tracks, self._track, self._run = tracks, track, tracks.run
+        self._places = {track.key: track.pulled} | {
+            other.key: other.pulled for other in tracks.at(track.path) if other.session is not None
+        }
+        """For each session that may still be read: the place behind the last element."""
+        self._last = track.key
+        """The session that the last block is from."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`. It ends when only other readers have anything."""
+        for late in self._late():
+            if late.session is not None and late.session.ready and (block := self._pull(late, n)):
+                return block
+        return self._pull(self._track, n)
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        last, places = self._last, tuple(self._places.items())
+        if len(places) == 1:
+            place = places[0][1]
+            return lambda back: unacked_from(last, place - back)
+        return lambda back: [
+            unacked_from(key, at - back if key == last else at) for key, at in places
+        ]
+
+    def close(self) -> None:
+        """See `OpIterator.close`. The session stays while elements of it are owed to the loop."""
+        if self._track.run == self._run:
+            self._track.in_use = False
+
+    def _pull(self, track: PassSession, n: int) -> list[Element]:
+        block, place = track.pull(self._run, n)
+        self._last, self._places[track.key] = track.key, place
+        return block
+
+    def _late(self) -> Sequence[PassSession]:
+        """Return earlier passes to which something may still come."""
+        tracks = self._tracks.at(self._track.path)
+        if len(tracks) == 1:
+            return ()
+        return [track for track in tracks if track is not self._track and track.dry]

@@ -1,0 +1,215 @@
+"""What `state()` of an iterator over jobs is: plain JSON, the same for every reader of the jobs.
+
+    {"v": 1, "pipeline": "0batch 1distribute", "turns": {path of a repeat: pass},
+     "jobs": {path of a distribute: [{"turns": [passes], "state": a job's state}, ...]}}
+
+A job's state is the dispatcher's (its ``core/jobstate.py``); of a pass that is over only a few
+words are kept. Paths are those of the graph on the training side. A dataset with other operators
+there has other paths: what is saved is then found by its order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.engine.iterator import State
+from penstock.errors import PenstockError, StateError
+from penstock.protocol.malformed import MALFORMED, glimpse
+from penstock.reader.delivery.sessions import Turns
+from penstock.runtime.versions import versions
+
+_POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
+
+
+@dataclass(frozen=True, slots=True)
+class SavedJob:
+    """One pass of a job: whose it is, and, unless it is *over*, the *state* to restore."""
+
+    fingerprint: str
+    mode: str
+    job: str | None
+    repetition: int
+    over: bool = False
+    state: State = None
+
+    def ended(self) -> SavedJob:
+        """Return the same pass behind its end."""
+        return SavedJob(self.fingerprint, self.mode, self.job, self.repetition, over=True)
+
+    def check(self, fingerprint: str, mode: str) -> None:
+        """Check that a dataset of this *fingerprint*, read in this *mode*, may go on from here.
+
+        Raises:
+            StateError: saying what differs.
+        """
+        if self.mode != mode:
+            raise StateError(
+                f"the state was saved of a job read with processing_mode "
+                f"{_POLICIES.get(self.mode, self.mode)!r}, this dataset is read with "
+                f"{_POLICIES.get(mode, mode)!r}"
+            )
+        if self.fingerprint != fingerprint:
+            raise StateError(
+                "the state was saved of another dataset: before distribute(...) that had the "
+                f"fingerprint {self.fingerprint}, this one has {fingerprint}. Give it the same "
+                "operators, parameters, functions and data. Functions are the same under one minor "
+                f"version of Python only: this is {versions().minor}"
+            )
+
+    def plain(self) -> State:
+        """Return it as JSON."""
+        if not self.over:
+            return self.state
+        return {
+            "kind": "job",
+            "fingerprint": self.fingerprint,
+            "mode": self.mode,
+            "job": self.job,
+            "repetition": self.repetition,
+            "over": True,
+        }
+
+    @classmethod
+    def of(cls, state: Any) -> SavedJob:
+        """Read a job's state.
+
+        Raises:
+            StateError: when *state* is something else.
+        """
+        match state:
+            case {
+                "kind": "job",
+                "fingerprint": str(fingerprint),
+                "mode": str(mode),
+                "job": str() | None as job,
+                "repetition": int(repetition),
+            }:
+                saved = cls(fingerprint, mode, job, repetition, False, state)
+                return saved.ended() if state.get("over") else saved
+        raise _malformed(state)
+
+    @property
+    def data(self) -> bytes:
+        """The state as text.
+
+        Raises:
+            StateError: when it cannot be written, for it is no JSON or nested without end.
+        """
+        try:
+            return json.dumps(self.state, separators=(",", ":")).encode()
+        except MALFORMED as exc:
+            raise _malformed(self.state) from exc
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPass:
+    """What is saved of one `distribute`: one pass of it."""
+
+    path: str
+    turns: Turns
+    job: SavedJob
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorState:
+    """What is saved of a pipeline: in which pass each `repeat` is, and jobs."""
+
+    turns: Mapping[str, int] = field(default_factory=dict)
+    parts: tuple[SavedPass, ...] = ()
+
+    def job(self, path: str, turns: Turns) -> SavedJob | None:
+        """Return what is saved of that pass of the `distribute` at *path*.
+
+        What came before everything that is saved of it was over.
+        """
+        parts = [part for part in self.parts if part.path == path]
+        for part in parts:
+            if part.turns == turns:
+                return part.job
+        if parts and turns < parts[0].turns:
+            return parts[0].job.ended()
+        return None
+
+    def plain(self, pipeline: str, distributes: Sequence[str]) -> State:
+        """Return it as JSON, for a pipeline that has these *distributes*."""
+        jobs: dict[str, list[State]] = {path: [] for path in distributes}
+        for part in self.parts:
+            turns = [turn for _, turn in part.turns]
+            jobs[part.path].append({"turns": turns, "state": part.job.plain()})
+        return {"v": 1, "pipeline": pipeline, "turns": dict(self.turns), "jobs": jobs}
+
+
+def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> IteratorState:
+    """Read a state for a pipeline that has these *distributes* and *repeats*, by their paths.
+
+    Raises:
+        StateError: saying what is wrong with it.
+    """
+    match plain:
+        case {"v": int(version)} if version != 1:
+            raise StateError(
+                f"this state has version {glimpse(version)}; this Penstock reads version 1"
+            )
+        case {"v": 1, "seed": _, "at": _}:
+            raise StateError(
+                "this is the state of a dataset without distribute(...); this dataset has one, "
+                "and goes on from a state of the job that its readers share"
+            )
+        case {"v": 1, "jobs": dict(), "turns": dict()}:
+            jobs, turns = plain["jobs"], plain["turns"]
+        case _:
+            raise _malformed(plain)
+    if len(jobs) != len(distributes):
+        raise StateError(
+            f"the state was taken behind {len(jobs)} distribute(...), this dataset has "
+            f"{len(distributes)}"
+        )
+    there, passes = _matched(jobs, distributes), _matched(turns, repeats)
+    try:
+        now = {passes[path]: int(turn) for path, turn in turns.items() if path in passes}
+        parts = tuple(
+            SavedPass(
+                there[path],
+                _turns(there[path], entry["turns"], repeats),
+                SavedJob.of(entry["state"]),
+            )
+            for path, entries in jobs.items()
+            for entry in entries
+        )
+    except PenstockError:
+        raise
+    except MALFORMED as exc:
+        raise _malformed(plain) from exc
+    return IteratorState(now, parts)
+
+
+def enclosing(path: str, repeats: Iterable[str]) -> list[str]:
+    """Return which of *repeats* are around the node at *path*, outermost first."""
+    return sorted((r for r in repeats if path.startswith(f"{r}.")), key=len)
+
+
+def _turns(path: str, numbers: Sequence[int], repeats: Sequence[str]) -> Turns:
+    around = enclosing(path, repeats)
+    if len(numbers) > len(around):
+        raise StateError(
+            f"the state was taken with {len(numbers)} repeat(...) behind distribute(...), this "
+            f"dataset has {len(around)}"
+        )
+    numbers = [*numbers, *[0] * (len(around) - len(numbers))]
+    return tuple((repeat, int(turn)) for repeat, turn in zip(around, numbers, strict=True))
+
+
+def _matched(saved: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
+    """Return where in this pipeline is what was saved by its path in another."""
+    return dict(zip(sorted(saved, key=_steps), sorted(paths, key=_steps), strict=False))
+
+
+def _steps(path: str) -> list[str]:
+    return [step.rjust(6) for step in path.split(".")]
+
+
+def _malformed(state: Any) -> StateError:
+    return StateError(f"not a state of an iterator over a job: {glimpse(state)}")

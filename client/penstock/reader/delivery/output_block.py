@@ -1,0 +1,165 @@
+"""What lies before the training loop: a block of the outermost operator, and what may not be given.
+
+*Poisoned* places went back to other readers while operators here had them. An element that is made
+of one is dropped; what else it is made of goes back too.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.element import Element
+from penstock.engine.iterator import Mark, State
+from penstock.engine.unacked import UnackedBySession, acked_between, by_session, unacked_in
+from penstock.graph.run import END, LoopBlock
+from penstock.protocol.ranges import NO_RANGES, RangeSet
+from penstock.runtime.single_entry import SingleEntry
+
+ALL: Final = 1 << 62
+"""More places than there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An element that must not be handed out, and what must go back with it, by session."""
+
+    others: Mapping[int, RangeSet]
+
+
+AGAIN: Final = Dropped({})
+"""Something changed: look again."""
+
+
+class OutputBlock:
+    """The block that the loop is in. The loop's thread hands out, any thread asks or withdraws.
+
+    The lock is held for a moment only, and nobody else is called with it held.
+    """
+
+    def __init__(self) -> None:
+        self._lock = SingleEntry()
+        self._mark: Mark = lambda _back: None
+        self._rest: Iterator[Element] = iter(())
+        self._checked = True
+        """Whether the rest may be handed out as it is."""
+        self._before: UnackedBySession = {}
+        """What was owed before the next element, while there is poison."""
+        self._poison: dict[int, RangeSet] = {}
+        self._told: set[int] = set()
+        """Sessions that the debts told of, while there was poison."""
+        self._known: tuple[Mark, int, UnackedBySession] | None = None
+        """What was found out last: it is often asked again."""
+
+    @property
+    def left(self) -> int:
+        """How many elements of the block the loop does not have."""
+        return operator.length_hint(self._rest)
+
+    def put(self, block: Sequence[Element], mark: Mark) -> None:
+        """Lay the next block before the loop; the one before is used up."""
+        with self._lock:
+            before, back = self._mark, self.left
+            self._mark, self._rest = mark, iter(block)
+            poisoned = bool(self._poison)
+            self._checked = not poisoned
+        if poisoned:
+            owed = self._before = unacked_in(before(back))
+            self._forget(owed, unacked_in(mark(0)))
+
+    def next(self) -> LoopBlock | Dropped:
+        """Return the next element; of size 0 if nothing is left.
+
+        After a `Dropped`, call `drop` when the others have gone back.
+        """
+        with self._lock:
+            rest = self._rest
+            left = operator.length_hint(rest)
+            if not left:
+                return END
+            if self._checked:
+                return LoopBlock(next(rest), rest, left)
+            mark = self._mark
+        after = unacked_in(mark(left - 1))
+        made_of = acked_between(self._before, after)
+        with self._lock:
+            if self._rest is not rest:  # withdrawn meanwhile: look again
+                return AGAIN
+            places = by_session([made_of])
+            if not self._is_poisoned(places):
+                self._before = after
+                return LoopBlock(next(rest), iter(()), 1)
+            poison = self._poison
+            return Dropped({key: runs - poison.get(key, NO_RANGES) for key, runs in places.items()})
+
+    def drop(self, dropped: Dropped) -> None:
+        """Pass over the element that was *dropped*."""
+        if dropped is AGAIN:
+            return
+        with self._lock:
+            for key, places in dropped.others.items():
+                self._poison[key] = self._poison.get(key, NO_RANGES) | places
+            next(self._rest, None)
+            mark, left = self._mark, self.left
+        self._before = unacked_in(mark(left))
+
+    def debts(self) -> UnackedBySession:
+        """Return what is owed now, by session."""
+        with self._lock:
+            mark, left = self._mark, self.left
+            known = self._known
+        if known is not None and known[0] is mark and known[1] == left:
+            return known[2]
+        debts = unacked_in(mark(left))
+        self._known = mark, left, debts
+        return debts
+
+    def withdraw(
+        self, key: int, pick: Callable[[Callable[[], UnackedBySession]], RangeSet]
+    ) -> RangeSet:
+        """Keep places of session *key* from the loop: *pick* is given what is owed."""
+        with self._lock:
+            block = list(self._rest)  # which leaves the loop's own iterator with nothing
+            self._rest, self._checked = iter(block), False
+            debts = unacked_in(self._mark(len(block)))
+            places = pick(lambda: debts)
+            if places:
+                self._poison[key] = self._poison.get(key, NO_RANGES) | places
+            self._before = debts
+        return places
+
+    @property
+    def place(self) -> State:
+        """The outermost operator's state before the next element."""
+        with self._lock:
+            mark, left = self._mark, self.left
+        return mark(left)
+
+    def stop(self) -> None:
+        """Let the loop get nothing more of the block: it is owed."""
+        with self._lock:
+            block = list(self._rest)
+            self._rest, self._checked = iter(block), False
+
+    def clear(self, mark: Mark) -> None:
+        """Begin with other operators: everything that was owed has gone back."""
+        with self._lock:
+            self._rest, self._mark = iter(()), mark
+            self._poison, self._checked = {}, True
+
+    def _is_poisoned(self, places: Mapping[int, RangeSet]) -> bool:
+        return any(self._poison.get(key, NO_RANGES) & runs for key, runs in places.items())
+
+    def _forget(self, before: UnackedBySession, after: UnackedBySession) -> None:
+        """Forget poison that no element can be made of any more, of this block or later."""
+        with self._lock:
+            for key, poison in list(self._poison.items()):
+                if key in before:
+                    self._poison[key] = before[key].missing(ALL) & poison
+                elif key in self._told:
+                    self._poison[key] = NO_RANGES
+                # Else operators have read ahead: it is still to come.
+            self._poison = {key: poison for key, poison in self._poison.items() if poison}
+            self._told.update(before, after)

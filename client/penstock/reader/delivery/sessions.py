@@ -1,0 +1,284 @@
+"""The readers of one training loop's run: which pass of which `distribute` each of them reads.
+
+A `distribute` is opened anew in every pass of a `repeat` around it. The reader of an earlier pass
+stays for as long as operators owe its elements to the loop; and after that until the pass is over
+for everybody, because what another reader leaves behind may still come to it.
+
+Lock order: a session's own lock, then `PassSessions.lock`. So no session is called with the lock
+held.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from penstock.element import Element
+from penstock.engine.unacked import NOTHING_UNACKED, Unacked
+from penstock.protocol.ranges import RangeSet
+from penstock.runtime.single_entry import SingleEntry
+
+if TYPE_CHECKING:
+    from penstock.engine.unacked import AckTracker, UnackedBySession
+    from penstock.reader.delivery.iterator_state import IteratorState, SavedJob
+
+Turns: TypeAlias = tuple[tuple[str, int], ...]
+"""The passes of the enclosing `repeat`s: see `penstock.engine.context.Context.turns`."""
+
+
+class SessionApi(Protocol):
+    """What a track needs of a session. See `penstock.reader.session.session.Session`."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the pass is over for everybody."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether `pull` would not wait."""
+        ...
+
+    @property
+    def token(self) -> str:
+        """By which the dispatcher knows this reader."""
+        ...
+
+    @property
+    def pulled(self) -> int:
+        """The next place: who was interrupted in `pull` may not have what came before it."""
+        ...
+
+    @property
+    def permitted_until(self) -> float:
+        """Until when elements may be handed out, by the clock of leases."""
+        ...
+
+    def follow(self, follower: AckTracker) -> None:
+        """Let *follower* say what of the elements pulled has reached the loop."""
+        ...
+
+    def pull(self, limit: int | None = None) -> list[Element]:
+        """Return the next elements, as borrowed; an empty list when only others have any."""
+        ...
+
+    def more(self) -> bool:
+        """Wait for elements to pull; say False when the pass is over for everybody."""
+        ...
+
+    def asks(self, asking: bool, /) -> None:
+        """Know whether the loop waits for an element."""
+        ...
+
+    def permit(self) -> None:
+        """Wait until elements may be handed out."""
+        ...
+
+    def give_back(self, places: RangeSet) -> None:
+        """Let others have these places; they are never handed out here."""
+        ...
+
+    def save(self, label: str, timeout: float | None, *, without_missing: bool = False) -> bytes:
+        """Save the job, with all its readers; return its state."""
+        ...
+
+    def close(self) -> None:
+        """Leave: say what was taken, and let go of everything."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class PassSession:
+    """One pass of one `distribute`. Without a *session* it was over before this run began."""
+
+    key: int
+    path: str
+    turns: Turns
+    saved: SavedJob
+    """What a state says of the pass once it is over."""
+    session: SessionApi | None
+    pulled: int = 0
+    """How many elements operators got; the next one's place."""
+    dry: bool = False
+    """Whether its operator came to the end: there is no more but what readers may give back."""
+    begun: bool = False
+    """Whether marks of the outermost operator have told of it: before, all of it is owed."""
+    in_use: bool = True
+    """Whether an operator reads it."""
+    run: int = 0
+    """Which opening of the pipeline reads it: what an older one pulls late is given back."""
+    pulling: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more can come, for anybody."""
+        return self.session is None or self.session.over
+
+    def pull(self, run: int, limit: int) -> tuple[list[Element], int]:
+        """Return the next elements for the opening *run*, and the place behind them.
+
+        Without elements there are none for now, but perhaps for what readers may give back.
+        """
+        with self.pulling:
+            session = self.session
+            if session is None or run != self.run:
+                return [], self.pulled
+            elements = session.pull(limit)
+            behind = session.pulled
+            if run != self.run:  # meanwhile, by another thread
+                # While this is under way it is owed: what is opened now begins at `pulled`.
+                session.give_back(RangeSet.of((behind - len(elements), behind)))
+                elements = []
+            else:
+                self.dry |= not elements
+            self.pulled = behind
+            return elements, behind
+
+
+class PassSessions:
+    """The tracks of a run, oldest first."""
+
+    def __init__(self, saved: IteratorState | None = None) -> None:
+        self.lock = SingleEntry()
+        self.run = 0
+        self.asking = False
+        self.replaces: tuple[str, ...] = ()
+        """Readers of the run before, whose place this one takes."""
+        self._tracks: list[PassSession] = []
+        self._keys = 0
+        self._saved = saved
+        self._turns: dict[str, int] = {} if saved is None else dict(saved.turns)
+        """The passes of `repeat`s that are still to be gone to."""
+        self._closed = False
+        self.follow: Callable[[PassSession], None] = lambda _track: None
+
+    def first_turn(self, path: str) -> int | None:
+        """Return the pass in which the `repeat` at *path* begins, if it goes on from a state."""
+        return self._turns.pop(path, None)
+
+    def enter(
+        self,
+        path: str,
+        turns: Turns,
+        make: Callable[[SavedJob | None], tuple[SavedJob, SessionApi | None]],
+    ) -> PassSession:
+        """Return the track of this pass; *make* opens it, from what is saved of it."""
+        with self.lock:
+            known = next((t for t in self._tracks if (t.path, t.turns) == (path, turns)), None)
+            if known is not None:
+                known.in_use, known.dry = True, False
+                for track in self._tracks:
+                    track.run = self.run if track.path == path else track.run
+                return known
+        job, session = make(None if self._saved is None else self._saved.job(path, turns))
+        track = PassSession(self._keys, path, turns, job, session, run=self.run)
+        with self.lock:
+            self._keys += 1
+            self._tracks.append(track)
+            closed, asking = self._closed, self.asking
+        if session is not None:
+            self.follow(track)
+            session.asks(asking)
+            if closed:
+                session.close()
+        return track
+
+    def all(self) -> list[PassSession]:
+        """Return every track that may still matter, oldest first."""
+        with self.lock:
+            return list(self._tracks)
+
+    def live(self) -> list[PassSession]:
+        """Return those that have a session."""
+        return [track for track in self.all() if track.session is not None]
+
+    def at(self, path: str) -> list[PassSession]:
+        """Return those of the `distribute` at *path*."""
+        return [track for track in self.all() if track.path == path]
+
+    def owed(self, track: PassSession, debts: Callable[[], UnackedBySession]) -> Unacked:
+        """Return what is owed of *track*; *debts* says what the outermost operator owes now.
+
+        A pass that it does not tell of is behind it if it told of that or of a later one before.
+        Else operators have read ahead, and the outermost one knows nothing of that pass yet.
+        """
+        # Asked first: what was told of before the debts are looked at is in them, or paid.
+        told = any(other.begun for other in self.at(track.path) if other.key >= track.key)
+        now = debts()
+        self.note(now)
+        return now.get(track.key, NOTHING_UNACKED if told else Unacked())
+
+    def note(self, debts: UnackedBySession) -> None:
+        """Know which passes the outermost operator tells of."""
+        for track in self.all():
+            track.begun = track.begun or track.key in debts
+
+    def read(self) -> tuple[SessionApi, ...]:
+        """Return the sessions of which operators got something."""
+        return tuple(t.session for t in self.live() if t.session is not None and t.pulled)
+
+    def turns(self, tracks: Sequence[PassSession], repeats: Sequence[str]) -> dict[str, int]:
+        """Return the passes of *repeats* from which on all of *tracks* are read again."""
+        left = [dict(track.turns) for track in tracks]
+        found: dict[str, int] = {}
+        for repeat in sorted(repeats, key=len):
+            within = [turns for turns in left if repeat in turns]
+            first = min((turns[repeat] for turns in within), default=0)
+            found[repeat] = first
+            left = [turns for turns in left if turns.get(repeat, first) == first]
+        return found
+
+    def begin_at(self, turns: Mapping[str, int]) -> None:
+        """Let each `repeat` that is opened next begin in this pass."""
+        self._turns = dict(turns)
+
+    def ask(self, asking: bool) -> None:
+        """Know whether the loop waits for an element."""
+        self.asking = asking
+        for track in self.live():
+            if track.session is not None:
+                track.session.asks(asking)
+
+    def detach(self) -> None:
+        """Let go of the operators that read now: what they pull from here on is given back."""
+        with self.lock:
+            self.run += 1
+            for track in self._tracks:
+                track.in_use = False
+                track.run = -1
+
+    def retire(self, owes: Callable[[PassSession], bool]) -> None:
+        """Leave passes that no operator reads, and that owe nothing: *owes* says who does.
+
+        One that ended stays until it is over for everybody. What is over stays known for as long
+        as an older pass is not.
+        """
+        for track in self.live():
+            if track.in_use or track.session is None or owes(track):
+                continue
+            if track.over or not track.dry:
+                track.session.close()
+                track.session, track.saved = None, track.saved.ended()
+        with self.lock:
+            last = {track.path: track for track in self._tracks}
+            kept = self._tracks
+            while kept and kept[0].session is None and last[kept[0].path] is not kept[0]:
+                kept = kept[1:]
+            self._tracks = kept
+
+    def end(self) -> None:
+        """Leave all passes, behind the end: what a state says of them is that they are over."""
+        for track in self.live():
+            if track.session is not None:
+                track.session.close()
+                track.session, track.saved = None, track.saved.ended()
+
+    def close(self) -> None:
+        """Leave all passes."""
+        with self.lock:
+            self._closed = True
+        for track in self.live():
+            if track.session is not None:
+                track.session.close()

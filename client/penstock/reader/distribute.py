@@ -1,0 +1,130 @@
+"""`distribute`: from here on upstream runs on workers, and downstream here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.analysis.sharding import per_task_operators
+from penstock.element import NestedDataset
+from penstock.errors import DatasetError
+from penstock.graph.traversal import options_of
+from penstock.options import ExternalStatePolicy, check_count
+from penstock.protocol.types import Mode, ShardingPolicy
+from penstock.reader import arguments
+from penstock.reader.external_state import refuse_weak
+from penstock.reader.node import Distribute, RemotePipeline
+
+if TYPE_CHECKING:
+    from penstock.dataset.dataset import Dataset
+
+log = logging.getLogger("penstock.service")
+
+
+def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
+    processing_mode: ShardingPolicy | str,
+    service: str | tuple[str, str],
+    job_name: str | None = None,
+    consumer_index: int | None = None,
+    num_consumers: int | None = None,
+    max_outstanding_requests: int | None = None,
+    data_transfer_protocol: str | None = None,
+    compression: str | None = "AUTO",
+    cross_trainer_cache: object = None,
+    target_workers: str = "AUTO",
+    *,
+    ordered: bool = False,
+    remainder: str = "drop",
+    writable: bool = False,
+    timeout: float = 60.0,
+    on_finished: str = "warn",
+) -> Callable[[Dataset], Dataset]:
+    """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
+
+    Neither that function nor this one runs a user's function, reads data or calls anybody; the
+    dataset is registered when it is first read. While an iterator is open this process lets its
+    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory (glibc's
+    ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+
+    What operators behind it hold (`batch`, `shuffle`, `prefetch`) is not taken until the training
+    loop gets it. The iterator's `state` is the whole job's; see `DatasetIterator.state` and
+    `Dataset.iterator` for how to save and go on. Operators that cut elements into pieces
+    (`unbatch`, `rebatch`, `window`, `flat_map`, `interleave`) belong before it: behind it, what
+    they hold of an element when their process dies is lost if its reader had to call it taken.
+
+    Args:
+        processing_mode: `ShardingPolicy.OFF` or ``"parallel_epochs"``: every worker yields the
+            whole dataset; `ShardingPolicy.DYNAMIC` or ``"distributed_epoch"``: every element comes
+            once.
+        service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
+            ``("grpc", "host:port")``.
+        job_name: readers of one name share the job's elements, first come, first served. Each
+            pass over one dataset object is the job's next repetition.
+        consumer_index: with *num_consumers*, for coordinated reads; not available yet.
+        num_consumers: see *consumer_index*.
+        max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
+        data_transfer_protocol: None or ``"grpc"``.
+        compression: ``"AUTO"`` (LZ4 where it pays), ``"LZ4"`` or None.
+        cross_trainer_cache: not available yet.
+        target_workers: ``"AUTO"`` or ``"ANY"``.
+        ordered: not available yet.
+        remainder: only ``"drop"`` is available yet.
+        writable: arrays may be written to, which costs a copy.
+        timeout: for how many seconds a dispatcher or all workers may be absent before an error
+            names them.
+        on_finished: what to do where a pass of *job_name* is over, or was read in part by readers
+            that are gone, and no saved state is given: the loop would get nothing, or what is left.
+            ``"warn"`` logs what was read, by whom, and how to begin again; ``"error"`` raises that
+            as `JobUsed`; ``"ignore"`` says nothing.
+
+    Raises:
+        DatasetError: when an argument is malformed, or the pipeline is refused by its own
+            `Options.external_state_policy`.
+        NotAvailableYet: naming what is planned and not built.
+    """
+    name = arguments.job_name_of(job_name)
+    frames = max_outstanding_requests
+    if frames is not None:
+        frames = check_count("distribute", "max_outstanding_requests", frames)
+    address = arguments.address_of(service)
+    seconds = arguments.timeout_of(timeout)
+    codec = arguments.codec_of(compression)
+    mode = arguments.mode_of(processing_mode)
+    target = arguments.target_workers_of(target_workers)
+    finished = arguments.on_finished_of(on_finished)
+    arguments.check_coordination(consumer_index, num_consumers, name)
+    arguments.check_later(data_transfer_protocol, cross_trainer_cache, ordered, remainder)
+
+    def apply(dataset: Dataset) -> Dataset:
+        if not isinstance(dataset, NestedDataset):
+            raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
+        if options_of(dataset.node).external_state_policy == ExternalStatePolicy.FAIL:
+            refuse_weak(dataset.node)
+        remote = RemotePipeline(dataset.node)
+        unsplittable = remote.definition.unsplittable
+        if mode is Mode.DYNAMIC and unsplittable:
+            raise DatasetError(unsplittable)
+        if mode is Mode.DYNAMIC:
+            _log_per_task(remote)
+        node = Distribute(
+            remote,
+            address,
+            mode.value,
+            name,
+            codec.value,
+            target,
+            frames,
+            bool(writable),
+            seconds,
+            finished,
+        )
+        return type(dataset)(node)
+
+    return apply
+
+
+def _log_per_task(remote: RemotePipeline) -> None:
+    labels = dict.fromkeys(node.label for node in per_task_operators(remote.node))
+    if labels:
+        log.info("applied to each task's own part of the elements: %s", ", ".join(labels))

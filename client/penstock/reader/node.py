@@ -1,0 +1,172 @@
+"""`distribute` as a stage of the graph: a source whose elements come from workers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from penstock.definition import Definition, encode
+from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
+from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.types import Codec, DatasetId, Mode
+from penstock.reader.delivery.iterator import SessionIterator
+from penstock.reader.delivery.iterator_state import SavedJob
+from penstock.reader.delivery.sessions import PassSession, PassSessions
+
+if TYPE_CHECKING:
+    from penstock.reader.session.open import ReadSpec
+    from penstock.reader.session.session import Session
+
+
+class RemotePipeline:
+    """The pipeline that runs on workers. Walks over the graph do not enter it: it is a value."""
+
+    __slots__ = ("_definition", "node", "warned")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._definition: Definition | None = None
+        self.warned = False
+        """Whether it was said why the pipeline keeps less than the whole promise."""
+
+    def __reduce__(self) -> tuple[type[RemotePipeline], tuple[Node]]:
+        return RemotePipeline, (self.node,)
+
+    @property
+    def definition(self) -> Definition:
+        """The pipeline as it travels."""
+        if self._definition is None:
+            self._definition = encode(self.node)
+        return self._definition
+
+
+class PassCounter:
+    """What one dataset object remembers from pass to pass: its id, and how many there were."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._dataset = DatasetId("")
+        self._count = 0
+
+    def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
+        return PassCounter, ()  # a copy begins anew
+
+    def open(
+        self, wish_of: Callable[[DatasetId, int], ReadSpec], repetition: int | None = None
+    ) -> tuple[Session, int]:
+        """Open a repetition, the next one unless it is given; return its number, too.
+
+        One that cannot be opened does not count.
+        """
+        from penstock.reader.session.open import open_session  # noqa: PLC0415  # it loads gRPC
+
+        with self._lock:
+            number = self._count + 1 if repetition is None else repetition
+            session, self._dataset = open_session(wish_of(self._dataset, number))
+            self._count = number
+            return session, number
+
+    def go_on(self, repetition: int) -> None:
+        """Know that *repetition* is over: the next one follows it."""
+        with self._lock:
+            self._count = repetition
+
+
+@dataclass(frozen=True, eq=False)
+class Distribute(Node):
+    """The elements of *remote*, made by workers of the mesh at *address*."""
+
+    op: ClassVar[str] = "distribute"
+    remote: RemotePipeline
+    address: str
+    mode: str
+    job_name: str | None
+    codec: str
+    target_workers: str
+    max_frames: int | None
+    writable: bool
+    timeout: float
+    on_finished: str
+    passes: PassCounter = field(default_factory=PassCounter, init=False, repr=False)
+
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`. How much of a pass falls to this reader is not known."""
+        below = self.remote.node.cardinality
+        return below if below in (0, INFINITE) else UNKNOWN
+
+    @property
+    def shared(self) -> bool:
+        """See `Node.shared`."""
+        return self.job_name is not None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The fingerprint of what is read, and the mode: what a saved job must agree with."""
+        return self.remote.definition.fingerprint, self.mode
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`. Each opening is the next repetition of the job, or one that was saved.
+
+        With operators behind it: these borrow. A state only says that they go on with a pass.
+        """
+        from penstock.reader.delivery.direct_iterator import DirectSessionIterator, no_state  # noqa: PLC0415  as above
+
+        tracks = context.tracks
+        if tracks is not None:
+            return SessionIterator(tracks, self.enter(context, tracks))
+        if state is not None:
+            no_state()
+        session, _ = self.passes.open(self._wish(b""))
+        return DirectSessionIterator(session)
+
+    def enter(self, context: Context, tracks: PassSessions) -> PassSession:
+        """Read the pass that *context* is in."""
+        opened = partial(self._opened, replaces=tracks.replaces)
+        return tracks.enter(context.path, context.turns, opened)
+
+    def _opened(
+        self, saved: SavedJob | None, *, replaces: tuple[str, ...]
+    ) -> tuple[SavedJob, Session | None]:
+        """Open a pass, from what was *saved* on if anything was."""
+        if saved is not None and saved.over:
+            self.passes.go_on(saved.repetition)
+            return saved, None
+        restore, repetition = (b"", None) if saved is None else (saved.data, saved.repetition)
+        session, number = self.passes.open(self._wish(restore, replaces), repetition)
+        return SavedJob(*self.identity, self.job_name, number), session
+
+    def _wish(
+        self, restore: bytes, replaces: tuple[str, ...] = ()
+    ) -> Callable[[DatasetId, int], ReadSpec]:
+        from penstock.reader.session.open import ReadSpec  # noqa: PLC0415  # as above
+        from penstock.runtime.versions import versions  # noqa: PLC0415  # as above
+
+        def wish_of(dataset: DatasetId, repetition: int) -> ReadSpec:
+            request = OpenIterationRequest(
+                versions(),
+                dataset,
+                Mode(self.mode),
+                self.job_name,
+                repetition,
+                Codec(self.codec),
+                target_workers=self.target_workers,
+                restore=restore,
+                replaces=replaces,
+            )
+            return ReadSpec(
+                self.address,
+                self.remote.definition.to_bytes,
+                request,
+                self.max_frames,
+                self.timeout,
+                self.writable,
+                self.on_finished,
+            )
+
+        return wish_of

@@ -1,0 +1,145 @@
+"""The patience of a training loop that gets nothing: whom it waits for, since when, until when."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.errors import WaitedTooLong
+from penstock.protocol.control import called
+from penstock.reader.core.state_machine import ReaderCore
+
+LOG_EVERY = 10.0
+"""Seconds between lines about a wait."""
+
+LONGEST_STEP = 2.0
+"""A wait wakes more often than this. If it did not, the process stood still, and nobody is late."""
+
+
+SETTING = "distribute(..., timeout={:g})"
+"""Where a training loop's patience is set."""
+
+DRIFT = 1.2
+"""A task that goes on elsewhere may have to wait for a dead reader's lease by another's clock."""
+
+
+class WaitTarget(Enum):
+    """Whom a loop waits for."""
+
+    DISPATCHER = "dispatcher"
+    MESH = "mesh"
+    WORKER = "worker"
+    WORK = "work"
+    """User code, or splits: that may take as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitReason:
+    """Why a loop waits; *what* goes on behind "waiting for".
+
+    Where it is right to wait so long, *grace* seconds are added to the patience.
+    """
+
+    whom: WaitTarget
+    what: str
+    grace: float = 0.0
+
+
+def dispatcher_silent(address: str, trouble: str) -> WaitReason:
+    """Return the cause of a wait for a dispatcher; *trouble* is what became of the last call."""
+    return WaitReason(
+        WaitTarget.DISPATCHER,
+        f"the dispatcher at {address} to answer{f' ({trouble})' * bool(trouble)}",
+    )
+
+
+def cause(core: ReaderCore, address: str, trouble: str, now: float) -> WaitReason:
+    """Say why there is nothing for the loop; *trouble* is of the line to the dispatcher."""
+    cut = core.saving.cut
+    if trouble or core.reader is None or now >= core.member.permitted_until:
+        return dispatcher_silent(address, trouble)
+    if cut is not None:
+        others = f"the job's other readers have {cut.timeout:g} s to come to it"
+        waits = f"; it waits for {core.waiting_for}" * bool(core.waiting_for)
+        return WaitReason(WaitTarget.WORK, f"the verdict on {called(cut.label)}: {others}{waits}")
+    return _no_elements(core, address)
+
+
+def _no_elements(core: ReaderCore, address: str) -> WaitReason:
+    idle = sorted(share.task for share in core.shares.values() if share.between_attempts)
+    if core.waiting_for:
+        return WaitReason(
+            WaitTarget.MESH, core.waiting_for, core.member.lease * DRIFT if core.on_readers else 0.0
+        )
+    readable = [share for share in core.shares.values() if share.readable]
+    if not readable:
+        what = f"somebody to go on with task(s) {idle}" if idle else "tasks, or the end of the pass"
+        return _work(core, f"{what}, from the dispatcher at {address}")
+    if not any(share.flows for share in readable):
+        workers = dict.fromkeys(share.worker for share in readable if share.worker is not None)
+        return WaitReason(WaitTarget.WORKER, "; ".join(map(core.reach.awaited, workers)))
+    names = sorted({str(share.worker) for share in readable if share.flows})
+    return _work(core, f"elements of {len(readable)} task(s) of {', '.join(names)}")
+
+
+def _work(core: ReaderCore, what: str) -> WaitReason:
+    """Return the cause of a wait that may be for what others hold, whose processes are gone."""
+    return WaitReason(WaitTarget.WORK, f"{what}; {core.held_by}" if core.held_by else what)
+
+
+_SAME = {WaitTarget.MESH: WaitTarget.WORKER}
+"""Where no worker can be read, it is one wait, whoever is the first to know why."""
+
+
+class WaitTimeout:
+    """One wait of a training loop. Time counts while it is spent waiting for the same one."""
+
+    def __init__(
+        self,
+        timeout: float,
+        now: float,
+        setting: str = SETTING,
+        longest_step: float = LONGEST_STEP,
+    ) -> None:
+        self._timeout, self._longest_step = timeout, longest_step
+        self._setting = setting.format(timeout)
+        self._whom: WaitTarget | None = None
+        self._last = now
+        self._spent = self._logged = 0.0
+        self._since = ""
+
+    @property
+    def left(self) -> float:
+        """Seconds that may still be spent on the same one."""
+        return max(0.0, self._timeout - self._spent)
+
+    def spend(self, why: WaitReason, now: float) -> str:
+        """Count the time since the last call as spent on *why*; return what is to be logged.
+
+        Raises:
+            WaitedTooLong: when the timeout is over, unless the wait is for work.
+        """
+        whom = _SAME.get(why.whom, why.whom)
+        if whom is not self._whom:
+            self._whom, self._spent, self._logged = whom, 0.0, 0.0
+            self._since = _clock_time()
+        else:
+            self._spent += min(now - self._last, self._longest_step)
+        self._last = now
+        bounded, longest = why.whom is not WaitTarget.WORK, self._timeout + why.grace
+        if bounded and self._spent >= longest:
+            more = f", and {why.grace:g} s more for a silent reader," * bool(why.grace)
+            raise WaitedTooLong(
+                f"waited {self._spent:.1f} s, from {self._since} to {_clock_time()}, for "
+                f"{why.what}; {self._setting}{more} says how long"
+            )
+        if self._spent < self._logged + LOG_EVERY:
+            return ""
+        self._logged = self._spent
+        until = f", at most {longest:g} s" if bounded else ""
+        return f"waiting since {self._since} ({self._spent:.0f} s{until}) for {why.what}"
+
+
+def _clock_time() -> str:
+    return time.strftime("%H:%M:%S")

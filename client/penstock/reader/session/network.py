@@ -1,0 +1,272 @@
+"""A reader's life in the background loop: a control stream, a stream a task, and a clock.
+
+It performs what the mind ordered and tells it what arrived; it decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from penstock.errors import PenstockError, Unavailable
+from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.data import FrameHeader, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.protocol.types import Failure, TaskId, WorkerId
+from penstock.reader.core.effects import (
+    AskWorker,
+    CloseTaskStream,
+    OpenTaskStream,
+    ReaderEffect,
+    SendAck,
+    SendHeartbeat,
+    TellLog,
+)
+from penstock.reader.core.flow_control import ACK_EVERY
+from penstock.reader.core.reachability import ANSWER_WITHIN
+from penstock.transport.pool import TransportPool
+from penstock.wire.connection import connect
+from penstock.wire.dispatcher import DispatcherClient
+
+if TYPE_CHECKING:
+    from penstock.reader.session.session import Session
+
+log = logging.getLogger("penstock.reader")
+
+FAREWELL = 0.3
+"""Seconds that the dispatcher gets to answer a reader that leaves."""
+
+NO_ANSWER = "no answer yet"
+"""What is wrong with a line that is new."""
+
+SILENCE, SILENT_BEATS, MAX_SILENCE = 3.0, 5, 15.0
+"""Seconds, and intervals, without a view after which a new connection is tried: the old one may
+lead nowhere. Doubled each time, for it may be the dispatcher that stands still."""
+
+RETRY, MAX_RETRY = 0.05, 1.0
+"""Seconds before the control stream is opened anew: doubled each time, up to the second."""
+
+
+@dataclass(slots=True, eq=False)
+class _NetworkStream:
+    """One opening of a task, being read from *worker*."""
+
+    worker: WorkerId
+    requests: asyncio.Queue[ReadRequest] = field(default_factory=asyncio.Queue)
+    reading: asyncio.Task[None] | None = None
+
+    def forget(self, _task: asyncio.Task[None]) -> None:
+        """Let go of the task that is over: its error holds its frames, and these hold gRPC."""
+        self.reading = None
+
+
+class SessionNetwork:
+    """What one reader has open. Everything but the constructor runs in the loop."""
+
+    def __init__(self, session: Session, dispatcher: str, beat_interval: float) -> None:
+        self._session = session
+        self._dispatcher, self._beat_interval = dispatcher, beat_interval
+        self._streams: dict[TaskId, _NetworkStream] = {}
+        self._lines = TransportPool()
+        self._asking: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._beat_now, self._stir, self._leaving, self._parted = (asyncio.Event() for _ in "1234")
+        self.trouble = NO_ANSWER
+        """What is wrong with the line to the dispatcher; nothing while it answers."""
+
+    async def run(self) -> None:
+        """Read until `leave`; what goes wrong is told the session."""
+        try:
+            async with self._lines, asyncio.TaskGroup() as self._group:
+                tasks = [
+                    self._group.create_task(self._control_forever(), name="reader-control"),
+                    self._group.create_task(self._tick_forever(), name="reader-clock"),
+                ]
+                await self._leaving.wait()
+                await self._take_leave()
+                for task in (*tasks, *self._asking):
+                    task.cancel()
+                for name in list(self._streams):
+                    self._close(name)
+        except Exception as exc:  # noqa: BLE001  # a loop that waits must hear of it
+            self._session.fail(_innermost(exc))
+        finally:
+            self._group = None
+
+    def leave(self) -> None:
+        """Perform the last orders, and end `run` when the dispatcher knows."""
+        self.perform_or_fail()
+        self._leaving.set()
+
+    def stir(self) -> None:
+        """Let the clock look again at what is due."""
+        self._stir.set()
+
+    def perform(self) -> None:
+        """Do what the mind ordered."""
+        for order in self._session.orders():
+            self._perform(order)
+
+    def perform_or_fail(self) -> None:
+        """Do what the mind ordered, where the loop is the caller: it would only log an error."""
+        try:
+            self.perform()
+        except Exception as exc:  # noqa: BLE001  # a loop that waits must hear of it
+            self._session.fail(exc)
+
+    def _perform(self, order: ReaderEffect) -> None:
+        match order:
+            case SendHeartbeat():
+                self._beat_now.set()
+            case OpenTaskStream():
+                self._close(order.task)
+                if self._group is not None and not self._leaving.is_set():
+                    stream = self._streams[order.task] = _NetworkStream(order.worker)
+                    stream.requests.put_nowait(order.open)
+                    reading = self._read(order, stream.requests)
+                    stream.reading = self._group.create_task(reading, name="reader-stream")
+                    stream.reading.add_done_callback(stream.forget)
+            case CloseTaskStream(task):
+                self._close(task)
+            case SendAck(task, ack):
+                if task in self._streams:
+                    self._streams[task].requests.put_nowait(ack)
+            case TellLog(line):
+                log.warning("%s", line)
+            case AskWorker(worker):
+                if self._group is not None and not self._leaving.is_set():
+                    asking = self._group.create_task(self._ask(worker), name="reader-question")
+                    self._asking.add(asking)
+                    asking.add_done_callback(self._asking.discard)
+            case _:
+                assert_never(order)
+
+    def _close(self, task: TaskId) -> None:
+        stream = self._streams.pop(task, None)
+        if stream is not None and stream.reading is not None:
+            stream.reading.cancel()
+
+    # --- the dispatcher ---
+
+    async def _control_forever(self) -> None:
+        pause = RETRY
+        silence = max(SILENCE, SILENT_BEATS * self._beat_interval)
+        while True:
+            try:
+                await self._control(silence)
+                raise Unavailable("it hung up")
+            except PenstockError as exc:
+                if self._leaving.is_set():
+                    break
+                if not exc.retryable:
+                    self._session.fail(exc)
+                    break
+                if self.trouble:
+                    pause, silence = min(2 * pause, MAX_RETRY), min(2 * silence, MAX_SILENCE)
+                else:
+                    pause, silence = RETRY, max(SILENCE, SILENT_BEATS * self._beat_interval)
+                self.trouble = str(exc)
+            await asyncio.sleep(pause)
+        self._parted.set()
+
+    async def _control(self, silence: float) -> None:
+        """Talk to the dispatcher by a new connection, until nothing comes for *silence* seconds."""
+        core = self._session.core
+        async with (
+            connect(self._dispatcher) as channel,
+            aclosing(DispatcherClient(channel).reader_control(self._beats())) as views,  # type: ignore[type-var]
+        ):
+            while True:
+                try:
+                    async with asyncio.timeout(silence):
+                        view = await anext(views, None)
+                except TimeoutError:
+                    raise Unavailable(f"silent for {silence:g} s") from None
+                if view is None:
+                    return
+                self.trouble = ""
+                self._session.apply(core.viewed, view)
+                if core.member.left:
+                    self._parted.set()
+
+    async def _beats(self) -> AsyncIterator[ReaderHeartbeat]:
+        """Beat now, regularly, and when something changed; the last says that we leave."""
+        while True:
+            self._beat_now.clear()
+            beat = self._session.beat()
+            yield beat
+            if beat.leaving:  # who leaves while a beat is on its way has not said so by that one
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._beat_interval):
+                    await self._beat_now.wait()
+
+    async def _take_leave(self) -> None:
+        if self._session.core.member.left or self.trouble not in {"", NO_ANSWER}:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await self._parted.wait()
+
+    # --- workers ---
+
+    async def _read(self, order: OpenTaskStream, requests: asyncio.Queue[ReadRequest]) -> None:
+        core, task, opening = self._session.core, order.task, order.open.opening
+        try:
+            worker = await self._lines.to(order.worker)
+            await self._lines.keep({stream.worker for stream in self._streams.values()})
+            here = partial(self._session.apply, core.answered, task, opening)
+            async with aclosing(worker.read(_all_of(requests), here)) as replies:  # type: ignore[type-var]
+                async for reply, payload in replies:
+                    self._replied(reply, payload, opening)
+            raise Unavailable(f"worker {order.worker} hung up")
+        except PenstockError as exc:
+            if exc.retryable:
+                self._session.apply(core.stream_broken, task, opening, str(exc))
+            else:
+                end = StreamEnd(task, order.open.attempt, Failure.of(exc))
+                self._session.apply(core.stream_ended, opening, end)
+
+    async def _ask(self, worker: WorkerId) -> None:
+        with suppress(PenstockError):  # any other answer is one, too
+            try:
+                line = await self._lines.to(worker)
+                await line.answer(ANSWER_WITHIN)
+            except Unavailable as exc:
+                self._session.apply(self._session.core.reach.silent, worker, str(exc))
+
+    def _replied(self, reply: ReadReply, payload: memoryview, opening: int) -> None:
+        match reply:
+            case FrameHeader():
+                self._session.received(reply, payload)
+            case Recall():
+                self._session.apply(self._session.core.recalled, reply)
+            case StreamEnd():
+                self._session.apply(self._session.core.stream_ended, opening, reply)
+            case _:
+                assert_never(reply)
+
+    # --- time ---
+
+    async def _tick_forever(self) -> None:
+        while True:
+            self._stir.clear()
+            delay = self._session.tick(ACK_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._stir.wait()
+
+
+async def _all_of(requests: asyncio.Queue[ReadRequest]) -> AsyncIterator[ReadRequest]:
+    while True:
+        yield await requests.get()
+
+
+def _innermost(exc: BaseException) -> BaseException:
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

@@ -1,0 +1,132 @@
+"""Before a reader reads: the dataset is registered, the iteration opened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from uuid import uuid4
+
+from penstock.errors import JobUsed, PenstockError, UnknownDataset
+from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderProcess
+from penstock.protocol.types import DatasetId
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.session.deadlines import WaitTimeout, dispatcher_silent
+from penstock.reader.session.session import Session, SessionConfig
+from penstock.runtime import clock
+from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.malloc import tune
+from penstock.runtime.switch_interval import short_turns
+from penstock.runtime.versions import versions
+from penstock.wire.connection import connect
+from penstock.wire.dispatcher import DispatcherClient
+
+log = logging.getLogger("penstock.reader")
+
+T = TypeVar("T")
+
+BUDGET = 64 << 20
+"""Bytes of frames that a reader holds or has under way, where no number of frames is given."""
+
+RETRY, MAX_RETRY = 0.05, 1.0
+"""Seconds before an absent dispatcher is called again: doubled each time, up to the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSpec:
+    """What is to be read, and how."""
+
+    address: str
+    definition: Callable[[], bytes]
+    request: OpenIterationRequest
+    max_frames: int | None
+    timeout: float
+    writable: bool
+    on_finished: str = "warn"
+    """What to do when others have read it before: warn, error or ignore."""
+
+
+def open_session(wish: ReadSpec) -> tuple[Session, DatasetId]:
+    """Register, open the iteration, and begin to read; also return the dataset's id.
+
+    If the wish's request names a dataset, that is not registered again unless it was forgotten.
+
+    Raises:
+        WaitedTooLong: when nobody answers at the address within the timeout.
+        JobUsed: when others have read it before, and the wish says that this is an error.
+    """
+    held = ExitStack()
+    try:
+        loop = held.enter_context(LoopThread.shared())
+        tune()
+        dataset, opened = _open(loop, wish)
+        _heed(opened, wish.on_finished)
+        held.enter_context(short_turns())
+        limit = FrameLimit(wish.max_frames) if wish.max_frames else ByteLimit(BUDGET)
+        core = ReaderCore(opened.iteration, uuid4().hex, opened.reader_lease, limit, this_process())
+        manner = SessionConfig(wish.address, opened.beat_interval, wish.timeout, wish.writable)
+        return Session(core, manner, loop, held), dataset
+    except BaseException:
+        held.close()
+        raise
+
+
+def _heed(opened: OpenIterationReply, on_finished: str) -> None:
+    if not opened.read_before or on_finished == "ignore":
+        return
+    text = (
+        f"{opened.read_before}. Only what is left of it comes here. To read from the beginning, "
+        "give a job_name that was never used; to go on from a save, give its state: "
+        "dataset.iterator(state)"
+    )
+    if on_finished == "error":
+        raise JobUsed(f"{text}; distribute(..., on_finished='warn') reads what is left")
+    log.warning("%s", text)
+
+
+def this_process() -> ReaderProcess:
+    """Return where this training loop runs, as its reader is named everywhere."""
+    rank = os.environ.get("RANK", "")
+    known = rank.isdecimal() and len(rank) < 10
+    mine = versions()
+    place = (platform.node(), os.getpid(), int(rank) if known else None)
+    return ReaderProcess(*place, mine.penstock, mine.python)
+
+
+def _open(loop: LoopThread, wish: ReadSpec) -> tuple[DatasetId, OpenIterationReply]:
+    dataset = wish.request.dataset
+    if dataset:
+        try:
+            return dataset, loop.run(_call(wish, lambda d: d.open_iteration(wish.request)))
+        except UnknownDataset:
+            log.info("the dispatcher at %s forgot dataset %s", wish.address, dataset)
+    definition = wish.definition()
+    register = _call(wish, lambda d: d.register_dataset(definition, wish.request.versions))
+    dataset = loop.run(register)
+    request = replace(wish.request, dataset=dataset)
+    return dataset, loop.run(_call(wish, lambda d: d.open_iteration(request)))
+
+
+async def _call(wish: ReadSpec, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
+    """Call until somebody answers, or the timeout is over."""
+    patience = WaitTimeout(wish.timeout, clock.now(), longest_step=wish.timeout)
+    trouble, pause = "", RETRY
+    async with connect(wish.address) as channel:
+        while True:
+            why = dispatcher_silent(wish.address, trouble)
+            if line := patience.spend(why, clock.now()):
+                log.warning("%s", line)
+            try:
+                return await call(DispatcherClient(channel, timeout=patience.left))
+            except PenstockError as exc:
+                if not exc.retryable:
+                    raise
+                trouble = str(exc)
+            await asyncio.sleep(min(pause, patience.left))
+            pause = min(2 * pause, MAX_RETRY)

@@ -1,0 +1,417 @@
+"""Where a training loop and the network meet: one lock around one mind.
+
+The loop's thread takes blocks, and waits where there are none. The background loop's thread
+brings frames and views. Neither holds the lock while it waits, decodes or sends.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from penstock.element import Element
+from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
+from penstock.protocol.control import ReaderHeartbeat, SaveResult, called
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import RangeSet
+from penstock.reader.core.effects import ReaderEffect
+from penstock.reader.core.hand import NoElement
+from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.session.deadlines import WaitTimeout, cause
+from penstock.reader.session.network import SessionNetwork
+from penstock.reader.session.payload import Block, FramePayload
+from penstock.runtime import clock
+from penstock.runtime.event_loop import LoopStage, LoopThread, at_exit
+from penstock.runtime.single_entry import SingleEntry
+
+if TYPE_CHECKING:
+    from penstock.engine.unacked import AckTracker
+
+log = logging.getLogger("penstock.reader")
+
+T = TypeVar("T")
+
+WAKE_EVERY = 1.0
+"""Seconds after which a wait looks around, even if nothing happened."""
+
+CLOSE_WITHIN = 0.8
+"""Seconds that the network gets to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """How a session reads."""
+
+    dispatcher: str
+    beat_interval: float
+    timeout: float
+    writable: bool
+
+
+class Session:
+    """One training loop's reading of an iteration. Close it; `close` may come from any thread.
+
+    *held* is what it keeps open beside the network, and closes last.
+    """
+
+    def __init__(
+        self, core: ReaderCore, manner: SessionConfig, loop: LoopThread, held: ExitStack
+    ) -> None:
+        self.core = core
+        self._manner, self._loop, self._held = manner, loop, held
+        self._process = os.getpid()
+        self._changed = SingleEntry()
+        self._failure: BaseException | None = None
+        self._closed = False
+        self._clock_idle = False
+        self._network_thread = 0
+        self._network = SessionNetwork(self, manner.dispatcher, manner.beat_interval)
+        self._running = loop.spawn(self._run())
+        self._running.add_done_callback(self._network_over)
+        _OPEN.add(self)
+
+    # --- the training loop, with nothing between it and the reader ---
+
+    def hand(self) -> tuple[list[Element], Block | None]:
+        """Return the next elements and, unless this is the end, the block that counts them.
+
+        An element is taken when it is taken from the block's `rest`. The first one is.
+        """
+        self._check_process()
+        try:
+            while True:
+                hand = self._wait(self.core.ask)
+                if hand is None:
+                    return [], None
+                elements = cast("FramePayload", hand.piece.load).elements(hand.start, hand.stop)
+                block = Block(elements)
+                if self._tell(self.core.accept, hand, block):
+                    return elements, block
+        except BaseException:
+            self._tell(self.core.came_back)
+            raise
+
+    # --- operators behind the reader, and the outermost iterator ---
+
+    def pull(self, limit: int | None = None) -> list[Element]:
+        """Borrow the next elements, at most *limit*, from any thread; an empty list is the end.
+
+        Each gets the next place of this session, 0, 1, 2, ... It is taken when the follower does
+        not owe it any more; at once, while nobody follows. While not `over`, the end is one for
+        now: the loop waits (`asks`), and it and others that wait hold all that is left, so
+        operators shall make do with what they have. What others lose may still come (`more`).
+
+        Raises:
+            PenstockError: what happened behind the elements that were returned before.
+            WaitedTooLong: when the dispatcher or all workers are absent for too long.
+        """
+        self._check_process()
+        try:
+            while True:
+                hand = self._wait(lambda now: self.core.borrow(now, limit))
+                if hand is None:
+                    return []
+                elements = cast("FramePayload", hand.piece.load).elements(hand.start, hand.stop)
+                if self._tell(self.core.lend, hand):
+                    return elements
+        except BaseException:
+            if self.core.given.borrowed.follower is None:
+                self._tell(self.core.came_back)
+            raise
+
+    @property
+    def over(self) -> bool:
+        """Whether the pass is over: everything is taken, and nothing will come any more."""
+        return self.core.finished
+
+    @property
+    def token(self) -> str:
+        """By which the dispatcher knows this reader."""
+        return self.core.member.token
+
+    @property
+    def pulled(self) -> int:
+        """The next place: who was interrupted in `pull` may not have what came before it."""
+        return self.core.given.borrowed.lent
+
+    @property
+    def ready(self) -> bool:
+        """Whether `pull` would not wait."""
+        return self.core.ready or self.core.finished
+
+    def more(self) -> bool:
+        """Wait until there is something to `pull`; False says that the pass is over.
+
+        Raises:
+            PenstockError, WaitedTooLong: as `pull`.
+        """
+        return self._wait(self.core.look) is not None
+
+    def follow(self, follower: AckTracker) -> None:
+        """Let *follower* say what of the elements pulled has reached the loop.
+
+        It is called from any thread, under this session's lock: it must be quick, and take no lock
+        that is held while this session is called.
+        """
+        with self._changed:
+            self.core.given.borrowed.follower = follower
+
+    def asks(self, asking: bool, /) -> None:
+        """Know whether the loop waits for an element. When it does not, recalls are honoured.
+
+        Then the follower must know already that the first element of a new block is out.
+        """
+        if os.getpid() == self._process:
+            self._tell(self.core.begin if asking else self.core.came_back)
+
+    def permit(self) -> None:
+        """Wait until elements may be handed out: within the lease, and not while a cut waits.
+
+        Raises:
+            WaitedTooLong: when the dispatcher is absent for too long.
+        """
+        self._check_process()
+        if clock.now() >= self.core.permitted_until:
+            self._wait(self.core.permit)
+
+    @property
+    def permitted_until(self) -> float:
+        """Until when elements may be handed out, by `penstock.runtime.clock`."""
+        return self.core.permitted_until
+
+    def give_back(self, places: RangeSet) -> None:
+        """Free what was pulled at *places*: it was dropped, and is for others."""
+        self._check_process()
+        self._tell(self.core.give_back, places)
+
+    def save(
+        self, label: str, timeout: float | None = None, *, without_missing: bool = False
+    ) -> bytes:
+        """Save the whole job: hand out nothing more until the verdict, and return the job's state.
+
+        All readers of the job must come here at the same step, with the same *label*. The others
+        get *timeout* seconds. Whatever interrupts this, the cut stays in force: the loop waits
+        for its verdict, and the same call, if nothing was asked for in between, hears it.
+
+        Raises:
+            SaveFailed: the same for all readers; it says who is missing.
+            WaitedTooLong: when the dispatcher is absent for longer than *timeout*.
+        """
+        self._check_process()
+        timeout = self._manner.timeout if timeout is None else timeout
+        patience = WaitTimeout(timeout, clock.now(), "timeout={:g}")
+        with self._changed:
+            self.core.saving.listeners += 1
+            try:
+                return self._verdict(label, timeout, patience, without_missing=without_missing)
+            finally:
+                self.core.saving.listeners -= 1
+
+    # --- both ---
+
+    def close(self) -> None:
+        """Leave: say what was taken, and let go of everything. Idempotent.
+
+        Raises:
+            Reentered: in a signal handler, in the middle of a change: another thread must do it.
+        """
+        if os.getpid() != self._process:
+            return  # What a forked child has is a copy: the reader lives on in the parent.
+        if threading.get_ident() == self._network_thread:
+            # A finalizer, in the middle of anything: another thread can wait, this one cannot.
+            threading.Thread(target=self.close, name="penstock-close", daemon=True).start()
+            return
+        with self._changed:
+            first, self._closed = not self._closed, True
+            if first:
+                self.core.leave(clock.now())
+                self._changed.notify_all()
+        if not first:  # another thread may be at it: behind this, too, all is closed
+            self._await_end()
+            return
+        try:
+            self._loop.call_soon(self._network.leave)
+            self._await_end()
+        finally:
+            self._running.cancel()
+            self._held.close()
+
+    def _await_end(self) -> None:
+        with suppress(concurrent.futures.CancelledError, PenstockError, TimeoutError):
+            self._running.result(CLOSE_WITHIN)
+
+    def _wait(self, ask: Callable[[float], T | NoElement]) -> T | None:
+        """Wait until *ask* has an answer; None is the end, of the pass or for now."""
+        patience = self._patience(clock.now())
+        with self._changed:
+            while True:
+                self._check_open()
+                now = clock.now()
+                answer = ask(now)
+                self._post_orders()
+                if not isinstance(answer, NoElement):
+                    return answer
+                if answer is not NoElement.WAIT:
+                    return None
+                if self._failure is not None:
+                    raise self._failure.with_traceback(None)
+                self._sleep(patience, now)
+
+    def _verdict(
+        self, label: str, timeout: float, patience: WaitTimeout, *, without_missing: bool
+    ) -> bytes:
+        """Wait until there is a verdict on the save *label*."""
+        while True:
+            self._check_open()
+            now = clock.now()
+            verdict = self.core.save(label, timeout, now, without_missing=without_missing)
+            self._post_orders()
+            if verdict is not None:
+                return _state_of(verdict)
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
+            self._sleep(patience, now)
+
+    def _tell(self, change: Callable[..., T], *args: Any) -> T:
+        """Tell the mind something by calling *change*, and have done what follows."""
+        with self._changed:
+            result = change(*args, clock.now())
+            self._post_orders()
+            self._stir_clock()
+            return result
+
+    def _sleep(self, patience: WaitTimeout, now: float) -> None:
+        """Wait until something changes, or patience ends."""
+        self._grumble(patience, now)
+        self._changed.wait(min(max(self.core.due(now) - now, 0.001), WAKE_EVERY))
+
+    def _patience(self, now: float) -> WaitTimeout:
+        return WaitTimeout(self._manner.timeout, now)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("this iterator was closed; make another one with iter(dataset)")
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:  # not with the lock, which another thread may have held
+            raise Closed(
+                f"this iterator belongs to process {self._process}, and this is a child that was "
+                "forked from it: connections do not survive a fork; make the iterator in the "
+                "child, and start that with the 'spawn' or 'forkserver' method"
+            )
+
+    def _grumble(self, patience: WaitTimeout, now: float) -> None:
+        why = cause(self.core, self._manner.dispatcher, self._network.trouble, now)
+        if line := patience.spend(why, now):
+            log.warning("%s", line)
+
+    def _post_orders(self) -> None:
+        if self.core.pressing:
+            self._loop.call_soon(self._network.perform_or_fail)
+
+    def _stir_clock(self) -> None:
+        """Have the clock look again: what the loop takes now is to be said soon."""
+        if self._clock_idle:
+            self._clock_idle = False
+            self._loop.call_soon(self._network.stir)
+
+    # --- the network ---
+
+    def apply(self, change: Callable[..., None], *args: Any) -> None:
+        """Tell the mind something by calling *change*, one of its methods, and do what follows."""
+        with self._changed:
+            change(*args, clock.now())
+            self._changed.notify_all()
+        self._network.perform()
+
+    def received(self, frame: FrameHeader, payload: memoryview) -> None:
+        """Take in a frame."""
+        load = FramePayload(frame, payload, writable=self._manner.writable)
+        self.apply(self.core.received, frame, load, payload.nbytes)
+
+    def beat(self) -> ReaderHeartbeat:
+        """Return what to tell the dispatcher now."""
+        with self._changed:
+            return self.core.beat(clock.now())
+
+    def tick(self, idle_from: float) -> float:
+        """Let the mind do what is due; return in how many seconds it wants to be asked again.
+
+        If that is longer than *idle_from*, `SessionNetwork.stir` is called when it has become less.
+        """
+        self.apply(self.core.tick)
+        with self._changed:
+            now = clock.now()
+            delay = self.core.due(now) - now
+            self._clock_idle = delay > idle_from
+        return max(delay, 0.001)
+
+    def orders(self) -> list[ReaderEffect]:
+        """Return what the mind wants done."""
+        with self._changed:
+            return self.core.orders()
+
+    def fail(self, failure: BaseException) -> None:
+        """Tell the training loop that nothing more can come, behind what is here.
+
+        Of an iteration that is over for us, what is here is not ours either.
+        """
+        with self._changed:
+            self._failure = failure
+            if isinstance(failure, Superseded | UnknownIteration):
+                self.core.stop(clock.now())
+            self._changed.notify_all()
+
+    async def _run(self) -> None:
+        self._network_thread = threading.get_ident()
+        await self._network.run()
+
+    def _network_over(self, _running: concurrent.futures.Future[None]) -> None:
+        """Tell a loop that nothing more comes when that was nobody's wish, nor told it before.
+
+        The network may be cancelled with the background loop, also before its first step.
+        """
+        if not self._closed and self._failure is None:
+            self.fail(Closed("the background loop was closed, and with it what this reads from"))
+
+
+def _state_of(verdict: SaveResult) -> bytes:
+    if verdict.failure is not None:
+        raise verdict.failure.error()
+    if verdict.missing:
+        log.warning(
+            "%s went without %s: what was handed out there and not told yet counts as doubted, and "
+            "comes again to who restores the state",
+            called(verdict.label),
+            ", ".join(verdict.missing),
+        )
+    return verdict.state
+
+
+_OPEN: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Leave before the process ends: the dispatcher need not wait for the lease."""
+    for session in list(_OPEN):
+        session.close()
+
+
+at_exit(LoopStage.READERS, _close_all)
+
+
+def _disown() -> None:
+    """Let nothing more be handed out here: this is a forked child, and the parent reads on."""
+    for session in list(_OPEN):
+        session.core.member.revoke()
+
+
+if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+    os.register_at_fork(after_in_child=_disown)

@@ -1,0 +1,242 @@
+"""One background thread with an event loop, shared by all that need one in a process.
+
+A training loop never touches asyncio; what it holds open lives here. The thread starts with its
+first user and ends with its last. The loop itself outlasts its threads: gRPC, which binds itself
+to a loop, may have a word for it when the last user has gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import logging
+import operator
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
+
+log = logging.getLogger("penstock.loop")
+
+T = TypeVar("T")
+
+_CLOSING = 5.0
+"""Seconds that tasks get to end when they are cancelled with the loop."""
+
+_ATTEMPTS = 5
+"""How often they are cancelled meanwhile: one that waits for a call may not hear it at first."""
+
+
+class LoopThread:
+    """An event loop that runs in a thread of its own. Get one with `LoopThread.shared()`."""
+
+    def __init__(self) -> None:
+        self._loop = _HOUSE.loop()
+        self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._ending = asyncio.Event()
+        self._over = False
+        self._gate = threading.RLock()  # a finalizer may come by while this thread holds it
+        self._running: set[concurrent.futures.Future[Any]] = set()
+        self._thread = threading.Thread(target=self._main, name="penstock-loop", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    @contextmanager
+    def shared(cls) -> Iterator[LoopThread]:
+        """Hold the process's loop; tasks still running when its last user leaves are cancelled.
+
+        Raises:
+            ConfigError: in a process forked from one that used it: gRPC does not survive that.
+        """
+        loop = _HOUSE.enter(cls)
+        try:
+            yield loop
+        finally:
+            _HOUSE.leave()
+
+    def run(self, coro: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run *coro* in the loop and wait for its result; after *timeout* seconds cancel it.
+
+        Raises:
+            WaitedTooLong: when the time is over.
+            Closed: when the loop is.
+        """
+        if threading.current_thread() is self._thread:
+            coro.close()
+            raise ConfigError("this would wait for the loop in the loop's own thread: await it")
+        future = self.spawn(coro)
+        try:
+            return future.result(timeout)
+        except concurrent.futures.CancelledError:
+            raise Closed("the background loop was closed during this call") from None
+        except TimeoutError:
+            if future.done():  # the coroutine's own
+                raise
+            future.cancel()
+            raise WaitedTooLong(f"nothing came back within {timeout:g} s") from None
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            del future  # its exception holds this frame, and all that the call held
+
+    def spawn(self, coro: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start *coro* in the loop; cancelling the future cancels it."""
+        try:
+            _HOUSE.check_process()
+            with self._gate:
+                if self._over:
+                    raise Closed("the background loop is closed: open what used it again")
+                future = asyncio.run_coroutine_threadsafe(coro, self._loop)
+        except PenstockError:
+            coro.close()
+            raise
+        # A loop knows its tasks by weak references: somebody must hold them.
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    def call_soon(self, fn: Callable[..., object], *args: object) -> None:
+        """Call *fn* in the loop; after the loop's end do nothing."""
+        with self._gate:
+            if not self._over:
+                self._loop.call_soon_threadsafe(fn, *args)
+
+    def _end(self) -> None:
+        self.call_soon(self._ending.set)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(2 * _CLOSING)
+
+    def _main(self) -> None:
+        with _HOUSE.turn:  # the thread before this one may still be ending
+            # The loop's own executor could be shut down once only, and its threads would stay.
+            executor = ThreadPoolExecutor(thread_name_prefix="penstock-call")
+            self._loop.set_default_executor(executor)
+            asyncio.set_event_loop(self._loop)
+            try:
+                self._loop.run_until_complete(self._until_ended())
+            finally:
+                asyncio.set_event_loop(None)
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _until_ended(self) -> None:
+        self._started.set_result(None)
+        await self._ending.wait()
+        with self._gate:
+            self._over = True
+        await asyncio.sleep(0)  # what came through the gate is a task now
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for _ in range(_ATTEMPTS):
+            for task in others:
+                task.cancel()
+            if others:
+                _, others = await asyncio.wait(others, timeout=_CLOSING / _ATTEMPTS)
+        if others:
+            names = ", ".join(sorted(task.get_name() for task in others))
+            log.warning("the background loop ends, and these do not: %s", names)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop's, which is faster, or asyncio's where there is no uvloop."""
+    try:
+        import uvloop  # noqa: PLC0415  # not everywhere
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class _StageHouse:
+    """Who uses the process's loop."""
+
+    def __init__(self) -> None:
+        # Leaving may happen in a finalizer, in the middle of entering.
+        self._lock = threading.RLock()
+        self._users = 0
+        self._loop: LoopThread | None = None
+        self._process: int | None = None
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self.last_acts: list[tuple[LoopStage, Callable[[], None]]] = []
+        self.turn = threading.Lock()
+        """Held by the thread that runs the event loop."""
+
+    def check_process(self) -> None:
+        """Refuse a process whose parent used gRPC."""
+        if self._process not in (None, os.getpid()):
+            raise ConfigError(
+                "this process was forked from one that reads from Penstock, and gRPC does not "
+                "survive a fork: start processes with the 'spawn' or 'forkserver' method, or "
+                "open the dataset in the parent or in the child alone"
+            )
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the process's event loop, for the one thread that runs it now."""
+        if self._event_loop is None:
+            self._event_loop = new_event_loop()
+        return self._event_loop
+
+    def enter(self, kind: type[LoopThread]) -> LoopThread:
+        """Add a user."""
+        self.check_process()
+        with self._lock:
+            if self._loop is None:
+                self._process = os.getpid()
+                self._loop = kind()
+            self._users += 1
+            loop = self._loop
+        # Outside of the lock: a thread that ends may want to leave something itself.
+        try:
+            loop._started.result(3 * _CLOSING)  # noqa: SLF001
+        except BaseException as exc:
+            self.leave()
+            if isinstance(exc, TimeoutError):
+                raise WaitedTooLong(
+                    f"the background loop did not come free within {3 * _CLOSING:g} s: something "
+                    "that was left running in it blocks"
+                ) from None
+            raise
+        return loop
+
+    def leave(self) -> None:
+        """Remove a user; the last one ends the loop."""
+        if self._process != os.getpid():
+            return  # a block that was entered before a fork
+        with self._lock:
+            self._users -= 1
+            ending = None if self._users else self._loop
+            if ending is not None:
+                self._loop = None
+        if ending is not None:
+            ending._end()  # noqa: SLF001
+
+    def close(self) -> None:
+        """End the loop, whoever uses it: the process ends."""
+        if self._process != os.getpid():
+            return
+        with ExitStack() as acts:  # one that fails keeps none of the others from it
+            if self._loop is not None:
+                acts.callback(self._loop._end)  # noqa: SLF001
+            for _, last_act in sorted(self.last_acts, key=operator.itemgetter(0), reverse=True):
+                acts.callback(last_act)
+
+
+class LoopStage(IntEnum):
+    """When something is closed as the process ends; the loop itself is last."""
+
+    READERS = 1
+    """While there may still be servers to take leave of in the same process."""
+    SERVERS = 2
+
+
+def at_exit(stage: LoopStage, close: Callable[[], None]) -> None:
+    """Have *close* called as the process ends, if the loop was used."""
+    _HOUSE.last_acts.append((stage, close))
+
+
+_HOUSE = _StageHouse()
+atexit.register(_HOUSE.close)

@@ -1,0 +1,61 @@
+"""Tracebacks of users' errors as text: where their code raised, without the frames of ours."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+LONGEST = 8192
+"""Characters of a traceback; the middle of a longer one is left out."""
+
+_OURS = str(Path(__file__).parents[1]) + "/"
+
+
+def told(error: BaseException) -> str:
+    """Return the traceback of *error* and of what it came from, as Python shows them.
+
+    Penstock's own frames are left out, and the middle of what is still long.
+    """
+    try:
+        made = traceback.TracebackException.from_exception(error)
+        _leave_out(made)
+        text = "".join(made.format())
+    except Exception:  # noqa: BLE001  an error of the user's that cannot even be shown
+        text = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+    return shortened(text, LONGEST)
+
+
+def without_ours(error: BaseException) -> None:
+    """Have the traceback of *error* show where users' code raised it, without frames of ours."""
+    theirs = []
+    step = error.__traceback__
+    while step is not None:
+        if not _is_ours(step.tb_frame.f_code.co_filename):
+            theirs.append(step)
+        step = step.tb_next
+    made: TracebackType | None = None
+    for step in reversed(theirs):
+        made = TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    error.__traceback__ = made
+
+
+def shortened(text: str, most: int) -> str:
+    """Return *text*, of a longer one the start and the end: both say where an error was."""
+    less = len(text) - most
+    if less <= 0:
+        return text
+    return f"{text[: most // 2]}\n[... {less} characters ...]\n{text[-most // 2 :]}"
+
+
+def _leave_out(made: traceback.TracebackException) -> None:
+    todo = [made]
+    for each in todo:
+        theirs = [frame for frame in each.stack if not _is_ours(frame.filename)]
+        each.stack = traceback.StackSummary.from_list(theirs)
+        todo += [error for error in (each.__cause__, each.__context__) if error is not None]
+        todo += each.exceptions or []
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith(_OURS) or "/penstock_worker/" in filename

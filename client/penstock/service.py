@@ -1,0 +1,49 @@
+"""Reading a dataset through the mesh. Imports no gRPC until an iterator is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dataset.iterator import DatasetIterator
+from penstock.engine.iterator import State
+from penstock.errors import DatasetError
+from penstock.protocol.malformed import glimpse
+from penstock.protocol.names import LONGEST_NAME, too_long
+from penstock.protocol.types import ShardingPolicy
+from penstock.reader.distribute import distribute
+
+__all__ = ["ShardingPolicy", "distribute", "save_job"]
+
+
+def save_job(
+    iterator: DatasetIterator,
+    label: str,
+    timeout: float | None = None,
+    *,
+    without_missing: bool = False,
+) -> State:
+    """Save the job that *iterator* reads, under a name; return its state.
+
+    As `DatasetIterator.state`, with which it shares everything else: all readers of the job call
+    it at the same step. With a *label*, such as ``f"step {step}"``, readers that are at different
+    steps are told so at once, instead of saving what none of them meant.
+
+    Raises:
+        DatasetError: when *iterator* reads no job, or *label* is no name.
+        SaveFailed: the same for all readers, saying who is missing or who saves what.
+    """
+    given: Any = iterator
+    if not isinstance(given, DatasetIterator) or not given.reads_job:
+        raise DatasetError(
+            "save_job takes an iterator over a dataset with distribute(...), as from "
+            f"iter(dataset), not {given!r:.80}; without one, iterator.state() is all there is to "
+            "save"
+        )
+    if not isinstance(label, str) or not label.strip():
+        raise DatasetError(f"save_job: label must be a name, such as 'step 100', not {label!r}")
+    if too_long(label):
+        raise DatasetError(
+            f"save_job: label may take {LONGEST_NAME} bytes: {glimpse(label)} has {len(label)} "
+            "characters"
+        )
+    return given.save(label, timeout, without_missing=without_missing)

@@ -1,0 +1,126 @@
+"""The commands of ``penstock``, and their options."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import penstock_dispatcher.__main__
+import penstock_worker.__main__
+from penstock.protocol.types import WorkerId
+from penstock.reader.arguments import address_of
+from penstock.runtime.versions import versions
+from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
+from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
+from penstock_cluster.cli.status import watch as watch_status
+from penstock_cluster.cli.up import up as run_cluster
+from penstock_cluster.demo.__main__ import main as run_demo
+from penstock_health.probe import probe
+
+app = typer.Typer(
+    name="penstock",
+    help="Input data for training, prepared on a mesh of workers.",
+    epilog="Exit codes: 0 done; 1 it failed; 2 called wrongly; 3 nobody answers at the address.",
+    add_completion=False,
+    no_args_is_help=True,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        mine = versions()
+        screen.print(f"penstock {mine.penstock}, protocol {mine.protocol}, Python {mine.python}")
+        raise typer.Exit
+
+
+app.command("dispatcher")(penstock_dispatcher.__main__.run)
+app.command("worker")(penstock_worker.__main__.run)
+app.command("demo")(explained(run_demo))
+
+
+@app.callback()
+def penstock(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_version, help="show it, and end"),
+    ] = False,
+) -> None:
+    """Input data for training, prepared on a mesh of workers."""
+
+
+Target = Annotated[str, typer.Argument(help="the dispatcher, as host:port or grpc://host:port")]
+
+
+@app.command()
+@explained
+def up(
+    workers: Annotated[int, typer.Option(min=0, help="worker processes")] = 2,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one")] = 0,
+    work_dir: Annotated[
+        Path | None, typer.Option(help="the dispatcher's folder; a temporary one by default")
+    ] = None,
+) -> None:
+    """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
+    run_cluster(workers, port, str(work_dir) if work_dir is not None else None)
+
+
+@app.command()
+@explained
+def status(
+    target: Target,
+    watch: Annotated[bool, typer.Option("--watch", help="again every second")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="all counters, for a program")] = False,
+) -> None:
+    """Show workers, passes, tasks with their attempts, readers and the account."""
+    if as_json:
+        print(fetch(target).decode())  # noqa: T201  as it is, not as rich would fold it
+    elif watch:
+        with suppress(KeyboardInterrupt):
+            watch_status(target)
+    else:
+        show_status(target)
+
+
+@app.command()
+@explained
+def jobs(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="as a list, for a program")] = False,
+) -> None:
+    """List the passes that the dispatcher knows, a line each."""
+    if as_json:
+        print(jobs_json(target))  # noqa: T201  as it is, not as rich would fold it
+    else:
+        show_jobs(target)
+
+
+@app.command()
+@explained
+def drain(target: Target, worker: Annotated[str, typer.Argument(help="its host:port")]) -> None:
+    """Have a worker leave in order: its tasks go on elsewhere, and its process ends."""
+    ask(target, lambda dispatcher: dispatcher.drain(WorkerId(worker)))
+    screen.print(f"worker {worker} was told to leave")
+
+
+@app.command()
+@explained
+def health(
+    address: Annotated[str, typer.Argument(help="of a dispatcher or a worker, as host:port")],
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds")] = PATIENCE,
+) -> None:
+    """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
+    answer = probe(address_of(address), timeout)
+    screen.print(answer.text, soft_wrap=True)
+    raise typer.Exit(0 if answer.serves else FAILED)
+
+
+def main() -> None:
+    """Be the command ``penstock``."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

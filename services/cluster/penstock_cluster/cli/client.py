@@ -1,0 +1,80 @@
+"""Calling a service from the command line: addresses, patience, and errors as exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from penstock.errors import ConfigError, DatasetError, PenstockError, Unavailable
+from penstock.protocol.names import printable_lines
+from penstock.reader.arguments import address_of
+from penstock.wire.connection import connect
+from penstock.wire.dispatcher import DispatcherClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FAILED, MISUSED, NOBODY = 1, 2, 3
+"""Exit codes: the command failed; it was called wrongly; nobody answers at the address."""
+
+PATIENCE = 5.0
+"""Seconds that a service gets to answer."""
+
+WIDE = 100_000
+"""Columns of a screen that is a file or a pipe: nothing in it is folded."""
+
+screen = Console(
+    highlight=False,
+    width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDE,
+)
+errors = Console(stderr=True, highlight=False)
+
+
+def explained(command: Callable[P, T]) -> Callable[P, T]:
+    """Have *command* print an error of ours as one line, and exit with its code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return command(*args, **kwargs)
+        except PenstockError as exc:
+            fail(exc)
+
+    return run
+
+
+def fail(exc: PenstockError) -> NoReturn:
+    """Print *exc*, and exit with the code of its family."""
+    words = escape(printable_lines(str(exc)))  # names in it are no markup
+    errors.print(f"[red]{type(exc).__name__}:[/red] {words}", soft_wrap=True)
+    match exc:
+        case ConfigError() | DatasetError():
+            raise typer.Exit(MISUSED) from exc
+        case Unavailable():
+            raise typer.Exit(NOBODY) from exc
+        case _:
+            raise typer.Exit(FAILED) from exc
+
+
+def ask(target: str, call: Callable[[DispatcherClient], Coroutine[Any, Any, T]]) -> T:
+    """Call the dispatcher at *target*, once.
+
+    Raises:
+        DatasetError: when *target* is no address.
+        Unavailable: when nobody answers there, or somebody who is no dispatcher.
+    """
+    address = address_of(target)
+
+    async def run() -> T:
+        async with connect(address, patience=PATIENCE) as channel:
+            return await call(DispatcherClient(channel, timeout=PATIENCE))
+
+    return asyncio.run(run())

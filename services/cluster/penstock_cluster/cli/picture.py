@@ -1,0 +1,264 @@
+"""How a mesh looks on a screen: what runs first, what is over in a line each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from penstock.protocol.types import Versions
+from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_dispatcher.core.stats import (
+    DispatcherStats,
+    ForgottenStats,
+    IterationStats,
+    ReaderStats,
+    WorkerSummary,
+)
+
+SILENT = 3.0
+"""Seconds after which silence is worth a word: three beats."""
+
+FINISHED_SHOWN = 5
+"""So many finished passes have a line of their own, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of the mesh of *target*: *at* in monotonic seconds, *date* since 1970."""
+
+    target: str
+    at: float
+    date: float
+    stats: DispatcherStats
+
+
+def picture(now: Look, before: Look | None) -> RenderableType:
+    """Return tables of the workers, and of each pass; with rates since *before*."""
+    stats = now.stats
+    running = [it for it in stats.iterations if not it.finished]
+    finished = [it for it in stats.iterations if it.finished]
+    return Group(
+        _head(now, len(running), len(finished)),
+        _workers(now, before) if stats.workers else Text("no worker is registered", "yellow"),
+        *(part for it in running for part in _pass(it, now)),
+        *_finished(finished, now.target),
+        *_forgotten(now),
+    )
+
+
+def jobs_table(now: Look) -> RenderableType:
+    """Return a table with a line for each pass."""
+    columns = (
+        GridColumn("job"),
+        GridColumn("pipeline", Give.WRAP),
+        GridColumn("repetition", Give.LEAVE, "right"),
+        GridColumn("mode", Give.LEAVE),
+        GridColumn("state"),
+        GridColumn("readers", Give.LEAVE, "right"),
+        GridColumn("tasks", Give.LEAVE, "right"),
+        GridColumn("taken", justify="right"),
+    )
+    rows = [_job_row(it, now) for it in now.stats.iterations]
+    return Grid(columns, rows + [_forgotten_row(was) for was in now.stats.forgotten])
+
+
+def state_of(it: IterationStats, now: Look) -> str:
+    """Say how a pass is doing, in a few words."""
+    if it.finished:
+        return "finished"
+    state = "failed" if any(task.failure for task in it.tasks) else "running"
+    if it.unread is None:
+        return f"restored, {state}" if it.restored else state
+    since = time.strftime("%H:%M:%S", time.localtime(now.date - it.unread))
+    unread = f"no reader since {since}"
+    return f"failed, {unread}" if state == "failed" else unread
+
+
+def _job_row(it: IterationStats, now: Look) -> list[str]:
+    return [
+        "anonymous" if it.private else it.job,
+        it.outline,
+        str(it.repetition),
+        it.mode,
+        state_of(it, now),
+        str(it.live_readers),
+        str(len(it.tasks)),
+        f"{it.account.taken:,}",
+    ]
+
+
+def forgotten_state(was: ForgottenStats) -> str:
+    """Say how a pass ended that is forgotten."""
+    return "failed, forgotten" if was.failed else "unfinished, forgotten"
+
+
+def _forgotten_row(was: ForgottenStats) -> list[str]:
+    about = [was.job, was.outline, str(was.repetition), was.mode, forgotten_state(was)]
+    return [*about, "0", "0", f"{was.taken:,}"]
+
+
+def _head(now: Look, running: int, finished: int) -> Text:
+    stats = now.stats
+    speaks = f"  {_spoken(stats.versions)}" if stats.versions is not None else ""
+    return Text.assemble(
+        (now.target, "bold"),
+        f"{speaks}  {_count(len(stats.workers), 'worker')}, "
+        f"{_count(running, 'pass', 'passes')} running, {finished} finished",
+    )
+
+
+def _workers(now: Look, before: Look | None) -> RenderableType:
+    workers, mine = now.stats.workers, now.stats.versions
+    earlier = {w.address: w for w in before.stats.workers} if before is not None else {}
+    mixed = any(worker.versions != mine for worker in workers if worker.versions is not None)
+    columns = [
+        GridColumn("worker"),
+        GridColumn("state", Give.WRAP),
+        *([GridColumn("version", Give.WRAP)] if mixed else []),
+        GridColumn("tasks", Give.LEAVE, "right"),
+        GridColumn("made", Give.LEAVE, "right"),
+        *([GridColumn("elements/s", Give.LEAVE, "right")] if before is not None else []),
+        GridColumn("buffered, MB", Give.LEAVE, "right"),
+        GridColumn("sent, MB", Give.LEAVE, "right"),
+    ]
+    rows: list[list[str | Text]] = []
+    for worker in workers:
+        told: dict[str, Any] = worker.stats or {}
+        buffered = sum(buffer["nbytes"] for buffer in told.get("buffers", ()))
+        row: list[str | Text] = [worker.address, _standing(worker)]
+        row += [_spoken(worker.versions)] if mixed else []
+        row += [str(len(worker.tasks)), f"{told.get('elements_made', 0):,}"]
+        if before is not None:
+            row.append(_rate(worker, earlier.get(worker.address), now.at - before.at))
+        row += [f"{buffered / 1e6:,.1f}", f"{told.get('bytes_sent', 0) / 1e6:,.1f}"]
+        rows.append(row)
+    return Grid(columns, rows)
+
+
+def _spoken(versions: Versions | None) -> str:
+    return "" if versions is None else f"penstock {versions.penstock}, Python {versions.python}"
+
+
+def _standing(worker: WorkerSummary) -> str | Text:
+    if worker.draining:
+        return "drains"
+    if not worker.connected:
+        return Text(f"line closed, silent for {worker.silent:.1f} s", "yellow")
+    if worker.unreachable:
+        return Text(f"unreachable for {_count(worker.unreachable, 'reader')}", "yellow")
+    return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
+
+
+def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
+    if was is None or was.incarnation != worker.incarnation:
+        return ""
+    made = [(w.stats or {}).get("elements_made", 0) for w in (was, worker)]
+    return f"{(made[1] - made[0]) / seconds:,.0f}"
+
+
+def _pass(it: IterationStats, now: Look) -> Iterator[RenderableType]:
+    yield Text(f"\n{it.job}, repetition {it.repetition}, {it.mode}: {state_of(it, now)}", "bold")
+    if it.outline:
+        yield Text(it.outline, "dim")
+    if it.waiting_for:
+        yield Text(f"waits for {it.waiting_for}", "yellow")
+    if it.held_by:
+        yield Text(it.held_by, "yellow")
+    yield from _tasks(it)
+    yield from _readers(it.readers, now.stats.versions)
+    account = it.account
+    yield Text(
+        f"made {account.made:,}, replayed {account.replayed:,}, taken {account.taken:,}, "
+        f"handed out {account.handed:,}, repeated {account.repeated:,} of "
+        f"{account.doubted:,} doubted, given back {account.given_back:,}, "
+        f"skipped {account.skipped:,}, inexact {account.inexact:,}"
+    )
+
+
+def _tasks(it: IterationStats) -> Iterator[RenderableType]:
+    columns = (
+        GridColumn("task"),
+        GridColumn("worker"),
+        GridColumn("made", Give.LEAVE, "right"),
+        GridColumn("taken", Give.LEAVE, "right"),
+        GridColumn("attempt", Give.LEAVE, "right"),
+        GridColumn("splits", Give.LEAVE, "right"),
+    )
+    going = [task for task in it.tasks if not task.done]
+    if going:
+        rows = (
+            (
+                str(task.task),
+                "failed" if task.failure else task.worker or "waits for a worker",
+                f"{task.made:,}",
+                f"{task.taken:,}",
+                str(task.attempt),
+                f"{task.splits:,}",
+            )
+            for task in going
+        )
+        yield Grid(columns, rows)
+    if len(going) < len(it.tasks):
+        yield Text(f"{_count(len(it.tasks) - len(going), 'task')} done")
+    failures = [task.failure for task in going if task.failure]
+    if failures:
+        more = f" (and {_count(len(failures) - 1, 'task')} more)" if len(failures) > 1 else ""
+        said = failures[0].strip().partition("\n")[0].strip()  # the traceback is in --json
+        yield Text(f"{said}{more}", "red")
+
+
+def _readers(readers: Iterable[ReaderStats], mine: Versions | None) -> Iterator[Text]:
+    left = [reader for reader in readers if reader.standing == "left"]
+    for reader in readers:
+        if reader.standing != "left":
+            yield _reader(reader, mine)
+    if left:
+        handed = sum(reader.handed for reader in left)
+        yield Text(f"readers that have left: {len(left)}, with {_count(handed, 'element')}")
+
+
+def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
+    process = reader.process
+    about = [] if process is None else [str(process)]
+    if process is not None and mine is not None and process.penstock:
+        spoken = f"penstock {process.penstock}, Python {process.python}"
+        about += [spoken] if spoken != _spoken(mine) else []
+    name = f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
+    elements = _count(reader.handed, "element")
+    if reader.standing != "live":
+        return Text(f"{name}: given up, {elements}", "yellow")
+    if reader.silent is not None and reader.silent > SILENT:
+        return Text(f"{name}: silent for {reader.silent:.1f} s, {elements}", "yellow")
+    return Text(f"{name}: live, {elements}")
+
+
+def _finished(passes: list[IterationStats], target: str) -> Iterator[Text]:
+    if passes:
+        yield Text("\nfinished", "bold")
+    for it in passes[-FINISHED_SHOWN:]:
+        pipeline = f" ({it.outline})" if it.private and it.outline else ""
+        yield Text(
+            f"{it.job}{pipeline}, repetition {it.repetition}: "
+            f"{_count(it.account.taken, 'element')} taken by {_count(len(it.readers), 'reader')}"
+        )
+    if len(passes) > FINISHED_SHOWN:
+        yield Text(f"{len(passes) - FINISHED_SHOWN} more: penstock jobs {target}")
+    for it in passes:
+        for fault in it.faults:
+            name = f"{it.job}, repetition {it.repetition}"
+            yield Text(f"{name}: the account does not balance: {fault}", "red")
+
+
+def _forgotten(now: Look) -> Iterator[Text]:
+    if now.stats.forgotten:
+        count = _count(len(now.stats.forgotten), "pass was", "passes were")
+        yield Text(f"{count} forgotten unfinished: penstock jobs {now.target}")
+
+
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

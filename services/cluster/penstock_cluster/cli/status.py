@@ -1,0 +1,104 @@
+"""``penstock status`` and ``penstock jobs``: what a mesh is doing, on a screen or as JSON."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+from rich.live import Live
+from rich.text import Text
+
+from penstock.errors import PenstockError, VersionMismatch
+from penstock.protocol.names import all_printable
+from penstock_cluster.cli.client import ask, screen
+from penstock_cluster.cli.picture import Look, forgotten_state, jobs_table, picture, state_of
+from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, IterationStats
+
+WATCH_EVERY = 1.0
+"""Seconds between two looks."""
+
+
+def fetch(target: str) -> bytes:
+    """Return the counters of the dispatcher at *target*, as JSON."""
+    return ask(target, lambda dispatcher: dispatcher.status())
+
+
+def look(target: str) -> Look:
+    """Look at the mesh of *target*.
+
+    Raises:
+        VersionMismatch: when what answers counts other things.
+    """
+    try:
+        # What others named may hold anything: it is made fit for a screen here, once.
+        plain = all_printable(msgspec.json.decode(fetch(target)))
+        stats = msgspec.convert(plain, DispatcherStats, str_keys=True)
+    except msgspec.ValidationError as exc:
+        raise VersionMismatch(
+            f"the dispatcher at {target} is of another version: {exc}; use --json"
+        ) from exc
+    return Look(target, time.monotonic(), time.time(), stats)
+
+
+def show_status(target: str) -> None:
+    """Print what the mesh is doing now."""
+    screen.print(picture(look(target), None))
+
+
+def watch(target: str) -> None:
+    """Show what the mesh is doing, until Ctrl-C. A dispatcher that is away is waited for."""
+    before: Look | None = None
+    with Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
+        while True:
+            try:
+                now = look(target)
+                live.update(picture(now, before), refresh=True)
+                before = now
+            except PenstockError as exc:
+                live.update(Text(str(exc), style="red"), refresh=True)
+            time.sleep(WATCH_EVERY)
+
+
+def show_jobs(target: str) -> None:
+    """Print a line for each pass that the dispatcher knows."""
+    now = look(target)
+    known = now.stats.iterations or now.stats.forgotten
+    screen.print(jobs_table(now) if known else "no pass is known")
+
+
+def jobs_json(target: str) -> str:
+    """Return a list with an object for each pass that the dispatcher knows."""
+    now = look(target)
+    passes = [_job(it, now) for it in now.stats.iterations]
+    return msgspec.json.encode(passes + [_forgotten(was) for was in now.stats.forgotten]).decode()
+
+
+def _job(it: IterationStats, now: Look) -> dict[str, Any]:
+    return {
+        "job": it.job,
+        "anonymous": it.private,
+        "pipeline": it.outline,
+        "repetition": it.repetition,
+        "mode": it.mode,
+        "state": state_of(it, now),
+        "finished": it.finished,
+        "readers": it.live_readers,
+        "tasks": len(it.tasks),
+        "taken": it.account.taken,
+    }
+
+
+def _forgotten(was: ForgottenStats) -> dict[str, Any]:
+    return {
+        "job": was.job,
+        "anonymous": False,
+        "pipeline": was.outline,
+        "repetition": was.repetition,
+        "mode": was.mode,
+        "state": forgotten_state(was),
+        "finished": False,
+        "readers": 0,
+        "tasks": 0,
+        "taken": was.taken,
+    }

@@ -1,0 +1,44 @@
+"""``penstock up``: a cluster in the foreground."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from dataclasses import replace
+
+from penstock_cluster.cli.client import screen
+from penstock_cluster.local import LocalCluster
+from penstock_dispatcher.config import DispatcherConfig
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the processes."""
+
+
+def up(workers: int, port: int, work_dir: str | None) -> None:
+    """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it."""
+    over = threading.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: over.set())
+    config = replace(DispatcherConfig(), port=port)
+    with LocalCluster(workers, work_dir=work_dir, dispatcher=config) as cluster:
+        screen.print(f"[bold]{cluster.target}[/bold]  a dispatcher and {workers} worker(s)")
+        screen.print(f"work directory: {cluster.work_dir}")
+        for worker in cluster.workers:
+            screen.print(f"{worker.name}: {worker.address}, pid {worker.pid}")
+        screen.print("Ctrl-C ends all of them.")
+        _look_after(cluster, over)
+    screen.print("ended")
+
+
+def _look_after(cluster: LocalCluster, over: threading.Event) -> None:
+    """Start again whoever ends, until it is *over*; but for workers that left in order."""
+    watched = [cluster.dispatcher, *cluster.workers]
+    while not over.wait(LOOK_EVERY):
+        for member in [member for member in watched if not member.running]:
+            if member is not cluster.dispatcher and member.exit_code == 0:
+                watched.remove(member)
+                screen.print(f"{member.name} at {member.address} has left, as it was told to")
+            else:
+                code = member.exit_code
+                member.restart()
+                screen.print(f"[yellow]{member.name} ended ({code}), and was started again")

@@ -1,0 +1,123 @@
+"""Who must be told something: gathered while signals are handled, told once for many of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, TaskView, WorkerHeartbeat
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock_dispatcher.core.facts import (
+    AttemptEnded,
+    AttemptStarted,
+    Fact,
+    IterationDeleted,
+    IterationFinished,
+    ReaderRemoved,
+    SaveCompleted,
+    TaskDone,
+    TaskFailed,
+    WorkerLost,
+    WorkerRegistered,
+)
+from penstock_dispatcher.core.records import TaskRecord
+from penstock_dispatcher.core.state import DispatcherState
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRequest:
+    """A reader that is to get a view: which beat of it that answers, and at which cut it is."""
+
+    iteration: IterationId
+    reader: ReaderId
+    standing: ReaderStatus
+    beat: int | None
+    cut: SaveBarrier | None
+
+
+@dataclass(frozen=True, slots=True)
+class IterationView:
+    """An iteration's tasks as its readers see them."""
+
+    tasks: Mapping[TaskId, TaskView]
+    stalled: tuple[TaskId, ...]
+    """Those that had a worker and wait for another one."""
+    broken: bool
+
+
+@dataclass(slots=True)
+class Notifications:
+    """What has changed, for whom, since it was last told."""
+
+    workers: dict[WorkerId, None] = field(default_factory=dict)
+    iterations: dict[IterationId, None] = field(default_factory=dict)
+    asked: dict[str, ViewRequest] = field(default_factory=dict)
+    """By the reader's token."""
+    dated: dict[WorkerId, int] = field(default_factory=dict)
+    """Since when each worker's orders are what they are."""
+    pictures: dict[IterationId, IterationView] = field(default_factory=dict)
+    """Kept until they change."""
+
+    def __bool__(self) -> bool:
+        return bool(self.workers or self.iterations or self.asked)
+
+    def answer(self, beat: ReaderHeartbeat, reader: ReaderId, standing: ReaderStatus) -> None:
+        """Note that a reader waits for an answer."""
+        self.asked[beat.token] = ViewRequest(beat.iteration, reader, standing, beat.beat, beat.cut)
+
+    def heard_of(self, beat: WorkerHeartbeat, as_of: int) -> None:
+        """Note as of when a worker's orders are: it gets newer ones if there are any.
+
+        The first beat of a line is always answered. *as_of* is now: orders of a worker that was
+        read from the books are as new as the books.
+        """
+        if beat.as_of < self.dated.setdefault(beat.worker, as_of) or beat.versions is not None:
+            self.workers[beat.worker] = None
+
+    def note(self, books: DispatcherState, fact: Fact) -> None:
+        """Note whom *fact* concerns; *books* are those before it."""
+        match fact:
+            case WorkerRegistered(worker):
+                self._changed(books, [worker])
+            case WorkerLost(worker):
+                self._redraw(books.owners[task] for task in books.workers[worker].tasks)
+                self.workers.pop(worker, None)
+                self.dated.pop(worker, None)
+            case AttemptStarted(task, _, worker):
+                self._changed(books, [worker])
+                self._redraw([books.owners[task]])
+            case AttemptEnded(task) | TaskDone(task):
+                owner = books.owners[task]
+                self._changed(books, _workers([books.iterations[owner].tasks[task]]))
+                self._redraw([owner])
+            case TaskFailed(task):
+                self._redraw([books.owners[task]])
+            case ReaderRemoved(iteration):
+                self._changed(books, _workers(books.iterations[iteration].tasks.values()))
+            case SaveCompleted(iteration):
+                self.iterations[iteration] = None
+            case IterationFinished(iteration) | IterationDeleted(iteration):
+                self._changed(books, _workers(books.iterations[iteration].tasks.values()))
+                self._redraw([iteration])
+            case _:
+                pass  # nobody's orders or views show it
+
+    def clear(self) -> None:
+        """Know that all was told."""
+        self.workers.clear()
+        self.iterations.clear()
+        self.asked.clear()
+
+    def _changed(self, books: DispatcherState, workers: Iterable[WorkerId]) -> None:
+        for worker in workers:
+            self.workers[worker] = None
+            self.dated[worker] = books.as_of + 1
+
+    def _redraw(self, iterations: Iterable[IterationId]) -> None:
+        for iteration in iterations:
+            self.iterations[iteration] = None
+            self.pictures.pop(iteration, None)
+
+
+def _workers(tasks: Iterable[TaskRecord]) -> list[WorkerId]:
+    return [task.worker for task in tasks if task.worker is not None]

@@ -1,0 +1,106 @@
+"""Who cannot reach whom: what readers cannot read goes on elsewhere, where that helps.
+
+A worker that no reader reaches gets nothing if there is another. One that only some do not reach
+keeps its tasks: any reader may read any task, so these read others. But a reader that reaches no
+task at all gets one, if that leaves nobody else without. Each move makes more readers served than
+before, so nothing goes to and fro.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.protocol.types import ReaderId, TaskId, WorkerId
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.events import ReportUncaught
+from penstock_dispatcher.core.facts import AttemptEnded
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReadersReach:
+    """Which of the *live* readers of an iteration have long tried each worker in vain."""
+
+    live: tuple[ReaderId, ...]
+    missed: Mapping[WorkerId, frozenset[ReaderId]]
+
+    @classmethod
+    def of(cls, desk: DecisionContext, iteration: IterationRecord) -> ReadersReach:
+        """Look at what the readers' newest beats say; who says nothing reaches everybody."""
+        live, missed = tuple(iteration.live), dict[WorkerId, frozenset[ReaderId]]()
+        for reader in live:
+            word = desk.heard.readers.get(reader)
+            if word is None or not word.beat.unreached:
+                continue
+            for worker, said in word.beat.unreached.items():
+                known = desk.books.workers.get(worker)
+                if known is None or known.incarnation != said.incarnation:
+                    continue
+                if said.seconds >= desk.settings.worker_lease:
+                    missed[worker] = missed.get(worker, frozenset()) | {reader}
+        return cls(live, missed)
+
+    def nobody(self, worker: WorkerId) -> bool:
+        """Say whether no reader reaches *worker*."""
+        return len(self.missed.get(worker, ())) == len(self.live) > 0
+
+    def unserved(self, places: Iterable[WorkerId]) -> frozenset[ReaderId]:
+        """Return the readers that reach none of *places*."""
+        missing = frozenset(self.live)
+        for worker in places:
+            missing &= self.missed.get(worker, frozenset())
+        return missing
+
+    def useful(self, workers: list[WorkerId]) -> list[WorkerId]:
+        """Return those of *workers* that some reader reaches; all, if none does."""
+        return [worker for worker in workers if not self.nobody(worker)] or workers
+
+
+def places(iteration: IterationRecord) -> list[WorkerId]:
+    """Return where the tasks of *iteration* run that are not done."""
+    return [task.worker for task in iteration.tasks.values() if task.worker is not None]
+
+
+def move(
+    desk: DecisionContext,
+    iteration: IterationRecord,
+    able: Collection[WorkerId],
+    reach: ReadersReach,
+    now: float,
+) -> bool:
+    """End the attempts that should go on where readers reach them; say whether there are any."""
+    if not reach.missed:
+        return False
+    running = [
+        (name, task, task.worker)
+        for name, task in iteration.tasks.items()
+        if task.worker is not None and task.failure is None and not task.suspects
+    ]
+    lost = [one for one in running if reach.nobody(one[2])]
+    if lost and not all(map(reach.nobody, able)):
+        _end(desk, lost, reach)
+        return True
+    if any(task.waits for task in iteration.tasks.values()) or not desk.all_attend(iteration, now):
+        return False
+    now_there = places(iteration)
+    unserved = len(reach.unserved(now_there)) if now_there else 0
+    for one in running if unserved else ():
+        others = now_there.copy()
+        others.remove(one[2])
+        if any(len(reach.unserved([*others, worker])) < unserved for worker in able):
+            _end(desk, [one], reach)
+            return True
+    return False
+
+
+def _end(
+    desk: DecisionContext, moved: list[tuple[TaskId, TaskRecord, WorkerId]], reach: ReadersReach
+) -> None:
+    for name, _, worker in moved:
+        count = len(reach.missed.get(worker, ()))
+        who = f"{count} of {len(reach.live)} readers"
+        desk.out.append(
+            ReportUncaught(f"task {name} leaves worker {worker}, which {who} cannot reach")
+        )
+        desk.task_over(AttemptEnded(name, desk.spent(name)))

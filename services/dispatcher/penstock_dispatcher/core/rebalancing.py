@@ -1,0 +1,56 @@
+"""Evening out: a worker that has nothing to do takes over a task of one that has several.
+
+That is no more than ending an attempt: the next one starts on the idle worker. It costs what must
+be made again, so only tasks move that have little of it; the others are looked at again later.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol.types import IterationId, TaskId, WorkerId
+from penstock_dispatcher.core import runner_shortage
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.facts import AttemptEnded
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+
+CHEAP, PART = 64, 4
+"""What may be made again for a move: so many elements, or one in so many of those made."""
+
+
+def rebalance(
+    desk: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    able: list[WorkerId],
+    now: float,
+) -> bool:
+    """End the attempt that an idle worker should go on with, if there is one; say whether."""
+    if len(able) < 2 or len(iteration.tasks) < 2 or name in desk.heard.saves:
+        return False
+    if iteration.dynamic and not any(source.left for source in iteration.sources):
+        return False  # the end is near
+    loads: dict[WorkerId, list[TaskId]] = {worker: [] for worker in able}
+    for task_name, task in iteration.tasks.items():
+        if task.waits:
+            return False
+        if task.worker in loads and not task.done:
+            loads[task.worker].append(task_name)
+    heaviest = max(loads.values(), key=len)
+    idle = [
+        w for w, load in loads.items() if not load and not runner_shortage.is_short(desk, w, now)
+    ]
+    if len(heaviest) < 2 or not idle:
+        return False
+    for task_name in reversed(heaviest) if desk.all_attend(iteration, now) else ():
+        if _is_cheap(desk, task_name, iteration.tasks[task_name]):
+            desk.task_over(AttemptEnded(task_name, desk.spent(task_name)))
+            return True
+    desk.uneven.add(name)
+    return False
+
+
+def _is_cheap(desk: DecisionContext, name: TaskId, task: TaskRecord) -> bool:
+    progress = desk.heard.progress.get(name)
+    if task.failure is not None or task.suspects:
+        return False
+    made = max(task.head, 0 if progress is None else progress.made)
+    return made - task.state.number <= max(CHEAP, made // PART)

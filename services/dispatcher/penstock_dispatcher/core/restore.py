@@ -1,0 +1,312 @@
+"""Restoring: a saved state is checked, and becomes a new incarnation of the pass that it is of.
+
+What was taken after the save is delivered again, so readers of the incarnation before it hear
+that it is superseded. All who restore the same state read the same incarnation, as long as one of
+them is there; who comes when all have gone begins at the state again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.engine import seeds
+from penstock.errors import StateError, Unavailable
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import IterationId, Mode, ReaderStatus, TaskId
+from penstock_dispatcher.core import job_state, jobs, listings
+from penstock_dispatcher.core.context import REUNION, DecisionContext
+from penstock_dispatcher.core.events import OpenIteration
+from penstock_dispatcher.core.facts import (
+    Fact,
+    IterationFinished,
+    IterationRestored,
+    JobCreated,
+    ProviderPosition,
+    RestoredTask,
+)
+from penstock_dispatcher.core.job_state import JobState, TaskState
+from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.records import IterationRecord, JobRecord
+from penstock_dispatcher.core.split_provider import ORDERS_KEPT, SplitProvider
+from penstock_dispatcher.core.state import DispatcherState
+
+
+def plan(desk: DecisionContext, signal: OpenIteration, now: float) -> jobs.Plan:
+    """Decide what to do about a request that brings a saved state.
+
+    Raises:
+        PenstockError: when it cannot be had.
+    """
+    books, request = desk.books, signal.request
+    parameters = jobs.parameters_of(books, request)
+    streams = books.datasets[request.dataset].streams
+    state = job_state.decode(request.restore)
+    _check_same(state, request)
+    _check_streams(state, streams)
+    name = jobs.anonymous(books) if request.job_name is None else request.job_name
+    origin = job_state.digest(request.restore)
+    job = books.jobs.get(name)
+    if job is not None:
+        jobs.check_same(books, name, parameters, job.parameters)
+        known = job.open.get(state.repetition)
+        if known is not None and _goes_on(
+            desk, books.iterations[known], origin, request.replaces, now
+        ):
+            return jobs.Plan(name, known)
+    sources = _sources(state, streams)
+    wanted = _find_files(state, sources, streams, signal, books)
+    if wanted is not None:
+        return replace(wanted, job=name)
+    _check(state, sources)
+    iteration = IterationId(books.next_id)
+    facts: list[Fact] = []
+    if job is None:
+        facts.append(JobCreated(name, parameters, state.seed, request.job_name is None))
+    facts.append(_restored(state, iteration, name, origin, sources))
+    if state.over:
+        facts.append(IterationFinished(iteration))
+    later = _later(job, state.repetition)
+    return jobs.Plan(name, iteration, tuple(facts), superseded=later, sources=tuple(sources))
+
+
+def _sources(state: JobState, streams: Sequence[SplitProviderSpec]) -> list[SplitProvider]:
+    """Return where each stream stands; those of files stand over the listing of the state."""
+    states = zip(state.sources, streams, strict=False)
+    return [_source(state, i, stream, at.files) for i, (at, stream) in enumerate(states)]
+
+
+def _source(
+    state: JobState, number: int, stream: SplitProviderSpec, listing: ListingOutline | None
+) -> SplitProvider:
+    source = SplitProvider.of(stream, listing, seeds.derive(state.iteration_seed, "files", number))
+    source.turn, source.offset = state.sources[number].turn, state.sources[number].offset
+    return source
+
+
+def _find_files(
+    state: JobState,
+    sources: list[SplitProvider],
+    streams: Sequence[SplitProviderSpec],
+    signal: OpenIteration,
+    books: DispatcherState,
+) -> jobs.Plan | None:
+    """Give *sources* the files that the state's numbers are of, or plan to list and order them.
+
+    Raises:
+        StateError: saying which files differ.
+    """
+    patterns: dict[int, FilePattern] = {}
+    order_seeds, kept = {}, {}
+    for i, (at, stream) in enumerate(zip(state.sources, streams, strict=False)):
+        if at.files is None or stream.files is None:
+            continue
+        same, names = books.source_over(at.files), (signal.names or {}).get(i)
+        if same is not None:  # whatever files are there now
+            sources[i] = source = _source(state, i, stream, same.listing)
+            source.learn_from(same)
+        elif names is not None:
+            listing = signal.listings[i]
+            if listing.digest != at.files.digest:
+                raise _changed(stream.files, at.files, names)
+            sources[i] = source = _source(state, i, stream, listing)
+            source.know(names, {})
+        else:
+            source = sources[i]
+        source.known.add(signal.orders.get(i, {}))
+        order_seeds[i] = source.unmade(_turns(state, i, source))
+        if source.known.names is None or (order_seeds[i] and names is None):
+            patterns[i] = stream.files
+        if source.known.names is not None:
+            kept[i] = source.known.names
+    if not patterns:
+        return None
+    kept = {i: names for i, names in kept.items() if i in patterns}
+    return jobs.Plan("", jobs.OVER, patterns=patterns, order_seeds=order_seeds, names=kept)
+
+
+def _turns(state: JobState, stream: int, source: SplitProvider) -> Sequence[int]:
+    """Return the newest passes of whose files names are needed; the state may contradict itself."""
+    found = {source.reading, *source.soon}
+    for task in state.tasks:
+        if stream >= len(task.logs):
+            continue
+        splits = task.logs[stream].splits
+        turn = task.ended[stream] if stream < len(task.ended) else 0
+        turn -= sum(low == high for low, high in splits)
+        for low, high in splits:
+            if low < high:
+                found.add(turn)
+            turn += low == high
+    return sorted(turn for turn in found if 0 <= turn <= source.reading + 1)[-ORDERS_KEPT:]
+
+
+def _changed(pattern: FilePattern, was: ListingOutline, names: Sequence[str]) -> StateError:
+    return StateError(
+        f"the files of {', '.join(pattern.patterns[:3])} are not those that the state was saved "
+        f"over, and by whose numbers it goes on: {listings.difference(was, names)}. Put back the "
+        "files that there were, or begin anew"
+    )
+
+
+def _later(job: JobRecord | None, repetition: int) -> tuple[IterationId, ...]:
+    """Return the passes that are abandoned when a job goes back to *repetition*."""
+    opened = job.open.items() if job is not None else ()
+    return tuple(name for number, name in opened if number >= repetition)
+
+
+def _goes_on(
+    desk: DecisionContext,
+    iteration: IterationRecord,
+    origin: str,
+    replaced: Sequence[str],
+    now: float,
+) -> bool:
+    """Say whether somebody else than *replaced* restored the same state, and reads on.
+
+    Raises:
+        Unavailable: when that cannot be known yet.
+    """
+    if iteration.origin != origin:
+        return False
+    readers = iteration.readers.values()
+    live = {r.token for r in readers if r.standing is ReaderStatus.LIVE}.difference(replaced)
+    if not iteration.readers or any(token in desk.heard.lines for token in live):
+        return True
+    words = map(desk.heard.readers.get, iteration.live)
+    unheard = any(word is not None and word.beat.beat < 0 for word in words)
+    if unheard and not iteration.finished and now < desk.heard.since + REUNION:
+        raise Unavailable(
+            f"the dispatcher was away, and does not know yet whether others read job "
+            f"{iteration.job!r} from this saved state: try again"
+        )
+    return False
+
+
+def _restored(
+    state: JobState,
+    iteration: IterationId,
+    name: str,
+    origin: str,
+    sources: Sequence[SplitProvider],
+) -> IterationRestored:
+    first = iteration + 1
+    return IterationRestored(
+        iteration,
+        name,
+        state.repetition,
+        state.iteration_seed,
+        state.seed,
+        origin,
+        tuple(ProviderPosition(source.turn, source.offset, source.listing) for source in sources),
+        tuple(_task(TaskId(first + i), task, sources) for i, task in enumerate(state.tasks)),
+        state.next,
+        job_state.sums(state.account),
+    )
+
+
+def _task(name: TaskId, task: TaskState, sources: Sequence[SplitProvider]) -> RestoredTask:
+    ended = task.ended or (0,) * len(sources)
+    logs = tuple(map(job_state.log, task.logs, ended, sources))
+    engine = job_state.engine(task.state)
+    return RestoredTask(name, task.index, engine, logs, ended, job_state.taken(task.taken))
+
+
+# --- what a state must be ---
+
+
+def _check_same(state: JobState, request: OpenIterationRequest) -> None:
+    differences = [
+        f"its {what} is {saved}, not {asked}"
+        for what, saved, asked in (
+            ("dataset", state.fingerprint, request.dataset),
+            ("processing mode", state.mode.value, request.mode.value),
+        )
+        if saved != asked
+    ]
+    if differences:
+        raise StateError(
+            f"the saved state is of another pipeline than this one: {'; '.join(differences)}. "
+            "Restore it with the pipeline that it was saved from"
+        )
+
+
+def _check_streams(state: JobState, streams: Sequence[SplitProviderSpec]) -> None:
+    dynamic = state.mode is Mode.DYNAMIC
+    wanted = len(streams) if dynamic and not state.over else 0
+    if len(state.sources) != wanted:
+        raise _bad("$.sources", f"it has {len(state.sources)}, and the dataset {wanted} streams")
+    for i, (at, stream) in enumerate(zip(state.sources, streams, strict=False)):
+        if (at.files is not None) != (stream.files is not None):
+            raise _bad(f"$.sources[{i}].files", f"this stream has {_no(stream.files)} files")
+
+
+def _no(files: FilePattern | None) -> str:
+    return "no" if files is None else "other"
+
+
+def _check(state: JobState, sources: Sequence[SplitProvider]) -> None:
+    """Refuse a state that contradicts itself or its dataset.
+
+    Raises:
+        StateError: saying where.
+    """
+    for i, (at, source) in enumerate(zip(state.sources, sources, strict=True)):
+        _check_source(f"$.sources[{i}]", at, source)
+    indexes = [task.index for task in state.tasks]
+    if len(set(indexes)) < len(indexes) or any(index >= state.next for index in indexes):
+        raise _bad("$.tasks", f"their indexes must differ and be below {state.next}: {indexes}")
+    if state.over and state.tasks:
+        raise _bad("$.over", "a pass that is over has no tasks")
+    for i, task in enumerate(state.tasks):
+        _check_task(f"$.tasks[{i}]", state, task, sources)
+
+
+def _check_source(place: str, at: job_state.SourceState, source: SplitProvider) -> None:
+    within = at.offset == 0 or at.offset < source.units
+    if source.passes >= 0:
+        within &= at.turn < source.passes or (at.turn == source.passes and at.offset == 0)
+    if not within:
+        passes = f"{source.passes} passes" if source.passes >= 0 else "passes"
+        raise _bad(
+            place,
+            f"unit {at.offset} of pass {at.turn} is not within {passes} of {source.units} units",
+        )
+
+
+def _check_task(
+    place: str, state: JobState, task: TaskState, sources: Sequence[SplitProvider]
+) -> None:
+    count = len(state.sources)
+    if len(task.logs) != count or len(task.ended) not in (0, count):
+        raise _bad(f"{place}.logs", f"there must be one for each of {count} streams")
+    if task.taken.floor < task.state.number:
+        raise _bad(
+            f"{place}.taken",
+            f"the state is before element {task.state.number}, and all is taken before "
+            f"{task.taken.floor} only",
+        )
+    for low, high in task.taken.more:
+        if low >= high:
+            raise _bad(f"{place}.taken.more", f"[{low}, {high}] holds nothing")
+    for i, saved in enumerate(task.logs):
+        _check_log(f"{place}.logs[{i}]", saved, sources[i])
+    for i, at in enumerate(task.state.positions):
+        known = task.logs[i] if i < count else job_state.LogState()
+        if not known.start <= at <= known.start + len(known.splits):
+            raise _bad(f"{place}.state.positions[{i}]", f"the log does not hold position {at}")
+
+
+def _check_log(place: str, saved: job_state.LogState, source: SplitProvider) -> None:
+    for low, high in saved.splits:
+        if low > high:
+            raise _bad(place, f"[{low}, {high}] is no split")
+    beyond = max((high for _, high in saved.splits), default=0)
+    if beyond > max(source.units, 0):
+        raise _bad(place, f"unit {beyond - 1} is not within {max(source.units, 0)}")
+
+
+def _bad(place: str, why: str) -> StateError:
+    return StateError(f"the saved job state is malformed: {why} - at `{place}`")

@@ -1,0 +1,236 @@
+"""Where an iteration's splits come from: a cursor over each stream, and how much to take at once.
+
+All tasks of an iteration draw from the same cursor, so a unit goes to exactly one of them. Pass
+k + 1 is begun when pass k has been handed out, never before; a task whose log lags behind gets
+the empty splits that end the passes it missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.analysis.sharding import Repeats, SplitProviderSpec, pass_number_of
+from penstock.engine import seeds
+from penstock.files import Order, order
+from penstock.protocol.splits import FilePattern, Split
+from penstock_dispatcher.core.listings import ListingOutline
+
+END = Split(0, 0)
+"""What ends a pass in a log."""
+
+GRAIN = 1.0
+"""About how many seconds of a task's work a split is."""
+
+LEAST = 0.02
+"""Splits do not shrink below so many seconds of work: a question costs a part of that."""
+
+FIRST_SHARE = 32
+FIRST_MOST = 256
+FIRST_FILES = 4
+GROWTH = 4
+
+
+MANY = 10_000
+"""The order of so many files takes long enough to be made where nobody waits for it."""
+
+ORDERS_KEPT = 3
+"""Of this pass, of the next, and of the one before."""
+
+
+class KnownFiles:
+    """The names of a stream's files, and the orders made of them, by seed.
+
+    It is no part of the books: names are kept once for each listing, and given to its passes.
+    """
+
+    __slots__ = ("asked", "names", "orders")
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] | None = None
+        self.orders: dict[int, Order] = {}
+        self.asked: int | None = None
+        """The seed of an order that is being made."""
+
+    def add(self, orders: Mapping[int, Order]) -> None:
+        """Know *orders*, and forget old ones."""
+        for seed, made in orders.items():
+            self.orders.pop(seed, None)
+            self.orders[seed] = made
+        while len(self.orders) > ORDERS_KEPT:
+            del self.orders[next(iter(self.orders))]
+
+
+class _Knowing:
+    """What has an attribute that is no field: it is not written, read or compared."""
+
+    __slots__ = ("known",)
+
+    def __post_init__(self) -> None:
+        self.known = KnownFiles()
+
+
+@dataclass(slots=True)
+class SplitProvider(_Knowing):
+    """One stream of an iteration, and how far it has been handed out: *offset* in pass *turn*."""
+
+    units: int
+    align: int
+    passes: int
+    files: FilePattern | None = None
+    listing: ListingOutline | None = None
+    """What tells the files of the stream from others, if it has files. `know` says their names."""
+    seed: int = 0
+    turn: int = 0
+    offset: int = 0
+    repeats: Repeats = ()
+    """See `SplitProviderSpec.repeats`."""
+
+    @classmethod
+    def of(
+        cls, stream: SplitProviderSpec, listing: ListingOutline | None, seed: int
+    ) -> SplitProvider:
+        """Stand at the start of *stream*, whose files, if it has any, are those of *listing*."""
+        listed = None if stream.files is None else listing or ListingOutline()
+        units = stream.units if stream.files is None else _left(stream.files, listed)
+        # Nothing, however often, is nothing: one pass, already handed out.
+        passes, turn = (stream.passes, 0) if units else (1, 1)
+        repeats = stream.repeats
+        return cls(units, stream.align, passes, stream.files, listed, seed, turn, 0, repeats)
+
+    @property
+    def left(self) -> bool:
+        """Whether there is a unit that nobody was given."""
+        return self.turn != self.passes
+
+    def over(self, ended: int) -> bool:
+        """Say whether a log in which *ended* passes end has all that it will ever have."""
+        return ended == self.passes
+
+    def draw(self, ended: int, size: int) -> tuple[Split, ...]:
+        """Return what comes next in a log in which *ended* passes end: about *size* units.
+
+        It ends with the empty split if it takes the last units of a pass.
+        """
+        missed = (END,) * (self.turn - ended)
+        if not self.left:
+            return missed
+        size = max(self.align, size // self.align * self.align)
+        stop = min(self.offset + size, self.units)
+        split = Split(self.offset, stop, self.named(self.turn, self.offset, stop))
+        return (*missed, split, END) if stop == self.units else (*missed, split)
+
+    def grant(self, splits: Iterable[Split]) -> None:
+        """Know that *splits* were handed out."""
+        for split in splits:
+            if split:
+                self.offset = split.stop
+        if self.offset == self.units and self.units:
+            self.turn, self.offset = self.turn + 1, 0
+
+    @property
+    def reading(self) -> int:
+        """The pass that was begun last."""
+        return self.turn if self.left else max(0, self.turn - 1)
+
+    @property
+    def soon(self) -> tuple[int, ...]:
+        """The passes of whose files the next ones are: this one, at its end the next one too."""
+        if not self.left:
+            return ()
+        ends = self.remaining <= self.units // 10 and self.turn + 1 != self.passes
+        return (self.turn, self.turn + 1) if ends else (self.turn,)
+
+    def make_orders(self) -> None:
+        """Make now the orders that are wanted soon: later all others would wait for that."""
+        for turn in self.soon:
+            self.named(turn, 0, 1)
+
+    def know(self, names: tuple[str, ...], orders: Mapping[int, Order]) -> None:
+        """Know the *names* of the listing, and *orders* made of them where there was time."""
+        self.known.names = names
+        self.known.add(orders)
+
+    def learn_from(self, other: SplitProvider) -> None:
+        """Know what is known of the same files elsewhere."""
+        self.known.names = other.known.names
+        self.known.add(other.known.orders)
+
+    def unmade(self, turns: Iterable[int]) -> tuple[int, ...]:
+        """Return the seeds of the orders of passes *turns* that take long to make, and are not."""
+        if self.files is None or not self.files.shuffle or self.listing is None:
+            return ()
+        if self.listing.count < MANY:
+            return ()
+        wanted = dict.fromkeys(order_seed(self.files, self.seed, self.repeats, n) for n in turns)
+        return tuple(seed for seed in wanted if seed not in self.known.orders)
+
+    def ask_ahead(self) -> int | None:
+        """Return the seed of the next pass's order, once, if somebody should make it now."""
+        if self.turn + 1 == self.passes or not self.left:
+            return None
+        for seed in self.unmade([self.turn + 1]):
+            if seed != self.known.asked:
+                self.known.asked = seed
+                return seed
+        return None
+
+    def named(self, turn: int, start: int, stop: int) -> tuple[str, ...]:
+        """Return the files that are units *start* to *stop* of pass *turn*."""
+        if self.files is None or start == stop:
+            return ()
+        names = self.known.names
+        if names is None:
+            raise LookupError(f"the names of listing {self.listing} are not known")
+        if not self.files.shuffle:
+            return tuple(names[i] for i in self.files.cut(range(len(names)))[start:stop])
+        seed = order_seed(self.files, self.seed, self.repeats, turn)
+        if seed not in self.known.orders:  # they are few, or somebody is very quick
+            self.known.add({seed: order(names, seed)})
+        return tuple(names[i] for i in self.files.cut(self.known.orders[seed])[start:stop])
+
+    @property
+    def remaining(self) -> int:
+        """How many units are left of this pass; the next pass shrinks by itself."""
+        return self.units - self.offset
+
+
+def order_seed(pattern: FilePattern, seed: int, repeats: Repeats, turn: int) -> int:
+    """Return what makes the order of files in pass *turn*: with a user's seed as in a local run."""
+    seed = seed if pattern.seed is None else pattern.seed
+    within = pass_number_of(repeats, turn)
+    return seeds.derive(seed, "turn", within) if within else seed
+
+
+def _left(pattern: FilePattern, listing: ListingOutline | None) -> int:
+    return len(pattern.cut(range(0 if listing is None else listing.count)))
+
+
+@dataclass(slots=True)
+class DrawRate:
+    """How fast a task uses a stream up, from when it asks.
+
+    A task asks for the split behind the one that it begins: so between two questions it has used
+    up the split before the last one granted.
+    """
+
+    at: float
+    last: int
+    before: int = 0
+
+    def granted(self, units: int, now: float) -> None:
+        """Note a grant."""
+        self.at, self.before, self.last = now, self.last, units
+
+
+def split_size(source: SplitProvider, pace: DrawRate | None, tasks: int, now: float) -> int:
+    """Return how many units to give to one of *tasks* tasks."""
+    share = source.remaining // (2 * tasks)
+    if pace is None:
+        most = FIRST_FILES if source.files is not None else FIRST_MOST
+        return max(1, min(share, source.units // (tasks * FIRST_SHARE), most))
+    if not pace.before:
+        return max(1, min(share, pace.last))
+    rate = pace.before / max(now - pace.at, 1e-4)
+    wanted = min(int(rate * GRAIN), GROWTH * pace.last)
+    return max(1, min(wanted, max(share, int(rate * LEAST))))

@@ -1,0 +1,350 @@
+"""The books: all that lasts. Facts go in, and nothing else changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from penstock.engine import seeds
+from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import (
+    Checkpoint,
+    DatasetId,
+    IterationId,
+    Mode,
+    ReaderStatus,
+    TaskId,
+    WorkerId,
+)
+from penstock_dispatcher.core.facts import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointSaved,
+    ConsumptionReported,
+    DatasetRegistered,
+    Fact,
+    HistoryStarted,
+    InDoubtResolved,
+    IterationDeleted,
+    IterationFinished,
+    IterationOpened,
+    IterationRestored,
+    JobCreated,
+    JobFact,
+    PeerFact,
+    ReaderJoined,
+    ReaderRemoved,
+    SaveCompleted,
+    SplitsGranted,
+    TaskCreated,
+    TaskDone,
+    TaskFact,
+    TaskFailed,
+    WorkerLost,
+    WorkerRegistered,
+)
+from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.records import (
+    DatasetRecord,
+    IterationRecord,
+    JobRecord,
+    ReaderRecord,
+    TaskRecord,
+    WorkerRecord,
+    totals,
+)
+from penstock_dispatcher.core.split_provider import SplitProvider
+
+JOBS_KEPT = 100_000
+"""Of a job without iterations one line stays, of the newest so many."""
+
+FAILURES_KEPT = 4
+"""So many of an iteration's newest verdicts are kept. The one before a save that succeeded is not:
+all readers were at that save, and had heard it."""
+
+SUPERSEDED_KEPT = 1000
+"""Of so many iterations the reason why they are gone is known to readers that come late."""
+
+
+@dataclass(slots=True)
+class DispatcherState:
+    """All that lasts. *length* is how many facts went in."""
+
+    birth: int = 0
+    length: int = 0
+    next_id: int = 1
+    """Iterations, tasks and readers share one row of ids: none is ever used twice."""
+    datasets: dict[DatasetId, DatasetRecord] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    iterations: dict[IterationId, IterationRecord] = field(default_factory=dict)
+    owners: dict[TaskId, IterationId] = field(default_factory=dict)
+    """Whose each task is."""
+    workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
+    superseded: dict[IterationId, str] = field(default_factory=dict)
+    """Iterations in whose place a saved state was restored, and their jobs."""
+
+    @property
+    def as_of(self) -> int:
+        """The date of these books, in this and all other histories."""
+        return self.birth * 1000 + self.length
+
+    def task(self, name: TaskId) -> TaskRecord | None:
+        """Return the task *name*, unless it is over and forgotten."""
+        owner = self.owners.get(name)
+        return None if owner is None else self.iterations[owner].tasks[name]
+
+    @property
+    def datasets_used(self) -> set[DatasetId]:
+        """The datasets that jobs refer to."""
+        used = {job.parameters.dataset for job in self.jobs.values()}
+        return used.union(one.parameters.dataset for one in self.iterations.values())
+
+    @property
+    def listings_used(self) -> set[str]:
+        """The digests of the listings that passes refer to."""
+        sources = (source for one in self.iterations.values() for source in one.sources)
+        return {source.listing.digest for source in sources if source.listing is not None}
+
+    def source_over(self, listing: ListingOutline) -> SplitProvider | None:
+        """Return a source of a pass that goes on over the files of *listing*, if there is one."""
+        found = (source for one in self.iterations.values() for source in one.sources)
+        same = (s for s in found if s.listing is not None and s.listing.digest == listing.digest)
+        return next((s for s in same if s.known.names is not None), None)
+
+    def apply(self, fact: Fact) -> None:
+        """Let *fact* be true."""
+        self.length += 1
+        if isinstance(fact, TaskFact):
+            self._apply_to_task(fact)
+        elif isinstance(fact, PeerFact):
+            self._apply_to_peers(fact)
+        else:
+            self._apply_to_jobs(fact)
+
+    def _apply_to_jobs(self, fact: JobFact) -> None:
+        match fact:
+            case HistoryStarted(birth):
+                self.birth, self.next_id = birth, birth + 1
+            case DatasetRegistered(dataset, streams, unsplittable, inexact, outline, python):
+                known = self.datasets.get(dataset)
+                pythons = {*(known.pythons if known is not None else ()), python} - {""}
+                about = (streams, unsplittable, inexact, outline, tuple(sorted(pythons)))
+                self.datasets[dataset] = DatasetRecord(*about)
+            case JobCreated(job, parameters, seed, private):
+                self.jobs[job] = JobRecord(parameters, seed, private)
+            case IterationOpened():
+                self._opened(fact)
+            case IterationRestored():
+                self._restored(fact)
+            case SaveCompleted(iteration, verdict):
+                judged = self.iterations[iteration]
+                before = [] if verdict.state else judged.verdicts
+                judged.verdicts = [*before, verdict][-FAILURES_KEPT:]
+                judged.saves = verdict.number + 1
+            case IterationFinished():
+                self._finished(fact)
+            case IterationDeleted():
+                self._forgotten(fact)
+            case _:
+                assert_never(fact)
+
+    def _apply_to_peers(self, fact: PeerFact) -> None:
+        match fact:
+            case WorkerRegistered(worker, incarnation):
+                self.workers[worker] = WorkerRecord(incarnation)
+            case WorkerLost():
+                self._lost(fact)
+            case ReaderJoined(iteration, reader, token, process):
+                self.iterations[iteration].readers[reader] = ReaderRecord(token, process=process)
+                self.iterations[iteration].tokens[token] = reader
+                self._used(reader)
+            case ReaderRemoved():
+                self._parted(fact)
+            case ConsumptionReported(iteration, reader, handed, last):
+                known = self.iterations[iteration].readers[reader]
+                known.handed, known.told = max(known.handed, handed), last
+            case _:
+                assert_never(fact)
+
+    def _apply_to_task(self, fact: TaskFact) -> None:
+        if isinstance(fact, TaskCreated):
+            self._made(fact)
+            return
+        iteration = self.iterations[self.owners[fact.task]]
+        task = iteration.tasks[fact.task]
+        match fact:
+            case AttemptStarted():
+                self._started(iteration, task, fact)
+            case AttemptEnded(_, spent):
+                self._release(fact.task, task)
+                task.over(spent)
+            case InDoubtResolved():
+                _settled(iteration, task, fact)
+            case SplitsGranted(_, stream, splits):
+                iteration.sources[stream].grant(splits)
+                _granted(task, stream, splits)
+            case CheckpointSaved(_, state):
+                _saved(task, state)
+            case TaskDone(_, taken, spent):
+                self._release(fact.task, task)
+                task.over(spent)
+                task.done, task.logs, task.taken, task.failure = True, (), task.taken | taken, None
+                task.state, task.held, task.suspects = Checkpoint(), {}, {}
+            case TaskFailed(_, failure):
+                task.failure = failure
+            case _:
+                assert_never(fact)
+
+    def _used(self, number: int) -> None:
+        self.next_id = max(self.next_id, number + 1)
+
+    def _opened(self, fact: IterationOpened) -> None:
+        job = self.jobs[fact.job]
+        sources = self._sources(job, fact.seed, fact.listings)
+        self._add(
+            fact,
+            IterationRecord(fact.job, fact.repetition, fact.seed, job.parameters, sources),
+            job,
+        )
+
+    def _restored(self, fact: IterationRestored) -> None:
+        job = self.jobs[fact.job]
+        listings = {i: at.listing for i, at in enumerate(fact.sources)}
+        sources = self._sources(job, fact.seed, listings) if fact.sources else []
+        for source, was in zip(sources, fact.sources, strict=True):
+            source.turn, source.offset = was.turn, was.offset
+        iteration = IterationRecord(
+            fact.job, fact.repetition, fact.seed, job.parameters, sources, fact.made, fact.origin
+        )
+        iteration.before = fact.before
+        job.seed = fact.job_seed
+        job.finished = job.finished & RangeSet.of((0, fact.repetition))
+        kept = {n: one for n, one in job.unfinished.items() if n < fact.repetition}
+        job.unfinished = kept
+        self._add(fact, iteration, job)
+        for at in fact.tasks:
+            iteration.tasks[at.task] = TaskRecord(
+                fact.iteration, at.index, at.logs, at.ended, state=at.state, taken=at.taken
+            )
+            self.owners[at.task] = fact.iteration
+            self._used(at.task)
+
+    def _sources(
+        self, job: JobRecord, seed: int, listings: Mapping[int, ListingOutline | None]
+    ) -> list[SplitProvider]:
+        streams = self.datasets[job.parameters.dataset].streams
+        return [
+            SplitProvider.of(stream, listings.get(i), seeds.derive(seed, "files", i))
+            for i, stream in enumerate(streams if job.parameters.mode is Mode.DYNAMIC else ())
+        ]
+
+    def _add(
+        self, fact: IterationOpened | IterationRestored, made: IterationRecord, job: JobRecord
+    ) -> None:
+        self.iterations[fact.iteration] = made
+        job.open[fact.repetition] = fact.iteration
+        self._used(fact.iteration)
+
+    def _finished(self, fact: IterationFinished) -> None:
+        iteration = self.iterations[fact.iteration]
+        for reader, handed in fact.handed.items():
+            iteration.readers[reader].handed = handed
+        iteration.before, iteration.doubts = totals(iteration), []
+        self._drop_tasks(iteration)
+        iteration.finished = True
+        job = self.jobs[iteration.job]
+        job.finished = job.finished | RangeSet.of((iteration.repetition, iteration.repetition + 1))
+
+    def _forgotten(self, fact: IterationDeleted) -> None:
+        iteration = self.iterations.pop(fact.iteration)
+        self._drop_tasks(iteration)
+        job = self.jobs.pop(iteration.job)
+        del job.open[iteration.repetition]
+        if fact.unfinished is not None:
+            job.unfinished[iteration.repetition] = fact.unfinished
+        if fact.superseded:
+            self.superseded[fact.iteration] = iteration.job
+            if len(self.superseded) > SUPERSEDED_KEPT:
+                del self.superseded[next(iter(self.superseded))]
+        if job.private and not job.open:
+            return
+        self.jobs[iteration.job] = job  # the newest line is the last
+        if len(self.jobs) > JOBS_KEPT:
+            oldest = next((name for name, job in self.jobs.items() if not job.open), None)
+            if oldest is not None:
+                del self.jobs[oldest]
+
+    def _drop_tasks(self, iteration: IterationRecord) -> None:
+        for name, task in iteration.tasks.items():
+            self._release(name, task)
+            del self.owners[name]
+        iteration.tasks, iteration.sources = {}, []
+
+    def _lost(self, fact: WorkerLost) -> None:
+        for name in self.workers.pop(fact.worker).tasks:
+            task = self.iterations[self.owners[name]].tasks[name]
+            task.worker = None
+            if name in fact.spent:
+                task.over(fact.spent[name])
+
+    def _made(self, fact: TaskCreated) -> None:
+        iteration = self.iterations[fact.iteration]
+        count = len(iteration.sources)
+        iteration.tasks[fact.task] = TaskRecord(
+            fact.iteration, fact.index, (SplitLog(),) * count, (0,) * count
+        )
+        iteration.made = max(iteration.made, fact.index + 1)
+        self.owners[fact.task] = fact.iteration
+        self._used(fact.task)
+
+    def _started(self, iteration: IterationRecord, task: TaskRecord, fact: AttemptStarted) -> None:
+        for reader in fact.unknown:
+            iteration.doubt((reader,), None)
+        task.attempt, task.worker, task.ran_on = fact.attempt, fact.worker, fact.worker
+        task.taken, task.held = task.taken | fact.taken, dict(fact.held)
+        task.suspects, task.doubted = {}, 0
+        self.workers[fact.worker].tasks[fact.task] = None
+
+    def _release(self, name: TaskId, task: TaskRecord) -> None:
+        if task.worker is not None:
+            self.workers[task.worker].tasks.pop(name, None)
+            task.worker = None
+
+    def _parted(self, fact: ReaderRemoved) -> None:
+        iteration = self.iterations[fact.iteration]
+        reader = iteration.readers[fact.reader]
+        reader.standing, reader.heard = fact.standing, fact.heard
+        reader.handed = max(reader.handed, fact.handed)
+        reader.told = fact.standing is ReaderStatus.LEFT
+        for name, task in iteration.tasks.items():
+            if task.done:
+                continue
+            task.taken = task.taken | fact.taken.get(name, NOTHING_ACKED)
+            if fact.standing is ReaderStatus.GONE and task.attempt and name not in fact.doubted:
+                task.suspects[fact.reader] = self.as_of
+        iteration.doubt((fact.reader,), sum(map(len, fact.doubted.values())))
+
+
+def _settled(iteration: IterationRecord, task: TaskRecord, fact: InDoubtResolved) -> None:
+    for reader in fact.readers:
+        task.suspects.pop(reader, None)
+    task.doubted += fact.doubted
+    task.taken = task.taken | fact.taken
+    iteration.doubt(fact.readers, fact.doubted)
+
+
+def _granted(task: TaskRecord, stream: int, splits: tuple[Split, ...]) -> None:
+    logs, ended = list(task.logs), list(task.ended)
+    logs[stream] = logs[stream].plus(splits)
+    ended[stream] += sum(not split for split in splits)
+    task.logs, task.ended = tuple(logs), tuple(ended)
+    task.splits += sum(map(bool, splits))
+    task.units += sum(map(len, splits))
+
+
+def _saved(task: TaskRecord, state: Checkpoint) -> None:
+    task.state, task.taken = state, task.taken | AckedSet(state.number)
+    places = (*state.positions, *(0 for _ in task.logs[len(state.positions) :]))
+    task.logs = tuple(log.forget(at) for log, at in zip(task.logs, places, strict=False))

@@ -1,0 +1,65 @@
+"""What becomes of passes that nobody reads: what was handed out is not handed out again in silence.
+
+A pass that is over, or of which nothing was taken, is forgotten. So is one that no other reader
+could go on with: a private one, and one in which user code failed. The others keep their place,
+and give their workers back, until somebody comes.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol.types import IterationId, TaskId
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.facts import AttemptEnded, Unfinished
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+
+FINISHED_KEPT = 10
+"""For how many reader leases a finished iteration still answers its readers."""
+
+
+def sweep(desk: DecisionContext, now: float) -> None:
+    """Forget, or have no worker run, what nobody has read for long."""
+    for name, iteration in list(desk.books.iterations.items()):
+        if not _unread(desk, name, iteration, now):
+            continue
+        unfinished = _unfinished(desk, iteration)
+        if unfinished is None or unfinished.failure is not None or desk.settings.gc_dynamic:
+            desk.forget(name, unfinished)
+        else:
+            for task_name, task in list(iteration.tasks.items()):
+                _release(desk, task_name, task)
+
+
+def _unread(
+    desk: DecisionContext, name: IterationId, iteration: IterationRecord, now: float
+) -> bool:
+    limit, lease = desk.settings.idle, desk.settings.reader_lease
+    if iteration.finished:
+        limit = min(limit, FINISHED_KEPT * lease)
+    elif iteration.live:
+        return False
+    elif iteration.broken:
+        limit = min(limit, lease)
+    return desk.heard.silence(desk.heard.idle_since[name], now) > limit
+
+
+def _unfinished(desk: DecisionContext, iteration: IterationRecord) -> Unfinished | None:
+    """Return what there is to know of a pass that would hand elements out again if it began anew.
+
+    Copies (OFF) are anybody's to begin again, and a private pass is nobody's.
+    """
+    private = desk.books.jobs[iteration.job].private
+    if iteration.finished or private or not iteration.dynamic:
+        return None
+    counted = sum(len(desk.taken(name, task).runs) for name, task in iteration.tasks.items())
+    taken = iteration.before.taken + counted
+    handed = any(reader.handed for reader in iteration.readers.values())
+    if not (taken or handed or iteration.doubts):
+        return None
+    failures = [task.failure for task in iteration.tasks.values() if task.failure is not None]
+    return Unfinished(taken, failures[0] if failures else None)
+
+
+def _release(desk: DecisionContext, name: TaskId, task: TaskRecord) -> None:
+    """Let a worker stop running a task, once it told all that it knows of readers given up."""
+    if task.worker is not None and not task.suspects:
+        desk.task_over(AttemptEnded(name, desk.spent(name)))

@@ -1,0 +1,193 @@
+"""Where definitions of datasets are kept: bytes by fingerprint, and by the Python they need.
+
+A definition with functions can be loaded by one minor version of Python. The same pipeline made by
+another one has the same fingerprint, and is a *variant* of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Container, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from penstock.errors import ConfigError, DefinitionError
+from penstock.protocol.types import DatasetId
+from penstock_dispatcher.atomic_file import unwritten, write_whole
+
+_SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
+"""Fingerprints name files, and come from clients."""
+
+_PYTHON = re.compile(r"(\d{1,3}\.\d{1,3})?")
+
+_FILE = re.compile(rf"({_SAFE.pattern})\.(any|{_PYTHON.pattern})")
+
+_SUM = 16
+"""Bytes before a definition on disk: a digest of its name and of all that follows."""
+
+KEPT = 3600.0
+"""Seconds for which a definition stays that no job uses: it was registered to be used soon."""
+
+log = logging.getLogger("penstock.dispatcher")
+
+
+class DefinitionStore(Protocol):
+    """Keeps definitions. *python* is the version that one needs; nothing if any can load it."""
+
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
+        """Keep *definition*; the first whole one of a fingerprint and a version stays."""
+
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
+        """Return the definition that *python* can load, or any without one, if there is one."""
+
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """Return the versions that there are definitions for."""
+
+    async def forget(self, used: Container[DatasetId]) -> None:
+        """Forget those that are not *used* and were not registered lately."""
+
+
+def definitions_at(work_dir: str | None, *, power: bool) -> DefinitionStore:
+    """Return where definitions are kept: below *work_dir*, or in memory without one."""
+    return (
+        MemoryDefinitions()
+        if work_dir is None
+        else FileDefinitions(Path(work_dir) / "datasets", power=power)
+    )
+
+
+class MemoryDefinitions:
+    """Keeps definitions for the length of a life."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._held: dict[DatasetId, dict[str, bytes]] = {}
+        self._dates = _Dates(clock)
+
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
+        """See `DefinitionStore.keep`."""
+        self._dates.note(dataset)
+        self._held.setdefault(dataset, {}).setdefault(python, definition)
+
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
+        """See `DefinitionStore.find`."""
+        held = self._held.get(dataset, {})
+        return next((held[one] for one in _fitting(held, python)), None)
+
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """See `DefinitionStore.variants`."""
+        return tuple(self._held.get(dataset, ()))
+
+    async def forget(self, used: Container[DatasetId]) -> None:
+        """See `DefinitionStore.forget`."""
+        for dataset in self._dates.unused(used):
+            del self._held[dataset]
+
+
+class FileDefinitions:
+    """Keeps definitions as files, also for later lives; with *power* they outlast its failure."""
+
+    def __init__(
+        self, folder: Path, *, power: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder = folder
+        self._power = power
+        self._dates = _Dates(clock)
+        self._held: dict[DatasetId, dict[str, Path]] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in sorted(folder.iterdir()):
+                if file.name.startswith("."):
+                    file.unlink()  # the life before ended while it wrote this
+                elif (found := _FILE.fullmatch(file.name)) and file.stat().st_size:
+                    self._note(DatasetId(found[1]), "" if found[2] == "any" else found[2])
+        except OSError as exc:
+            raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
+
+    async def keep(self, dataset: DatasetId, definition: bytes, python: str = "") -> None:
+        """See `DefinitionStore.keep`."""
+        if not _SAFE.fullmatch(dataset):
+            raise DefinitionError(f"{dataset[:80]!r} is no fingerprint")
+        if not _PYTHON.fullmatch(python):
+            raise DefinitionError(f"{python[:80]!r} is no version of Python, as 3.11 is one")
+        file = self._file(dataset, python)
+        if await asyncio.to_thread(_read, file, dataset) is None:
+            try:
+                parts = (_digest(dataset, definition), definition)
+                await asyncio.to_thread(write_whole, file, parts, self._power)
+            except OSError as exc:
+                raise unwritten(file, exc, "register the dataset again") from exc
+        self._note(dataset, python)
+
+    async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
+        """See `DefinitionStore.find`. A damaged one is none: a reader registers it again."""
+        held = self._held.get(dataset, {})
+        for one in _fitting(held, python):
+            if (data := await asyncio.to_thread(_read, held[one], dataset)) is not None:
+                return data
+            held.pop(one, None)
+        return None
+
+    def variants(self, dataset: DatasetId) -> tuple[str, ...]:
+        """See `DefinitionStore.variants`."""
+        return tuple(self._held.get(dataset, ()))
+
+    async def forget(self, used: Container[DatasetId]) -> None:
+        """See `DefinitionStore.forget`."""
+        for dataset in self._dates.unused(used):
+            for file in self._held.pop(dataset, {}).values():
+                await asyncio.to_thread(file.unlink, missing_ok=True)
+
+    def _note(self, dataset: DatasetId, python: str) -> None:
+        self._dates.note(dataset)
+        self._held.setdefault(dataset, {})[python] = self._file(dataset, python)
+
+    def _file(self, dataset: DatasetId, python: str) -> Path:
+        return self._folder / f"{dataset}.{python or 'any'}"
+
+
+class _Dates:
+    """When each definition was registered last."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._noted: dict[DatasetId, float] = {}
+        self._clock = clock
+
+    def note(self, dataset: DatasetId) -> None:
+        self._noted[dataset] = self._clock()
+
+    def unused(self, used: Container[DatasetId]) -> list[DatasetId]:
+        limit = self._clock() - KEPT
+        out = [name for name, at in self._noted.items() if at < limit and name not in used]
+        for name in out:
+            del self._noted[name]
+        return out
+
+
+def _fitting(held: Iterable[str], python: str) -> list[str]:
+    """Return those of *held* that *python* can load, or all without one."""
+    return [one for one in held if not python or one in ("", python)]
+
+
+def _read(file: Path, dataset: DatasetId) -> bytes | None:
+    """Return the definition in *file*, if it is there and what was written."""
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:  # nobody wrote it, or somebody tidied up
+        return None
+    except OSError as exc:
+        log.warning("%s cannot be read (%s): it must be registered again", file, exc.strerror)
+        return None
+    if _digest(dataset, memoryview(data)[_SUM:]) != data[:_SUM]:
+        log.warning("%s is damaged: it must be registered again, and then is overwritten", file)
+        return None
+    return data[_SUM:]
+
+
+def _digest(dataset: DatasetId, definition: bytes | memoryview) -> bytes:
+    digest = hashlib.blake2b(dataset.encode(), digest_size=_SUM)
+    digest.update(definition)
+    return digest.digest()

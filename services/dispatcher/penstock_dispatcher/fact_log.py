@@ -1,0 +1,57 @@
+"""Which facts the log tells, how loud, and in what words."""
+
+from __future__ import annotations
+
+import logging
+
+from penstock.protocol.control import SaveResult
+from penstock.protocol.names import printable, printable_lines
+from penstock.protocol.types import ReaderStatus
+from penstock_dispatcher.core.facts import (
+    Fact,
+    IterationDeleted,
+    IterationFinished,
+    IterationOpened,
+    ReaderJoined,
+    ReaderRemoved,
+    SaveCompleted,
+    TaskFailed,
+    WorkerLost,
+    WorkerRegistered,
+)
+from penstock_dispatcher.core.state import DispatcherState
+
+log = logging.getLogger("penstock.dispatcher")
+
+
+def tell(fact: Fact, books: DispatcherState) -> None:
+    """Log *fact*, which *books* know already, if it is worth a line."""
+    match fact:
+        case WorkerRegistered(worker):
+            log.info("worker %s registered", worker)
+        case WorkerLost(worker, left=left):
+            level, became = (logging.INFO, "gone") if left else (logging.WARNING, "lost")
+            log.log(level, "worker %s is %s", worker, became)
+        case IterationOpened(iteration, job, repetition):
+            log.info("job %s: repetition %d is iteration %d", printable(job), repetition, iteration)
+        case IterationFinished(iteration):
+            log.info("iteration %d is finished", iteration)
+        case IterationDeleted(iteration):
+            log.info("iteration %d is forgotten", iteration)
+        case TaskFailed(task, failure):
+            log.info("task %d failed: %s", task, printable_lines(str(failure.error())))
+        case ReaderRemoved(iteration, _, ReaderStatus.GONE):
+            log.warning("%s of iteration %d is given up", _called(books, fact), iteration)
+        case SaveCompleted(iteration, SaveResult(missing=(_, *_) as missing)):
+            log.warning(
+                "a save of iteration %d goes without %s", iteration, printable(", ".join(missing))
+            )
+        case ReaderJoined(iteration):
+            log.info("%s reads iteration %d", _called(books, fact), iteration)
+        case _:
+            pass
+
+
+def _called(books: DispatcherState, fact: ReaderJoined | ReaderRemoved) -> str:
+    iteration = books.iterations.get(fact.iteration)
+    return f"reader {fact.reader}" if iteration is None else iteration.called(fact.reader)

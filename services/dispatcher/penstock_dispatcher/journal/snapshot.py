@@ -1,0 +1,100 @@
+"""What of the books changed since the last snapshot, so that the next one writes only that.
+
+What lives (workers, iterations that are not finished) is written anew each time. Finished
+iterations, jobs and datasets are lines, of which there may be a hundred thousand: a line is
+written again only if a fact named it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from penstock.protocol.types import IterationId
+from penstock_dispatcher.core.facts import Fact
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal.encoding import LINES, encode_key, encode_line, encode_live
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """A line as it is to be written; *last* puts it behind all others of its table."""
+
+    table: str
+    key: bytes
+    body: bytes
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What makes the books of *length* facts, together with the lines that did not change."""
+
+    length: int
+    live: bytes
+    lines: tuple[FactLine, ...]
+    gone: tuple[tuple[str, bytes], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """How much is to be written."""
+        return len(self.live) + sum(len(line.key) + len(line.body) for line in self.lines)
+
+
+class Changes:
+    """Follows the facts behind a snapshot, which is what *books* are now, and takes the next."""
+
+    def __init__(self, books: DispatcherState) -> None:
+        self._books = books
+        self._homes: dict[IterationId, str] = {
+            name: iteration.job for name, iteration in books.iterations.items()
+        }
+        self._touched: dict[str, set[int | str]] = {table: set() for table in LINES}
+        self._stored: dict[str, set[int | str]] = {
+            "datasets": set(books.datasets),
+            "jobs": set(books.jobs),
+            "iterations": {n for n, one in books.iterations.items() if one.finished},
+        }
+
+    def note(self, fact: Fact) -> None:
+        """Know what *fact* named. The books may be beyond it already."""
+        dataset, job = getattr(fact, "dataset", None), getattr(fact, "job", None)
+        iteration = getattr(fact, "iteration", None)
+        if dataset is not None:
+            self._touched["datasets"].add(dataset)
+        if iteration is not None:
+            self._touched["iterations"].add(iteration)
+            job = self._homes.setdefault(iteration, job) if job else self._homes.get(iteration)
+        if job is not None:
+            self._touched["jobs"].add(job)
+
+    def snapshot(self) -> Snapshot:
+        """Return what a snapshot of the books must write; from now on that counts as written."""
+        lines: list[FactLine] = []
+        gone: list[tuple[str, bytes]] = []
+        for table in LINES:
+            self._gather(table, lines, gone)
+        for iteration in self._touched["iterations"] - self._books.iterations.keys():
+            self._homes.pop(IterationId(int(iteration)), None)
+        self._touched = {table: set() for table in LINES}
+        return Snapshot(self._books.length, encode_live(self._books), tuple(lines), tuple(gone))
+
+    def _gather(self, table: str, lines: list[FactLine], gone: list[tuple[str, bytes]]) -> None:
+        entries: dict[int | str, object] = getattr(self._books, table)
+        touched, stored = self._touched[table], self._stored[table]
+        # The order of jobs means something; what is new, or was moved, is at the end.
+        moved = list(itertools.takewhile(touched.__contains__, reversed(entries)))
+        behind = set(moved)
+        for key in (*(touched - behind), *reversed(moved)):
+            line = entries.get(key)
+            if line is not None and getattr(line, "finished", True) is not False:
+                last = key in behind or key not in stored
+                lines.append(FactLine(table, encode_key(key), encode_line(line), last))
+                stored.add(key)
+            elif key in stored:
+                gone.append((table, encode_key(key)))
+                stored.remove(key)
+        if len(stored) > len(entries):  # some went without being named: there are too many
+            for key in stored - entries.keys():
+                gone.append((table, encode_key(key)))
+                stored.remove(key)

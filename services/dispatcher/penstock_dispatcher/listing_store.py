@@ -1,0 +1,156 @@
+"""Where the names of listed files are kept: once for each listing, however many passes read them.
+
+Facts and snapshots hold the digest of a listing. Its names are on disk before the first fact that
+refers to them, and until the last one that does is gone from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Container
+from pathlib import Path
+from typing import Protocol
+
+from penstock.errors import ConfigError, JournalError
+from penstock_dispatcher.atomic_file import sync_folder, unwritten, write_whole
+from penstock_dispatcher.core.listings import ListingOutline, is_whole, pieces, read
+from penstock_dispatcher.core.state import DispatcherState
+
+FOLDER = "listings"
+"""Where they are in a work directory, beside the journal."""
+
+KEPT = 600.0
+"""Seconds for which a listing stays that no pass refers to: one that refers to it may be opened."""
+
+_FILE = re.compile(r"[0-9a-f]{32}")
+
+
+class ListingStore(Protocol):
+    """Keeps names of files by the digest of their listing."""
+
+    async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
+        """Keep *names*. When this returns, a fact may refer to them."""
+
+    def release(self, used: Container[str]) -> None:
+        """Know that nothing written refers to any digest but those *used*."""
+
+    async def sweep(self) -> None:
+        """Remove what was released, and not kept again."""
+
+
+def listings_at(work_dir: str | None, *, power: bool) -> ListingStore:
+    """Return where listings are kept: below *work_dir*, or nowhere without one."""
+    return NoListings() if work_dir is None else FileListings(Path(work_dir) / FOLDER, power=power)
+
+
+class NoListings:
+    """Keeps nothing: without a restart nobody asks, for passes that go on know their names."""
+
+    async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
+        """See `ListingStore.keep`."""
+
+    def release(self, used: Container[str]) -> None:
+        """See `ListingStore.release`."""
+
+    async def sweep(self) -> None:
+        """See `ListingStore.sweep`."""
+
+
+class FileListings:
+    """Keeps each listing as a file; with *power* it outlasts its failure."""
+
+    def __init__(
+        self, folder: Path, *, power: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._power, self._clock = folder, power, clock
+        self._lock = asyncio.Lock()  # so that none is kept while it is being removed
+        self._released: set[str] = set()
+        self._noted: dict[str, float] = {}
+        """When each was kept, or seen used, last."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if power:
+                sync_folder(folder.parent)
+            for file in sorted(folder.iterdir()):
+                if file.name.startswith("."):
+                    file.unlink()  # the life before ended while it wrote this
+                elif _FILE.fullmatch(file.name):
+                    self._noted[file.name] = clock()
+        except OSError as exc:
+            raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
+
+    async def keep(self, listing: ListingOutline, names: tuple[str, ...]) -> None:
+        """See `ListingStore.keep`. What is there and damaged is overwritten."""
+        file = self._folder / listing.digest
+        async with self._lock:
+            self._released.discard(listing.digest)
+            self._noted[listing.digest] = self._clock()
+            try:
+                await asyncio.to_thread(_keep, file, listing, names, self._power)
+            except OSError as exc:
+                raise unwritten(file, exc, "try again") from exc
+
+    def release(self, used: Container[str]) -> None:
+        """See `ListingStore.release`."""
+        now = self._clock()
+        for digest, noted in list(self._noted.items()):
+            if digest in used:
+                self._noted[digest] = now
+            elif noted < now - KEPT:
+                del self._noted[digest]
+                self._released.add(digest)
+
+    async def sweep(self) -> None:
+        """See `ListingStore.sweep`."""
+        async with self._lock:
+            while self._released:
+                file = self._folder / self._released.pop()
+                await asyncio.to_thread(file.unlink, missing_ok=True)
+
+
+def recall(books: DispatcherState, work_dir: Path) -> None:
+    """Give the passes of *books* the names of their files, and make their order.
+
+    Raises:
+        JournalError: naming what cannot be read, and what to do.
+    """
+    known: dict[str, tuple[str, ...]] = {}
+    for iteration in books.iterations.values():
+        for source in iteration.sources:
+            listing = source.listing
+            if listing is None:
+                continue
+            if listing.digest not in known:
+                known[listing.digest] = _recalled(work_dir, listing, iteration.job)
+            source.know(known[listing.digest], {})
+            source.make_orders()
+
+
+def _recalled(work_dir: Path, listing: ListingOutline, job: str) -> tuple[str, ...]:
+    file = work_dir / FOLDER / listing.digest
+    try:
+        names = read(file.read_bytes(), listing)
+    except FileNotFoundError:
+        why = "is missing"
+    except OSError as exc:
+        why = f"cannot be read ({exc.strerror})"
+    else:
+        if names is not None:
+            return names
+        why = "is damaged"
+    raise JournalError(
+        f"{file} {why}: it names the {listing.count} files that job {job[:80]!r} reads, and by "
+        f"whose numbers it goes on. Restore the file from a copy; or delete {work_dir} to begin "
+        "anew: readers and workers of what it held end with an error that says so"
+    )
+
+
+def _keep(file: Path, listing: ListingOutline, names: tuple[str, ...], power: bool) -> None:
+    try:
+        if is_whole(file.read_bytes(), listing):
+            return
+    except FileNotFoundError:
+        pass
+    write_whole(file, pieces(names), power)

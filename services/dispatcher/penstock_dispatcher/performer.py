@@ -1,0 +1,112 @@
+"""What is done in the world: streams are written to, calls answered, addresses looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias, assert_never
+
+from penstock import files
+from penstock.protocol.control import ReaderView, WorkerCommand, WorkerRefused
+from penstock.protocol.types import WorkerId
+from penstock_dispatcher.calls import PendingCalls
+from penstock_dispatcher.core.events import (
+    CloseReaderStream,
+    FilesOrdered,
+    ListSourceFiles,
+    OrderSourceFiles,
+    ProbeWorker,
+    ReplyToCall,
+    ReportUncaught,
+    SendCommand,
+    SendView,
+    WorkerDead,
+)
+from penstock_dispatcher.outbox import Outboxes
+from penstock_dispatcher.probe import is_refused
+
+log = logging.getLogger("penstock.dispatcher")
+
+OutwardEffect: TypeAlias = (
+    SendCommand
+    | SendView
+    | CloseReaderStream
+    | ReplyToCall
+    | ProbeWorker
+    | ListSourceFiles
+    | OrderSourceFiles
+    | ReportUncaught
+)
+"""What is done in the world, and not written."""
+
+
+class Performer:
+    """The ways to workers, readers and callers. What is found out there goes to *hear*."""
+
+    def __init__(
+        self, calls: PendingCalls, hear: Callable[[WorkerDead | FilesOrdered], None]
+    ) -> None:
+        self.workers: Outboxes[tuple[WorkerId, int], WorkerCommand] = Outboxes()
+        self.readers: Outboxes[str, ReaderView] = Outboxes()
+        self.shown: dict[str, ReaderView] = {}
+        """What each reader was told last, by its token."""
+        self._calls, self._hear = calls, hear
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def perform(self, effect: OutwardEffect) -> None:
+        """Do what was decided."""
+        match effect:
+            case SendCommand():
+                self._send(effect)
+            case SendView(view):
+                self.shown[view.token] = view
+                self.readers.put(view.token, view)
+            case CloseReaderStream(token, failure):
+                self.readers.close(token, failure.error())
+            case ReplyToCall(call, answer):
+                self._calls.answer(call, answer)
+            case ListSourceFiles(signal):
+                self._calls.answer(signal.call, effect)
+            case ReportUncaught(line):
+                log.warning("%s", line)
+            case ProbeWorker():
+                self._find_out(self._probe(effect), f"probe {effect.worker}")
+            case OrderSourceFiles():
+                self._find_out(self._order(effect), f"order files of {effect.iteration}")
+            case _:
+                assert_never(effect)
+
+    def close(self) -> None:
+        """Look for nothing more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _find_out(self, finding: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(finding, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _send(self, effect: SendCommand) -> None:
+        peer = (effect.worker, effect.incarnation)
+        self.workers.put(peer, effect.order)
+        if isinstance(effect.order, WorkerRefused):
+            log.warning("worker %s is refused: %s", effect.worker, effect.order.failure.error())
+            self.workers.close(peer)
+
+    async def _probe(self, effect: ProbeWorker) -> None:
+        try:
+            refused = await is_refused(effect.worker)
+        except Exception as exc:  # noqa: BLE001  its lease says the same, later
+            log.warning("whether worker %s is there could not be found out: %r", effect.worker, exc)
+            return
+        if refused:
+            self._hear(WorkerDead(effect.worker, effect.incarnation))
+
+    async def _order(self, effect: OrderSourceFiles) -> None:
+        try:
+            order = await asyncio.to_thread(files.order, effect.names, effect.seed)
+        except Exception as exc:  # noqa: BLE001  it is made when it is needed, if it can be
+            log.warning("an order of %d files could not be made: %r", len(effect.names), exc)
+            return
+        self._hear(FilesOrdered(effect.iteration, effect.stream, effect.seed, order))

@@ -1,0 +1,79 @@
+"""What arrives at a dispatcher is looked at before anybody decides: how long names are, and what.
+
+How large whole messages may be is the wire's to say, by kind; see `penstock.wire.dispatcher`.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import DefinitionError, Refused
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerEvent
+from penstock.protocol.control import WorkerHeartbeat as Beat
+from penstock.protocol.names import check_name, printable
+from penstock.protocol.types import Versions
+
+MOST_STATS = 1 << 20
+"""Bytes of what a worker says of itself."""
+
+
+def check_versions(who: str, versions: Versions) -> None:
+    """Refuse versions that are no names.
+
+    Raises:
+        Refused: saying what is wrong.
+    """
+    for part in (versions.python, versions.penstock):
+        check_name(f"a version of {who}", part)
+
+
+def check_definition(definition: bytes, most: int) -> None:
+    """Refuse a definition of more than *most* bytes.
+
+    Raises:
+        DefinitionError: with the way out.
+    """
+    if len(definition) > most:
+        raise DefinitionError(
+            f"the pipeline takes {len(definition)} bytes, and the dispatcher takes {most}: keep "
+            "large data in files, and read these in the pipeline; or start the dispatcher with a "
+            "larger max_definition_bytes"
+        )
+
+
+def check_opening(request: OpenIterationRequest) -> None:
+    """Refuse names that are too long; raises as `check_versions` does."""
+    check_versions("the client", request.versions)
+    for what, text in (
+        ("dataset", request.dataset),
+        ("job_name", request.job_name),
+        ("trainer", request.trainer),
+        ("target_workers", request.target_workers),
+        ("remainder", request.remainder),
+    ):
+        if text is not None:
+            check_name(what, text)
+
+
+def check_signal(signal: WorkerEvent) -> None:
+    """Refuse a worker that is no address, or says too much; raises as `check_versions` does."""
+    check_name("a worker's address", signal.worker)
+    if not signal.worker.isprintable() or not signal.worker.strip():
+        raise Refused(f"'{printable(signal.worker)}' is no address of a worker")
+    if isinstance(signal, Beat):
+        if signal.versions is not None:
+            check_versions("a worker", signal.versions)
+        if len(signal.stats) > MOST_STATS:
+            raise Refused(
+                f"worker {signal.worker} says {len(signal.stats)} bytes of itself, and {MOST_STATS}"
+                " are heard: it is no Penstock worker, or of another version"
+            )
+
+
+def check_beat(beat: ReaderHeartbeat) -> None:
+    """Refuse names that are too long; raises as `check_versions` does."""
+    check_name("a reader's token", beat.token)
+    if beat.cut is not None:
+        check_name("the label of a save", beat.cut.label)
+    if beat.process is not None:
+        where = beat.process
+        for text in (where.host, where.python, where.penstock):
+            check_name("where a reader runs", text)

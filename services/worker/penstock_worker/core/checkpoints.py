@@ -1,0 +1,83 @@
+"""From where an attempt can be made again: engine states, and the split logs from there on."""
+
+from __future__ import annotations
+
+from penstock.protocol.control import SplitGrant, TaskAssignment
+from penstock.protocol.splits import SplitLog
+from penstock.protocol.types import Checkpoint
+
+STATES, CHARS = 16, 1 << 23
+"""How many states are kept at most, and how much they may take unless there are but two."""
+
+
+class AttemptCheckpoints:
+    """The states of an attempt that may be needed, oldest first, and its split logs.
+
+    From the newest state a fresh runner goes on, whatever is taken by then. An older one is kept
+    until everything before it is taken: then the dispatcher has it, and another worker can go on
+    from there.
+    """
+
+    def __init__(self, order: TaskAssignment) -> None:
+        self._first = order.state
+        self._states = [order.state]
+        self._logs = list(order.logs)
+        self._asked: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @property
+    def newest(self) -> Checkpoint:
+        """The state to go on from."""
+        return self._states[-1]
+
+    @property
+    def logs(self) -> tuple[SplitLog, ...]:
+        """What was drawn, from the newest state on."""
+        return tuple(self._logs)
+
+    @property
+    def asked(self) -> tuple[tuple[int, int], ...]:
+        """The (stream, position) of all splits that were asked for and did not come."""
+        return tuple(self._asked.items())
+
+    def reached(self, state: Checkpoint) -> None:
+        """Keep a state. Those between the oldest and the newest get fewer as they get many."""
+        if state.number <= self.newest.number:
+            return
+        states = self._states
+        states.append(state)
+        span = state.number - states[0].number
+        if len(states) > 2 and (states[-2].number - states[-3].number) * STATES < span:
+            del states[-2]
+        if len(states) > STATES or sum(len(one.state) for one in states) > CHARS:
+            del states[1:-1:2]
+        for stream, position in enumerate(state.positions):
+            self._logs[stream] = self._logs[stream].forget(position)
+
+    def behind(self, floor: int) -> Checkpoint | None:
+        """Return the newest state at or below *floor*, if it is news; forget those before it."""
+        while len(self._states) > 1 and self._states[1].number <= floor:
+            del self._states[0]
+        state = self._states[0]
+        return None if state is self._first or state.number > floor else state
+
+    def needs(self, stream: int, position: int) -> bool:
+        """Note that the runner needs splits; say whether the dispatcher has to be asked."""
+        known = stream < len(self._logs) and position == self._logs[stream].stop
+        if not known or self._asked.get(stream) == position:
+            return False
+        self._asked[stream] = position
+        return True
+
+    def granted(self, grant: SplitGrant) -> bool:
+        """Add what was drawn to its log; say whether it was news."""
+        if not (0 <= grant.stream < len(self._logs)) or not grant.splits:
+            return False
+        log = self._logs[grant.stream]
+        if grant.position != log.stop:
+            return False
+        self._logs[grant.stream] = log.plus(grant.splits)
+        self._asked.pop(grant.stream, None)
+        return True

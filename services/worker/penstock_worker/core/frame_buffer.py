@@ -1,0 +1,101 @@
+"""The frames that an attempt keeps until all their numbers are taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock_worker.runner.messages import FrameReady
+
+SHED = 8
+"""One in so many of the bytes that are here goes at a time, where all are with readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedFrame:
+    """A made frame, kept for its numbers from *start* to *stop*."""
+
+    start: int
+    stop: int
+    made: FrameReady
+
+    @property
+    def span(self) -> RangeSet:
+        """The numbers it is kept for; some of them may be taken."""
+        return RangeSet(((self.start, self.stop),))
+
+
+class FrameBuffer:
+    """Kept frames in the order of their numbers, which never overlap."""
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._starts: list[int] = []
+        self._frames: list[BufferedFrame] = []
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def put(self, frame: BufferedFrame) -> None:
+        """Keep *frame*, whose numbers lie behind all that are here."""
+        self._starts.append(frame.start)
+        self._frames.append(frame)
+        self.nbytes += frame.made.nbytes
+
+    def at(self, number: int) -> BufferedFrame:
+        """Return the frame that is kept for *number*."""
+        return self._frames[bisect_right(self._starts, number) - 1]
+
+    def touched(self, numbers: RangeSet, most: int) -> int:
+        """Count the frames that hold any of *numbers*, up to *most*; all of them must be here."""
+        count, last = 0, -1
+        for start, stop in numbers.spans:
+            low = max(bisect_right(self._starts, start) - 1, last + 1)
+            last = max(bisect_right(self._starts, stop - 1) - 1, last)
+            count += last + 1 - low
+            if count >= most:
+                return most
+        return count
+
+    def of(self, run: int) -> tuple[FrameReady, ...]:
+        """Return what *run* made of what is here."""
+        return tuple(frame.made for frame in self._frames if frame.made.run == run)
+
+    def clear(self) -> list[FrameReady]:
+        """Remove and return everything."""
+        frames, self._frames, self._starts, self.nbytes = self._frames, [], [], 0
+        return [frame.made for frame in frames]
+
+    def shed(self) -> list[BufferedFrame]:
+        """Remove and return the oldest frames, about an eighth of all that is here."""
+        enough, at = self.nbytes // SHED, 0
+        while at < len(self._frames) and (not at or enough > 0):
+            enough -= self._frames[at].made.nbytes
+            at += 1
+        shed, self._frames, self._starts = self._frames[:at], self._frames[at:], self._starts[at:]
+        self.nbytes -= sum(frame.made.nbytes for frame in shed)
+        return shed
+
+    def release(self, new: RangeSet, taken: AckedSet) -> list[FrameReady]:
+        """Remove and return the frames that *new* made wholly taken; *taken* includes it."""
+        over: list[int] = []
+        seen = 0  # a shuffle behind a reader takes many small runs of one frame
+        for start, stop in new.spans:
+            at = max(bisect_right(self._starts, start) - 1, seen)
+            while at < len(self._frames) and self._starts[at] < stop:
+                if _all_in(self._frames[at], taken):
+                    over.append(at)
+                at += 1
+            seen = max(seen, at)
+        freed = [self._frames[at].made for at in over]
+        for at in reversed(over):
+            del self._starts[at], self._frames[at]
+        self.nbytes -= sum(made.nbytes for made in freed)
+        return freed
+
+
+def _all_in(frame: BufferedFrame, taken: AckedSet) -> bool:
+    if frame.stop <= taken.floor:
+        return True
+    return not RangeSet(((max(frame.start, taken.floor), frame.stop),)) - taken.more

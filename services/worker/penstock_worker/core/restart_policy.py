@@ -1,0 +1,53 @@
+"""How often the runners of one attempt may die or not be had, and how soon the next one begins."""
+
+from __future__ import annotations
+
+DEATHS = 3
+"""After so many deaths without one more element the attempt has failed."""
+
+PAUSE = 0.1
+"""Seconds from the start of one runner to that of the next, at least."""
+
+TRIES = (0.1, 0.5, 2.0)
+"""Pauses before a runner is asked for again when the system has no room for one."""
+
+
+class RestartPolicy:
+    """Counts the deaths of an attempt's runners, and how often there was no room for one."""
+
+    def __init__(self) -> None:
+        self.lacking = ""
+        """Why there was no room for the newest one, as long as that is so."""
+        self._tries = 0
+        self.deaths = 0
+        """How many there were in a row at one place."""
+        self._place = -1
+        self._begun: float | None = None
+
+    @property
+    def careful(self) -> bool:
+        """Whether a runner died before, and so may again."""
+        return self.deaths > 0
+
+    def begin(self, now: float) -> float:
+        """Know that another one begins; return in how many seconds it should."""
+        pause = TRIES[self._tries - 1] if self._tries else PAUSE
+        after = 0.0 if self._begun is None else max(0.0, self._begun + pause - now)
+        self._begun = now + after
+        return after
+
+    def lacks_room(self, why: str) -> bool:
+        """Know that none could be had; say whether to try again here, and not elsewhere."""
+        self.lacking = why
+        self._tries += 1
+        return self._tries <= len(TRIES)
+
+    def reported(self) -> None:
+        """Know that there is one."""
+        self.lacking, self._tries = "", 0
+
+    def died(self, head: int) -> bool:
+        """Count a death when *head* was the next number; say whether another one should begin."""
+        self.deaths = self.deaths + 1 if head == self._place else 1
+        self._place = head
+        return self.deaths < DEATHS

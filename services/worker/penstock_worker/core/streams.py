@@ -1,0 +1,159 @@
+"""Who gets what: the reading streams of one attempt, and which of them goes empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import ReaderId
+from penstock_worker.core.events import StreamId
+from penstock_worker.core.frame_buffer import BufferedFrame, FrameBuffer
+from penstock_worker.core.ownership import Ownership
+
+CHEAP = 64 * 1024
+"""Payload bytes that may be sent to several readers, each taking a part, before a pass ends."""
+
+EAGER = 4
+"""A reader that holds fewer frames than this shall not wait for a frame to fill."""
+
+WAITS = 4
+"""Ticks for which a reader's word counts that its loop waits, with all it holds in operators."""
+
+
+@dataclass(slots=True)
+class ReadStream:
+    """A reader's stream: what may be sent on it. Who opens one asks for a frame."""
+
+    id: StreamId
+    reader: ReaderId
+    opening: int
+    credit: int
+    asking: bool = True
+    recalled: bool = False
+    waits: int = 0
+    """Ticks for which its loop is known to wait, though it holds something."""
+    borrows: bool = False
+    """Whether it ever did: operators behind its reader hold elements without taking them."""
+
+    @property
+    def hungry(self) -> bool:
+        """Whether it would take a frame now."""
+        return self.asking and self.credit > 0
+
+    def heard(self, ack: Ack) -> None:
+        """Give it room again, and know how its loop fares."""
+        self.credit += ack.credit
+        if ack.taken:
+            self.recalled, self.waits = False, 0
+        elif not ack.credit:
+            # What it was told while its loop did not wait was of no use.
+            self.recalled, self.waits, self.borrows = False, WAITS, True
+
+    def sent(self, nbytes: int) -> None:
+        """Know that a frame went off on it."""
+        self.asking, self.waits = False, 0
+        self.credit -= nbytes
+
+    def tick(self) -> None:
+        """Let it be recalled again: a loop that asked then may not be asking now."""
+        self.recalled, self.waits = False, max(0, self.waits - 1)
+
+
+class StreamScheduler:
+    """The streams that read one attempt, whose frames are in *stock*."""
+
+    def __init__(self, stock: FrameBuffer, places: Ownership) -> None:
+        self.streams: dict[ReaderId, ReadStream] = {}
+        self._stock, self._places = stock, places
+        self._openings: dict[ReaderId, int] = {}
+
+    def overtaken(self, opening: Subscribe) -> bool:
+        """Say whether its reader opened anew since."""
+        return self._openings.get(opening.reader, 0) >= opening.opening
+
+    def open(self, name: StreamId, opening: Subscribe) -> tuple[ReadStream, ReadStream | None]:
+        """Put a stream last in line; return it, and the one that it takes the place of."""
+        self._openings[opening.reader] = opening.opening
+        before = self.streams.pop(opening.reader, None)
+        stream = ReadStream(name, opening.reader, opening.opening, opening.credit)
+        if before is not None:
+            stream.borrows = before.borrows
+        self.streams[opening.reader] = stream
+        return stream, before
+
+    def hung(self, stream: ReadStream) -> None:
+        """Forget a stream, and nothing else."""
+        if self.streams.get(stream.reader) is stream:
+            del self.streams[stream.reader]
+
+    def parted(self, reader: ReaderId) -> ReadStream | None:
+        """Forget a reader; return its stream, if it has one."""
+        self._openings.pop(reader, None)
+        return self.streams.pop(reader, None)
+
+    def next(self) -> ReadStream | None:
+        """Return the stream that is to get the next frame: whose loop waits, or who has least."""
+        hungry = (stream for stream in self.streams.values() if stream.hungry)
+        held = self._places.held
+        return min(hungry, key=lambda s: (not s.waits, len(held[s.reader])), default=None)
+
+    def share(self, frame: BufferedFrame, *, ended: bool) -> RangeSet:
+        """What of *frame* goes to one reader: all that is ready, unless others go empty."""
+        ready = self._places.ready
+        part = ready & frame.span
+        waiting = sum(1 for stream in self.streams.values() if self._empty(stream))
+        if waiting < 2 or self._stock.touched(ready, waiting) >= waiting:
+            return part
+        if not ended and frame.made.nbytes > CHEAP:
+            return part
+        return _lowest(part, -(-len(ready) // waiting))
+
+    def wants(self) -> bool:
+        """Say whether some stream shall not wait for a full frame."""
+        held, stock = self._places.held, self._stock
+        return any(
+            stream.hungry and stock.touched(held[stream.reader], EAGER) < EAGER
+            for stream in self.streams.values()
+        )
+
+    def borrows(self) -> bool:
+        """Say whether some stream could go on only with more than it may ever give back."""
+        return any(stream.borrows and stream.hungry for stream in self.streams.values())
+
+    def all_wait(self) -> bool:
+        """Say whether the loops of all who hold something wait themselves."""
+        return self._places.holders <= {s.reader for s in self.streams.values() if s.waits}
+
+    def recalls(self, *, ended: bool) -> Iterator[tuple[ReadStream, bool]]:
+        """Yield those who hold something that another needs who has nothing.
+
+        Once all is made, the operators of those who wait themselves have to make do with what they
+        hold: these are yielded with True. What they took from each other would go to and fro.
+        """
+        empty = {s.reader for s in self.streams.values() if self._empty(s)}
+        settled = ended and self.all_wait()
+        for stream in self.streams.values():
+            if stream.recalled:
+                continue
+            holds = bool(self._places.held[stream.reader])
+            waits = stream.waits > 0 or stream.reader in empty
+            last = waits and (settled or (ended and holds))
+            if last or (empty and holds and not waits):
+                stream.recalled = True
+                yield stream, last
+
+    def _empty(self, stream: ReadStream) -> bool:
+        return stream.hungry and not self._places.held[stream.reader]
+
+
+def _lowest(numbers: RangeSet, count: int) -> RangeSet:
+    """The *count* lowest of *numbers*."""
+    spans = []
+    for start, stop in numbers.spans:
+        if count <= 0:
+            break
+        spans.append((start, min(stop, start + count)))
+        count -= stop - start
+    return RangeSet(tuple(spans))

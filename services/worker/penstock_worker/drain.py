@@ -1,0 +1,60 @@
+"""How a worker leaves: in order while the dispatcher hears it, and never later than promised."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from penstock_worker.control_stream import ControlOutbox, ControlStream
+from penstock_worker.service import WorkerService
+
+log = logging.getLogger("penstock.worker")
+
+LAST_BEAT = 0.2
+"""Seconds that the line gets to take the last beat."""
+
+
+class Drain:
+    """Waits until *worker* is to leave, because *wish* is set or by the dispatcher's order.
+
+    Then readers get what is ready, and the dispatcher the tasks, for at most *drain* seconds.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerService,
+        control: ControlStream,
+        outbox: ControlOutbox,
+        wish: asyncio.Event,
+        drain: float,
+    ) -> None:
+        self._worker, self._control, self._outbox = worker, control, outbox
+        self._wish, self._drain = wish, drain
+
+    async def run(self) -> None:
+        """Return when the worker may end."""
+        await _first(self._wish, self._worker.leaving)
+        self._worker.leave()
+        try:
+            async with asyncio.timeout(self._drain):
+                await _first(self._worker.left, self._control.down)
+        except TimeoutError:
+            tasks = len(self._worker.stats().tasks)
+            log.warning("leaving after drain=%g s with %d tasks unfinished", self._drain, tasks)
+        if not self._control.down.is_set():
+            self._outbox.beat_soon()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_BEAT):
+                    await _first(self._outbox.said, self._control.down)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Wait for any of *events*."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)

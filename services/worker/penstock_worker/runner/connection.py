@@ -1,0 +1,236 @@
+"""The runner's end of the socket: orders in, reports out, for all threads of the process.
+
+Nobody sits at the socket for good. Whoever has to wait reads meanwhile, for all; whoever waits
+beside that one is woken when something came.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import assert_never
+
+import msgspec
+
+from penstock.errors import StateError
+from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
+from penstock.protocol.splits import Split, SplitLog
+from penstock_worker.runner.messages import (
+    AddSplits,
+    Command,
+    Flush,
+    FreeFrames,
+    LoadDefinition,
+    PauseRun,
+    RunnerReport,
+    StartRun,
+    StopRun,
+)
+
+_ORDERS: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
+    LoadDefinition | StartRun | AddSplits | FreeFrames | Flush | PauseRun | StopRun
+)
+
+
+class WorkerGoneError(Exception):
+    """The worker closed the socket."""
+
+
+class RunOverError(Exception):
+    """The worker wants no more of this run."""
+
+
+class GrowingSplitLog:
+    """A split log as it grows here, and as what is not needed again is forgotten.
+
+    Any thread may read; changes are the desk's.
+    """
+
+    def __init__(self, log: SplitLog) -> None:
+        self._known = log.start, list(log.splits)
+
+    @property
+    def start(self) -> int:
+        """The first position that is known."""
+        return self._known[0]
+
+    @property
+    def stop(self) -> int:
+        """The position behind the last split."""
+        start, splits = self._known
+        return start + len(splits)
+
+    def grow(self, position: int, splits: tuple[Split, ...]) -> None:
+        """Take in what stands from *position* on; some of it may be known."""
+        known = self.stop - position
+        if known >= 0:
+            self._known[1].extend(splits[known:])
+
+    def forget(self, position: int) -> None:
+        """Forget what stands before *position*."""
+        start, splits = self._known
+        if position > start:
+            self._known = position, splits[position - start :]
+
+    def at(self, position: int) -> Split:
+        """Return what stands at *position*, which is before `stop`."""
+        start, splits = self._known
+        if position < start:
+            raise StateError(
+                f"position {position} of a split log is asked for again, and what lies before "
+                f"{start} was forgotten"
+            )
+        return splits[position - start]
+
+
+class RunInbox:
+    """What the worker said about one run. Any thread may look; the desk writes."""
+
+    def __init__(self, start: StartRun) -> None:
+        self.start = start
+        self.logs = tuple(map(GrowingSplitLog, start.logs))
+        self.freed: deque[int] = deque()
+        self.wanted = True
+        """Whether a reader has nothing to read; at first nobody has."""
+        self.paused = False
+        self.stopped = False
+
+
+class WorkerConnection:
+    """Takes in orders and sends reports."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll.register(self._bell, select.POLLIN)
+        self._unpacker = Unpacker(_ORDERS)
+        self._orders: deque[LoadDefinition | RunInbox | StopRun] = deque()
+        self._inbox: RunInbox | None = None
+        self._changed = threading.Condition(threading.Lock())
+        self._sending = threading.Lock()
+        self._somebody_reads = False
+        self._gone = False
+
+    def post(self, report: RunnerReport) -> None:
+        """Send *report*; waits while the worker has too much to read."""
+        try:
+            with self._sending:
+                self._sock.sendall(pack(report))
+        except OSError as exc:
+            raise WorkerGoneError from exc
+
+    def next_order(
+        self, timeout: float | None = None
+    ) -> LoadDefinition | RunInbox | StopRun | None:
+        """Wait for the next order to load, to start (as that run's inbox) or to stop."""
+        return self._orders.popleft() if self.wait(lambda: bool(self._orders), timeout) else None
+
+    def look(self) -> None:
+        """Take in what has come; never waits."""
+        with self._changed:
+            if not self._somebody_reads and (came := self._poll.poll(0)):
+                self._take_in(came)
+                self._changed.notify_all()
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until *ready* says so; say False if it did not within *timeout* seconds.
+
+        Raises:
+            WorkerGoneError: when nothing can come any more.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while not ready():
+                if self._gone:
+                    raise WorkerGoneError
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                if self._somebody_reads:
+                    self._changed.wait(left)
+                else:
+                    self._read(left)
+        return True
+
+    def forget(self, inbox: RunInbox, positions: tuple[int, ...]) -> None:
+        """Forget what the logs of *inbox* hold before *positions*."""
+        with self._changed:
+            for log, position in zip(inbox.logs, positions, strict=True):
+                log.forget(position)
+
+    def end(self, inbox: RunInbox) -> None:
+        """End the run of *inbox* from this side: whoever waits for something of it is woken."""
+        with self._changed:
+            inbox.stopped = True
+            self._changed.notify_all()
+            if self._somebody_reads:
+                os.eventfd_write(self._bell, 1)
+
+    def _read(self, timeout: float | None) -> None:
+        """Wait for orders and take them in, for all who wait; let go of the lock meanwhile."""
+        self._somebody_reads = True
+        self._changed.release()
+        try:
+            came = self._poll.poll(None if timeout is None else timeout * 1000)
+        finally:
+            self._changed.acquire()
+            self._somebody_reads = False
+            self._changed.notify_all()
+        self._take_in(came)
+
+    def _take_in(self, came: list[tuple[int, int]]) -> None:
+        for fd, _ in came:
+            if fd == self._bell:
+                os.eventfd_read(self._bell)
+                continue
+            try:
+                data = self._sock.recv(READ_NBYTES)
+            except OSError:
+                data = b""
+            self._gone = not data
+            for order in self._unpacker.feed(data):
+                self._sort(order)
+
+    def _sort(self, order: Command) -> None:
+        match order:
+            case LoadDefinition():
+                self._orders.append(order)
+            case StartRun():
+                self._stop_inbox()
+                self._inbox = RunInbox(order)
+                self._orders.append(self._inbox)
+            case StopRun(run):
+                if self._inbox is not None and self._inbox.start.run == run:
+                    self._stop_inbox()
+                self._orders.append(order)
+            case AddSplits() | FreeFrames() | Flush() | PauseRun():
+                if self._inbox is not None and self._inbox.start.run == order.run:
+                    _note(self._inbox, order)
+            case _:
+                raise AssertionError(f"{order!r} is no order")
+
+    def _stop_inbox(self) -> None:
+        if self._inbox is not None:
+            self._inbox.stopped = True
+            self._inbox = None
+
+
+def _note(inbox: RunInbox, order: AddSplits | FreeFrames | Flush | PauseRun) -> None:
+    match order:
+        case AddSplits(_, stream, position, splits):
+            inbox.logs[stream].grow(position, splits)
+        case FreeFrames(_, offsets):
+            inbox.freed.extend(offsets)
+        case Flush():
+            inbox.wanted = True
+        case PauseRun():
+            inbox.paused = True
+        case _:
+            assert_never(order)

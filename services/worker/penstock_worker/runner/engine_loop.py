@@ -1,0 +1,232 @@
+"""One run: the engine made to work, block by block, until its end, a failure or a stop."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+from dataclasses import dataclass, replace
+
+from penstock.engine.context import Context, SkipCounter, open_node
+from penstock.engine.iterator import OpIterator
+from penstock.engine.splits import SplitReader
+from penstock.errors import StateError
+from penstock.graph.node import Node
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Failure
+from penstock_worker.runner import failures
+from penstock_worker.runner.arena import Arena
+from penstock_worker.runner.checkpointer import Checkpointer
+from penstock_worker.runner.connection import RunInbox, RunOverError, WorkerConnection
+from penstock_worker.runner.flush_thread import AGE, FlushThread
+from penstock_worker.runner.frame_writer import FrameWriter
+from penstock_worker.runner.messages import (
+    CheckpointTaken,
+    ElementsSkipped,
+    RunEnded,
+    RunFailed,
+    RunPaused,
+    SplitsNeeded,
+)
+
+BLOCK_SECONDS = 0.003
+"""About how long the engine works at a stretch: orders are looked at in between."""
+
+MOST = 1024
+
+CAREFUL = 1.0
+"""Seconds for which each element goes off by itself where a runner has died before. What was made
+and not sent then was made in far less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What a definition holds: the graph, and the stream that each source draws from."""
+
+    node: Node
+    divided: Node
+    """What tasks run that draw splits."""
+    streams: dict[str, int]
+
+
+class RunBlockSizer:
+    """How many elements to let the engine make at a stretch: one at first, and if it is slow."""
+
+    def __init__(self) -> None:
+        self.n = 1
+        self.seconds = 0.0
+        """How long the next stretch will take, as far as one can tell."""
+
+    def learn(self, seconds: float, made: int, most: int) -> None:
+        """Take note that *made* elements took *seconds*; the next time it is *most* or fewer."""
+        each = seconds / made
+        affordable = int(BLOCK_SECONDS / each) if each > 0 else MOST
+        self.n = max(1, min(2 * self.n, affordable, most, MOST))
+        self.seconds = each * self.n
+
+
+class EngineLoop:
+    """The engine of one run, and what it needs of its surroundings."""
+
+    def __init__(self, desk: WorkerConnection, inbox: RunInbox, arena: Arena) -> None:
+        self._desk, self._inbox = desk, inbox
+        self._start = inbox.start
+        self._frames = FrameWriter(desk, inbox, arena)
+        self._clerk = FlushThread(self._frames)
+        self._pace = RunBlockSizer()
+        self._states = Checkpointer(tuple(log.start for log in inbox.logs))
+        self._left_out, self._told = SkipCounter(), 0
+        """What the pipeline left out on purpose, and how much of it the worker was told of."""
+        self._careful = self._start.careful
+        self._careful_until: float | None = None
+        self._thread = threading.get_ident()
+        self._asking = threading.Lock()
+        self._asked = [log.stop - 1 for log in inbox.logs]
+        """The last position of each stream that was asked for, or known at first."""
+
+    def work(self, pipeline: Pipeline | Failure) -> None:
+        """Make elements until there are no more, one fails, or the worker wants no more.
+
+        Raises:
+            WorkerGoneError: when the worker is gone.
+        """
+        engine: OpIterator | None = None
+        try:
+            if isinstance(pipeline, Failure):
+                self._desk.post(RunFailed(self._start.run, self._frames.sent, pipeline))
+            elif not self._inbox.stopped:
+                engine = self._open(pipeline)
+                self._make(engine)
+        except BaseException as exc:  # noqa: BLE001  users' code may raise anything: SystemExit, too
+            self._fail(exc)
+        finally:
+            self._clerk.close()
+            self._desk.end(self._inbox)
+            if engine is not None:
+                _close(engine)
+
+    def _open(self, pipeline: Pipeline) -> OpIterator:
+        start = self._start
+        context = replace(Context.local(start.seed, start.index), left_out=self._left_out)
+        node = pipeline.node
+        if start.logs:
+            node, splits = pipeline.divided, SplitReader(self._fetch)
+            context = replace(context, splits=splits, streams=pipeline.streams)
+        return open_node(node, context, json.loads(start.state.state))
+
+    def _make(self, engine: OpIterator) -> None:
+        frames, inbox, pace, states = self._frames, self._inbox, self._pace, self._states
+        while not inbox.stopped:
+            if inbox.paused:
+                self._rest(engine)
+                return
+            # Of an attempt that ran elsewhere the worker may not have been told in time.
+            again = self._start.careful and frames.sent < frames.known
+            more = self._advance(engine)
+            self._report_skipped(again=again)
+            if not more:
+                self._report_state(engine)
+                self._desk.post(RunEnded(self._start.run, frames.sent))
+                return
+            frames.pack()
+            self._desk.look()
+            if states.due():
+                self._report_state(engine)
+            elif inbox.wanted or self._careful or frames.age() + pace.seconds > AGE:
+                frames.flush()
+
+    def _advance(self, engine: OpIterator) -> bool:
+        """Let the engine work for about `BLOCK_SECONDS`; say False when it has ended."""
+        made, wish = 0, self._wish()
+        began = self._clerk.enter()
+        try:
+            while made < wish:
+                block = engine.block(wish - made)
+                if not block:
+                    return False
+                made += len(block)
+                self._frames.put(block)
+                if made == wish or time.monotonic() - began > BLOCK_SECONDS:
+                    break
+                self._clerk.watch()
+        finally:
+            seconds = self._clerk.leave()
+        most = MOST if self._frames.sent < self._frames.known else self._frames.fitting
+        self._pace.learn(seconds, made, most)
+        return True
+
+    def _wish(self) -> int:
+        """Return how many elements to make at a stretch: none beyond what is known, with it."""
+        left = self._frames.known - self._frames.sent
+        if left > 0:
+            return min(self._pace.n, left)
+        if self._careful and self._careful_until is None:
+            self._careful_until = time.monotonic() + CAREFUL
+        if self._careful_until is not None and time.monotonic() > self._careful_until:
+            self._careful, self._careful_until = False, None
+        return 1 if self._careful else self._pace.n
+
+    def _report_state(self, engine: OpIterator) -> None:
+        """Send everything that was made, and the engine's state behind it, if it has one."""
+        self._frames.flush()
+        try:
+            state = self._states.take(engine, self._frames.sent)
+        except StateError:  # it begins anew when it must: `Dataset.visitation` says so
+            return
+        self._desk.post(CheckpointTaken(self._start.run, state))
+        self._desk.forget(self._inbox, state.positions)
+
+    def _report_skipped(self, *, again: bool = False) -> None:
+        """Say how much was left out since; not if that was done when it was made before."""
+        told, self._told = self._told, self._left_out.elements
+        if self._told > told and not again:
+            self._desk.post(ElementsSkipped(self._start.run, self._told - told))
+
+    def _rest(self, engine: OpIterator) -> None:
+        """Make no more: somebody else goes on from here."""
+        self._report_state(engine)
+        self._desk.post(RunPaused(self._start.run))
+        self._desk.wait(lambda: self._inbox.stopped)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._inbox.stopped:
+            return  # whatever it is, nobody asks any more
+        try:
+            self._frames.flush()
+        except RunOverError:
+            return
+        except Exception as exc:  # noqa: BLE001  an element before the failed one failed, too
+            error = exc
+        number = self._frames.sent
+        self._report_skipped()
+        self._desk.post(RunFailed(self._start.run, number, failures.in_engine(error, number)))
+
+    def _fetch(self, stream: int, position: int) -> Split:
+        """See `SplitReader`."""
+        inbox, log = self._inbox, self._inbox.logs[stream]
+        if position >= log.stop:
+            self._ask(stream, position)
+            if threading.get_ident() == self._thread:
+                self._frames.flush_nowait()
+            self._desk.wait(lambda: log.stop > position or inbox.stopped)
+            if log.stop <= position:
+                raise RunOverError
+        split = log.at(position)
+        if split:  # what is behind the end of a pass is asked for if there is another
+            self._ask(stream, position + 1)
+        return split
+
+    def _ask(self, stream: int, position: int) -> None:
+        with self._asking:
+            if position <= self._asked[stream] or position < self._inbox.logs[stream].stop:
+                return
+            self._asked[stream] = position
+        self._desk.post(SplitsNeeded(self._start.run, stream, position))
+
+
+def _close(engine: OpIterator) -> None:
+    try:
+        engine.close()
+    except BaseException:  # noqa: BLE001  users' code; the run is over anyway
+        traceback.print_exc()

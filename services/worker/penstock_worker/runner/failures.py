@@ -1,0 +1,47 @@
+"""Errors of a run on their way to the worker: whatever was raised becomes one of our tree."""
+
+from __future__ import annotations
+
+from penstock.errors import DefinitionError, PenstockError, TransformError
+from penstock.protocol.types import Failure
+from penstock.runtime.tracebacks import shortened, told
+
+LONGEST = 1 << 16
+"""Characters of an error's text that travel; the middle of a longer one is left out."""
+
+
+def in_engine(error: BaseException, number: int) -> Failure:
+    """Return the failure of a run at its element *number*, with where it was raised."""
+    if isinstance(error, TransformError):
+        return _pack(error.but(remote_traceback=error.remote_traceback or told(error)))
+    if isinstance(error, PenstockError):
+        return _pack(error)
+    return _pack(TransformError("the pipeline", number, _words(error), None, told(error)))
+
+
+def in_loading(error: BaseException) -> Failure:
+    """Return the failure to make a pipeline of a definition."""
+    if isinstance(error, PenstockError):
+        return _pack(error)
+    text = f"the pipeline cannot be loaded on a worker: {_words(error)}\n\n{told(error)}"
+    return _pack(DefinitionError(text))
+
+
+def _pack(error: PenstockError) -> Failure:
+    failure = Failure.of(error)
+    return Failure(failure.kind, tuple(map(_field, failure.fields)))
+
+
+def _field(value: object) -> str | int | None:
+    if value is None or type(value) is int:
+        return value
+    text = shortened(str(value), LONGEST)
+    # Text that is no UTF-8 (file names) does not travel as it is.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  an error of the user's that cannot even be shown
+        return type(error).__name__

@@ -1,0 +1,64 @@
+"""A second pair of hands: it sends elements that wait while the engine is held up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+from penstock_worker.runner.frame_writer import FrameWriter
+
+AGE = 0.01
+"""Seconds that an element may wait for others to share its frame."""
+
+
+class FlushThread:
+    """Watches over one run's *frames*, in a thread that sleeps unless it may be needed."""
+
+    def __init__(self, frames: FrameWriter) -> None:
+        self._frames = frames
+        self._entered: float | None = None
+        self._bell, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="clerk", daemon=True)
+        self._thread.start()
+
+    def enter(self) -> float:
+        """Note that the engine is at work from now on; return the time."""
+        now = self._entered = time.monotonic()
+        if self._frames.waiting:
+            self.watch()
+        return now
+
+    def watch(self) -> None:
+        """See to it that the thread is awake: elements wait, and the engine is at work."""
+        # In this order, after the note in `enter`: if it is just going to sleep, it looks again.
+        if not self._bell.is_set():
+            self._bell.set()
+
+    def leave(self) -> float:
+        """Note that the engine is back; return how long it was away."""
+        entered, self._entered = self._entered, None
+        return time.monotonic() - (entered or 0.0)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._over.set()
+        self._bell.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            self._bell.wait()
+            self._bell.clear()
+            while self._entered is not None and self._frames.waiting:
+                if self._over.wait(AGE):
+                    return
+                self._help()
+
+    def _help(self) -> None:
+        entered = self._entered
+        if entered is None or time.monotonic() - entered < AGE:
+            return
+        # What goes wrong here the run's own thread meets as well, and reports.
+        with suppress(Exception):
+            self._frames.flush_nowait()

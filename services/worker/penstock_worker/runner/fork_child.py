@@ -1,0 +1,110 @@
+"""How a fork of the zygote becomes a runner."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from penstock.dataset.dataset import Dataset
+from penstock.definition import encode
+from penstock.engine import seeds
+from penstock.engine.context import Context, open_node
+from penstock.frames.frame import FrameBuilder
+from penstock.protocol.types import Failure
+from penstock_worker.runner import main
+from penstock_worker.runner.arena import Arena
+from penstock_worker.runner.fork_protocol import ForkRunner
+
+_SET_PDEATHSIG, _SET_NAME = 1, 15
+_prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+
+def run(
+    request: ForkRunner, sock: int, arena: Arena, zygote: int, inherited: list[int]
+) -> NoReturn:
+    """Be a runner in this process, forked by *zygote*, and end with it.
+
+    The descriptors *inherited* are the zygote's own.
+    """
+    code = 1
+    try:
+        _detach(zygote, inherited)
+        _settle(request)
+        with socket.socket(fileno=sock) as line:
+            main.serve(line, arena)
+        code = 0
+    except BaseException:  # noqa: BLE001  nothing of this process may go on as if it were the zygote
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+        with suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def rehearse() -> None:
+    """Do once in the zygote what a run does, so that forks of it find everything loaded."""
+    pipeline = main.load(encode(Dataset.range(2).map(abs).node).to_bytes())
+    if isinstance(pipeline, Failure):
+        raise pipeline.error()
+    engine = open_node(pipeline.node, Context.local(seeds.fresh()))
+    builder = FrameBuilder()
+    builder.add(engine.block(2))
+    layout, elements = builder.take()
+    layout.write(elements, memoryview(bytearray(layout.nbytes)))
+    layout.to_bytes()
+    engine.close()
+    _new_chance()
+
+
+def _detach(zygote: int, inherited: list[int]) -> None:
+    # A group of its own, so that whatever users' code starts can be ended with it.
+    os.setpgid(0, 0)
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != zygote:  # it died before the line above
+        os._exit(0)
+    _prctl(_SET_NAME, b"penstock-runner", 0, 0, 0)
+    # When memory runs out, users' code goes first, and not the process that the worker lives in.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for fd in inherited:
+        os.close(fd)
+
+
+def _settle(request: ForkRunner) -> None:
+    """Take over what the worker looks like by now."""
+    gc.enable()
+    faulthandler.enable()  # a crash in native code shows where it was, on stderr
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    with suppress(OSError):  # a directory that is gone: stay
+        os.chdir(request.directory)
+    sys.path[:] = map(os.fsdecode, request.path)
+    importlib.invalidate_caches()
+    for name, value in request.environment.items():
+        if value is not None:
+            os.environb[name] = value
+        else:
+            os.environb.pop(name, None)
+    _new_chance()
+
+
+def _new_chance() -> None:
+    """Be unlike other forks; Python sees to its own `random` by itself."""
+    np.random.seed()  # noqa: NPY002  users' code may draw from it

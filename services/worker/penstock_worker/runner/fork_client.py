@@ -1,0 +1,263 @@
+"""The worker's hold on its zygote: it starts one when a runner is needed, and asks it for forks."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+from penstock.errors import Closed, ConfigError, Overloaded, PenstockError, Unavailable
+from penstock_worker.runner import capacity, fork_protocol
+from penstock_worker.runner.fork_protocol import (
+    Exited,
+    Forked,
+    ForkReply,
+    ForkRunner,
+    KillRunner,
+    NotForked,
+    Unfit,
+)
+
+log = logging.getLogger("penstock.worker.runner")
+
+BIRTH = 60.0
+"""Seconds that a fork may take; before the first, NumPy and everything else is loaded."""
+
+FAREWELL = 0.6
+"""Seconds that a zygote gets to end its runners and itself."""
+
+FAST = 0.05
+"""Seconds that a process may take to exit when it has closed its files."""
+
+BIRTHS_AT_ONCE = 8
+
+_LIBRARIES = (b"OPENBLAS_NUM_THREADS", b"OMP_NUM_THREADS", b"MKL_NUM_THREADS")
+ONE_THREAD = dict.fromkeys(_LIBRARIES, b"1")
+"""What keeps numeric libraries from starting threads as they are loaded: the zygote has none.
+
+Runners keep this, since a worker has several of them on its cores, unless the worker's own
+environment says otherwise.
+"""
+
+OnExit = Callable[[Exited], None]
+
+
+@dataclass(slots=True)
+class _Zygote:
+    process: subprocess.Popen[bytes]
+    sock: socket.socket
+    environment: dict[bytes, bytes]
+    births: dict[int, tuple[asyncio.Future[int], OnExit]] = field(default_factory=dict)
+    alive: dict[int, OnExit] = field(default_factory=dict)
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    unfit: str | None = None
+
+
+class ForkClient:
+    """Where runners come from, and where their end becomes known. For one event loop.
+
+    *budget* and *largest* are those of their arenas.
+    """
+
+    def __init__(self, budget: int, largest: int) -> None:
+        self._budget, self._largest = budget, largest
+        self._zygote: _Zygote | None = None
+        self._tokens = itertools.count()
+        self._slots = asyncio.Semaphore(BIRTHS_AT_ONCE)
+        self._closed = False
+
+    def prepare(self) -> None:
+        """Start the zygote now, so that the first fork does not wait for it."""
+        if self._zygote is None:
+            self._start()
+
+    async def fork(self, line: int, arena: int, on_exit: OnExit) -> int:
+        """Make a runner of the socket *line* and of the file *arena*; return its process id.
+
+        *on_exit* is called once, when the runner is gone; perhaps before this returns.
+
+        Raises:
+            ConfigError: when what Python loads at start-up makes forking unsound.
+            Overloaded: when the system has no room for another process.
+            Unavailable: when the zygote does not live or does not answer.
+        """
+        async with self._slots:
+            while True:
+                before = self._zygote
+                try:
+                    return await self._fork(line, arena, on_exit)
+                except Unavailable as exc:
+                    if before is None or not before.gone.is_set():
+                        raise
+                    log.warning("%s; starting another", exc)
+
+    def kill(self, pid: int) -> None:
+        """End runner *pid* at once; nothing if it has ended."""
+        zygote = self._zygote
+        if zygote is not None and pid in zygote.alive:
+            with suppress(OSError):  # a zygote that is gone takes its runners along
+                zygote.sock.send(fork_protocol.encode(KillRunner(pid)))
+
+    async def close(self) -> None:
+        """End the zygote and all runners; idempotent."""
+        self._closed = True
+        zygote = self._zygote
+        if zygote is None:
+            return
+        try:
+            with suppress(OSError):
+                zygote.sock.shutdown(socket.SHUT_WR)
+            if zygote.alive:
+                async with asyncio.timeout(FAREWELL):
+                    await zygote.gone.wait()
+        except TimeoutError:
+            log.info("zygote %d is killed: it did not end within a moment", zygote.process.pid)
+        finally:
+            if not zygote.gone.is_set():
+                zygote.process.kill()
+            self._lost(zygote)
+
+    async def _fork(self, line: int, arena: int, on_exit: OnExit) -> int:
+        zygote = self._zygote or self._start()
+        token = next(self._tokens)
+        birth: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        zygote.births[token] = birth, on_exit
+        request = fork_protocol.encode(self._request(token, zygote.environment))
+        try:
+            with suppress(ConnectionError):  # then the end of file tells, and with it why
+                _send(zygote.sock, request, [line, arena])
+            async with asyncio.timeout(BIRTH):
+                return await birth
+        except TimeoutError as exc:
+            raise Unavailable(f"no runner was forked within {BIRTH:.0f} s") from exc
+        except Overloaded:
+            zygote.births.pop(token, None)
+            raise
+
+    def _start(self) -> _Zygote:
+        if self._closed:
+            raise Closed("this worker's runners were ended: it is closing")
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as exc:
+            raise Overloaded(capacity.lacking(exc)) from exc
+        ours.setblocking(False)
+        command = [sys.executable, "-P", "-m", "penstock_worker.runner.zygote"]
+        command += ["--fd", str(theirs.fileno()), "--worker", str(os.getpid())]
+        # An empty entry means the current directory, also here.
+        path = os.fsencode(os.pathsep.join(os.fsdecode(entry) or "." for entry in sys.path))
+        environment = {**os.environb, **ONE_THREAD, b"PYTHONPATH": path}
+        with theirs:
+            try:
+                process = subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
+                    command,
+                    env=environment,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,  # no terminal: Ctrl-C is for the worker
+                )
+            except (OSError, MemoryError) as exc:
+                ours.close()
+                words = f"{sys.executable} could not be started: {capacity.lacking(exc)}"
+                raise Overloaded(words) from exc
+        zygote = self._zygote = _Zygote(process, ours, environment)
+        asyncio.get_running_loop().add_reader(ours.fileno(), self._read, zygote)
+        return zygote
+
+    def _read(self, zygote: _Zygote) -> None:
+        while not zygote.gone.is_set():
+            try:
+                data = zygote.sock.recv(fork_protocol.PACKET_NBYTES)
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue  # told once, when it left something unread; what it said comes behind that
+            if data:
+                self._take(zygote, fork_protocol.decode_answer(data))
+            else:
+                self._lost(zygote)
+
+    def _take(self, zygote: _Zygote, answer: ForkReply) -> None:
+        match answer:
+            case Forked(token, pid):
+                birth, on_exit = zygote.births.pop(token)
+                zygote.alive[pid] = on_exit
+                if birth.done():  # nobody waits for it any more
+                    self.kill(pid)
+                else:
+                    birth.set_result(pid)
+            case NotForked(token, reason):
+                birth, _ = zygote.births.pop(token)
+                if not birth.done():
+                    birth.set_exception(Overloaded(reason))
+            case Exited(pid):
+                zygote.alive.pop(pid)(answer)
+            case Unfit(reason):
+                zygote.unfit = reason
+            case _:
+                assert_never(answer)
+
+    def _lost(self, zygote: _Zygote) -> None:
+        """Clear up behind a zygote that is gone, or that must go; idempotent."""
+        if zygote.gone.is_set():
+            return
+        zygote.gone.set()
+        self._zygote = None
+        asyncio.get_running_loop().remove_reader(zygote.sock.fileno())
+        zygote.sock.close()
+        _end(zygote.process)
+        for birth, _ in zygote.births.values():
+            if not birth.done():
+                birth.set_exception(self._why_lost(zygote))
+        # What it forked dies with it.
+        for pid, on_exit in zygote.alive.items():
+            on_exit(Exited(pid, signal.SIGKILL, 0))
+
+    def _why_lost(self, zygote: _Zygote) -> PenstockError:
+        if self._closed:
+            return Closed("this worker's runners were ended: it is closing")
+        if zygote.unfit is not None:
+            return ConfigError(f"runners cannot be forked: {zygote.unfit}")
+        return Unavailable(
+            f"the zygote, which forks runners, ended with status {zygote.process.returncode}; "
+            "the worker's stderr says why"
+        )
+
+    def _request(self, token: int, known: dict[bytes, bytes]) -> ForkRunner:
+        now = {**ONE_THREAD, **os.environb}
+        changes: dict[bytes, bytes | None] = dict.fromkeys(known.keys() - now.keys())
+        changes |= {name: value for name, value in now.items() if known.get(name) != value}
+        directory = b""
+        with suppress(FileNotFoundError):
+            directory = bytes(Path.cwd())
+        path = tuple(map(os.fsencode, sys.path))
+        return ForkRunner(token, self._budget, self._largest, directory, path, changes)
+
+
+def _send(sock: socket.socket, request: bytes, files: list[int]) -> None:
+    try:
+        socket.send_fds(sock, [request], files)
+    except ConnectionError:
+        raise
+    except BlockingIOError as exc:
+        raise Overloaded("the zygote takes no more requests: it seems to hang") from exc
+    except OSError as exc:
+        raise Overloaded(capacity.lacking(exc)) from exc
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(FAST)  # it has closed its socket: it is as good as gone, and its status tells
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

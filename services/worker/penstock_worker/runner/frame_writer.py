@@ -1,0 +1,173 @@
+"""Elements into frames, frames into the arena, and word of it to the worker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import cast
+
+from penstock.element import Element
+from penstock.errors import ElementTooLarge
+from penstock.frames.compression import Sampler, compress
+from penstock.frames.frame import Elements, FrameBuilder, Layout
+from penstock.protocol.types import Codec
+from penstock_worker.runner.arena import Arena
+from penstock_worker.runner.connection import (
+    RunInbox,
+    RunOverError,
+    WorkerConnection,
+    WorkerGoneError,
+)
+from penstock_worker.runner.messages import ArenaFull, FrameReady
+
+FRAME_NBYTES = 1 << 20
+FRAME_COUNT = 8192
+
+
+class FrameWriter:
+    """The frames of one run. Elements come from one thread; any may send what has come.
+
+    Elements wait in a tray, then in the builder, then as a frame for which there is no room yet.
+    """
+
+    def __init__(self, desk: WorkerConnection, inbox: RunInbox, arena: Arena) -> None:
+        self._desk, self._inbox, self._arena = desk, inbox, arena
+        self._lock = threading.Lock()
+        self._tray: list[Element] = []
+        self._builder = FrameBuilder(FRAME_NBYTES, FRAME_COUNT)
+        self._frame: tuple[Layout, Elements] | None = None
+        self._error: Exception | None = None
+        """What keeps the element behind all that waits from travelling; whoever met it first."""
+        self._sampler = Sampler()
+        self._since = 0.0
+        self.sent = inbox.start.state.number
+        """The number behind the last element sent, or known to the worker before."""
+        self.known = inbox.start.known
+        """Elements below this number are there already: they are not sent."""
+        self.fitting = 1
+        """About how many of the elements that come now make a full frame."""
+
+    def put(self, block: list[Element]) -> None:
+        """Take in the next elements; cheap."""
+        with self._lock:
+            if (skip := min(self.known - self.sent, len(block))) > 0:
+                self.sent += skip
+                block = block[skip:]
+            if not self.waiting:
+                self._since = time.monotonic()
+            self._tray += block
+
+    def pack(self) -> None:
+        """Send all frames that are full, as soon as there is room.
+
+        Raises:
+            ElementError: when element number `sent` cannot travel.
+            RunOverError: when the worker wants no more.
+        """
+        with self._lock:
+            self._send_on(everything=False, patient=True)
+
+    def flush(self) -> None:
+        """Send everything, as soon as there is room; raises as `pack` does."""
+        with self._lock:
+            self._send_on(everything=True, patient=True)
+
+    def flush_nowait(self) -> None:
+        """Send everything, unless there is no room or somebody is at it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._desk.look()
+                self._send_on(everything=True, patient=False)
+            finally:
+                self._lock.release()
+
+    def age(self) -> float:
+        """Return for how many seconds the first element that was not sent has been here."""
+        return time.monotonic() - self._since if self.waiting else 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something that was not sent."""
+        return bool(self._tray) or self._frame is not None or len(self._builder) > 0
+
+    def _send_on(self, *, everything: bool, patient: bool) -> None:
+        try:
+            while self._made_up(everything=everything) and self._went(patient=patient):
+                self._since = time.monotonic()
+        except (RunOverError, WorkerGoneError):
+            raise
+        except Exception as exc:
+            self._error, self._frame = exc, None
+            raise
+
+    def _made_up(self, *, everything: bool) -> bool:
+        """Make up the next frame, full or with *everything*; say whether there is one."""
+        if self._frame is not None:
+            return True
+        if self._error is None:
+            self._fill()
+        last = everything or self._error is not None
+        if self._builder.ready() or (last and len(self._builder)):
+            self._frame = self._builder.take()
+        elif self._error is not None:
+            raise self._error
+        return self._frame is not None
+
+    def _fill(self) -> None:
+        while self._tray and not self._builder.ready():
+            block, self._tray = self._tray, []
+            try:
+                self._tray = block[self._builder.add(block) :]
+            except Exception as exc:  # noqa: BLE001  raised when what comes before it is sent
+                self._error = exc
+
+    def _went(self, *, patient: bool) -> bool:
+        """Send the frame that is made up; say whether there was room."""
+        layout, elements = cast("tuple[Layout, Elements]", self._frame)
+        if layout.nbytes > self._arena.largest:
+            raise self._too_large(layout)
+        offset = self._room(layout.nbytes, patient=patient)
+        if offset is None:
+            return False
+        self._send(layout, elements, offset)
+        self._frame = None
+        return True
+
+    def _room(self, nbytes: int, *, patient: bool) -> int | None:
+        inbox = self._inbox
+        while True:
+            while inbox.freed:
+                self._arena.free(inbox.freed.popleft())
+            offset = self._arena.take(nbytes)
+            if offset is not None or not patient:
+                return offset
+            self._desk.post(ArenaFull(inbox.start.run))
+            self._desk.wait(lambda: bool(inbox.freed) or inbox.stopped)
+            if inbox.stopped:
+                raise RunOverError
+
+    def _send(self, layout: Layout, elements: Elements, offset: int) -> None:
+        start = self._inbox.start
+        room = self._arena.room(offset, layout.nbytes)
+        layout.write(elements, room)
+        stored = compress(room, start.codec, self._sampler)
+        nbytes, codec = layout.nbytes, Codec.NONE
+        if stored is not None:
+            nbytes, codec = len(stored), Codec.LZ4
+            room[:nbytes] = stored
+            self._arena.shorten(offset, nbytes)
+        self._inbox.wanted = False
+        count, raw_nbytes = layout.count, layout.nbytes
+        plan = layout.to_bytes()
+        self._desk.post(
+            FrameReady(start.run, self.sent, count, offset, nbytes, plan, codec, raw_nbytes)
+        )
+        self.sent += layout.count
+        self.fitting = FRAME_NBYTES * layout.count // max(layout.nbytes, 1)
+
+    def _too_large(self, layout: Layout) -> ElementTooLarge:
+        return ElementTooLarge(
+            f"element {self.sent} takes {layout.nbytes} bytes in a frame, and a worker delivers at "
+            f"most {self._arena.largest} (max_element_bytes): make elements smaller (fewer to a "
+            "batch), or start the workers with a larger max_element_bytes"
+        )

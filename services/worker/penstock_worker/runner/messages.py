@@ -1,0 +1,138 @@
+"""What a worker and one of its runners say to each other.
+
+The runner owns its arena and decides where a frame goes; the worker gives places back. Both
+sides count bytes: when the arena is full the runner waits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.types import Checkpoint, Codec, Failure
+
+
+class Command(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """From the worker to the runner."""
+
+
+class LoadDefinition(Command, frozen=True):
+    """Load *definition*, and keep it under *dataset* instead of what was loaded before."""
+
+    dataset: str
+    definition: bytes
+
+
+class StartRun(Command, frozen=True):
+    """Run *dataset* from *state* on; stop what ran before. *run* names this run in answers.
+
+    With split *logs* the sources draw splits; without any they read everything. Elements below
+    *known* are there already: they are made, and not sent. Where a runner has died before
+    (*careful*) each element goes off by itself for a while, so that none is lost unsent.
+    """
+
+    run: int
+    dataset: str
+    index: int
+    seed: int
+    codec: Codec
+    state: Checkpoint
+    logs: tuple[SplitLog, ...]
+    known: int = 0
+    careful: bool = False
+
+
+class AddSplits(Command, frozen=True):
+    """The log of *stream* holds *splits* from *position* on."""
+
+    run: int
+    stream: int
+    position: int
+    splits: tuple[Split, ...]
+
+
+class FreeFrames(Command, frozen=True):
+    """The places at these offsets may be written again."""
+
+    run: int
+    offsets: tuple[int, ...]
+
+
+class Flush(Command, frozen=True):
+    """A reader has credit and nothing to read: send what you have, full or not."""
+
+    run: int
+
+
+class PauseRun(Command, frozen=True):
+    """Send what you have, say which state the engine is in, and make no more."""
+
+    run: int
+
+
+class StopRun(Command, frozen=True):
+    """End the run; stay warm for another."""
+
+    run: int
+
+
+class RunnerReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """From the runner to the worker, about one run."""
+
+    run: int
+
+
+class FrameReady(RunnerReport, frozen=True):
+    """Elements *first* to *first + count* lie in *nbytes* at *offset* of the arena."""
+
+    first: int
+    count: int
+    offset: int
+    nbytes: int
+    layout: bytes
+    stored: Codec
+    raw_nbytes: int
+
+
+class ElementsSkipped(RunnerReport, frozen=True):
+    """The pipeline left out *count* more elements on purpose."""
+
+    count: int
+
+
+class CheckpointTaken(RunnerReport, frozen=True):
+    """An engine state: the engine just before element `state.number`."""
+
+    state: Checkpoint
+
+
+class SplitsNeeded(RunnerReport, frozen=True):
+    """The engine needs what stands at *position* of the log of *stream* (soon, or now)."""
+
+    stream: int
+    position: int
+
+
+class ArenaFull(RunnerReport, frozen=True):
+    """The arena has no room for the next frame: places must be given back first."""
+
+
+class RunPaused(RunnerReport, frozen=True):
+    """No more is made, as was asked. What was made lies before this."""
+
+
+class RunEnded(RunnerReport, frozen=True):
+    """The input has ended: *number* is how many elements there are."""
+
+    number: int
+
+
+class RunFailed(RunnerReport, frozen=True):
+    """The engine cannot go on behind element *number*."""
+
+    number: int
+    failure: Failure
+
+
+class RunStopped(RunnerReport, frozen=True):
+    """The run is over, and the arena is no longer read or written by the runner."""

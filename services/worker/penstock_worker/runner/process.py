@@ -1,0 +1,256 @@
+"""A runner as its worker has it: a process, a socket, an arena, and at most one run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+import msgspec
+
+from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
+from penstock_worker.runner.arena import SealedMemory
+from penstock_worker.runner.fork_protocol import Exited
+from penstock_worker.runner.messages import (
+    ArenaFull,
+    CheckpointTaken,
+    Command,
+    ElementsSkipped,
+    FrameReady,
+    LoadDefinition,
+    RunEnded,
+    RunFailed,
+    RunnerReport,
+    RunPaused,
+    RunStopped,
+    SplitsNeeded,
+    StartRun,
+    StopRun,
+)
+
+log = logging.getLogger("penstock.worker.runner")
+
+_REPORTS: msgspec.msgpack.Decoder[RunnerReport] = msgspec.msgpack.Decoder(
+    FrameReady
+    | ElementsSkipped
+    | CheckpointTaken
+    | SplitsNeeded
+    | ArenaFull
+    | RunPaused
+    | RunEnded
+    | RunFailed
+    | RunStopped
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerDied:
+    """The process of a runner is gone: by *signal* (a name), or, if that is "", by an exit."""
+
+    run: int
+    signal: str
+    exit_code: int | None
+
+
+class RunnerPhase(Enum):
+    """What a runner is doing."""
+
+    IDLE = auto()
+    RUNNING = auto()
+    STOPPING = auto()
+    DYING = auto()
+    DEAD = auto()
+
+
+class RunnerProcess:
+    """A process that runs users' code; `RunnerPool.start` gives one that has just begun a run.
+
+    *changed* is called when it becomes idle or dead, *kill* to end its process.
+    """
+
+    def __init__(
+        self,
+        arena_nbytes: int,
+        patience: float,
+        kill: Callable[[int], None],
+        changed: Callable[[RunnerProcess], None],
+    ) -> None:
+        self.pid = -1
+        self.phase = RunnerPhase.IDLE
+        self.dataset: str | None = None
+        """The dataset that it has loaded."""
+        self._shelf = SealedMemory(arena_nbytes)
+        self._patience, self._kill, self._changed = patience, kill, changed
+        try:
+            self._sock, self._far = socket.socketpair()
+        except OSError:
+            self._shelf.close()
+            raise
+        self._sock.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._sock.fileno(), self._read)
+        self._unpacker = Unpacker(_REPORTS)
+        self._unsent = bytearray()
+        self._run = -1
+        self._on_report: OnReport | None = None
+        self._quiet, self._dead = asyncio.Event(), asyncio.Event()
+
+    @property
+    def arena(self) -> memoryview:
+        """The shared memory, to read: a frame is ``arena[offset : offset + nbytes]``.
+
+        It lives as long as this object and views of it, also when the process is gone.
+        """
+        return self._shelf.memory
+
+    @property
+    def arena_fd(self) -> int:
+        """The file of the shared memory, for passing on; only reading is possible through it."""
+        return self._shelf.fd
+
+    @property
+    def files(self) -> tuple[int, int]:
+        """What the process itself gets: its socket and its arena."""
+        return self._far.fileno(), self._shelf.writable
+
+    def hand_over(self) -> None:
+        """Let go of what the process has by now."""
+        self._far.close()
+        self._shelf.release()
+
+    def begin(self, definition: bytes, start: StartRun, on_report: OnReport) -> None:
+        """Begin the run *start* on this idle runner."""
+        self._run, self._on_report = start.run, on_report
+        self._quiet.clear()
+        if self.phase is RunnerPhase.DEAD:
+            self._loop.call_soon(self._tell, RunnerDied(start.run, "SIGKILL", None))
+            return
+        self.phase = RunnerPhase.RUNNING
+        if self.dataset != start.dataset:
+            self.send(LoadDefinition(start.dataset, definition))
+            self.dataset = start.dataset
+        self.send(start)
+
+    def send(self, order: Command) -> None:
+        """Give *order* to the process; never waits."""
+        if self.phase is RunnerPhase.DEAD:
+            return
+        data = pack(order)
+        if self._unsent:
+            self._unsent += data
+            return
+        sent = self._send(data)
+        if sent < len(data):
+            self._unsent += memoryview(data)[sent:]
+            self._loop.add_writer(self._sock.fileno(), self._send_more)
+
+    async def stop(self) -> None:
+        """End the run; the runner then waits for another one, and its arena is written anew.
+
+        From the call on nothing is reported. Call it when nobody reads this run's frames any
+        more. A process that does not stop, since users' code does not return, is killed.
+        """
+        if self.phase is RunnerPhase.RUNNING:
+            self.phase, self._on_report = RunnerPhase.STOPPING, None
+            self.send(StopRun(self._run))
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._quiet.wait()
+        except TimeoutError:
+            log.info("runner %d is killed: user code holds it for %.1f s", self.pid, self._patience)
+            self.kill()
+            await self._dead.wait()
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the process at once; nothing more is reported."""
+        if self.phase in (RunnerPhase.DYING, RunnerPhase.DEAD):
+            return
+        self.phase, self._on_report = RunnerPhase.DYING, None
+        self._kill(self.pid)
+
+    def exited(self, how: Exited) -> None:
+        """Take note that the process is gone; report what it said before, then its end."""
+        while self._read():
+            pass
+        self.close()
+        name = signal.Signals(how.signum).name if how.signum else ""
+        self._tell(RunnerDied(self._run, name, None if how.signum else how.exit_code))
+        self._on_report = None
+        self._changed(self)
+
+    def close(self) -> None:
+        """Let go of socket and files; the process, if there is one, ends by that. Idempotent."""
+        if self.phase is RunnerPhase.DEAD:
+            return
+        self.phase = RunnerPhase.DEAD
+        self._stop_reading()
+        self._loop.remove_writer(self._sock.fileno())
+        self._sock.close()
+        self._far.close()
+        self._shelf.close()
+        self._unsent.clear()
+        self._quiet.set()
+        self._dead.set()
+
+    def _send(self, data: bytearray) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError:  # it is gone, as the zygote will say
+            return len(data)
+
+    def _send_more(self) -> None:
+        del self._unsent[: self._send(self._unsent)]
+        if not self._unsent:
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _read(self) -> bool:
+        """Take what has arrived; say whether there may be more."""
+        if self.phase is RunnerPhase.DEAD:
+            return False
+        try:
+            data = self._sock.recv(READ_NBYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            # It closed its socket. That alone is no way to go on: make sure that it is gone.
+            self._stop_reading()
+            self._kill(self.pid)
+            return False
+        for report in self._unpacker.feed(data):
+            self._take(report)
+        return True
+
+    def _stop_reading(self) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+
+    def _take(self, report: RunnerReport) -> None:
+        if not isinstance(report, RunStopped):
+            self._tell(report)
+        elif self.phase is RunnerPhase.STOPPING and report.run == self._run:
+            self.phase = RunnerPhase.IDLE
+            self._quiet.set()
+            self._changed(self)
+
+    def _tell(self, report: RunnerReport | RunnerDied) -> None:
+        if self._on_report is None or report.run != self._run:
+            return
+        try:
+            self._on_report(self, report)
+        except Exception as exc:  # noqa: BLE001  the reports behind this one must not be lost
+            context = {"message": f"{report} was not taken", "exception": exc}
+            self._loop.call_exception_handler(context)
+
+
+OnReport: TypeAlias = Callable[[RunnerProcess, RunnerReport | RunnerDied], None]

@@ -1,0 +1,286 @@
+"""The runs under way: definitions in, runners started and stopped, orders passed on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
+
+from penstock.definition import PYTHON, Definition
+from penstock.errors import Overloaded, PenstockError, Unavailable
+from penstock.protocol.types import DatasetId, Failure
+from penstock.wire.dispatcher import DispatcherApi
+from penstock_worker.core.events import (
+    FromRunner,
+    NondeterminismFound,
+    RunnerLost,
+    RunnerNotStarted,
+    StartRunner,
+)
+from penstock_worker.runner.capacity import lacking
+from penstock_worker.runner.messages import (
+    AddSplits,
+    ArenaFull,
+    CheckpointTaken,
+    ElementsSkipped,
+    Flush,
+    FrameReady,
+    FreeFrames,
+    PauseRun,
+    RunEnded,
+    RunFailed,
+    RunnerReport,
+    RunPaused,
+    SplitsNeeded,
+    StartRun,
+)
+from penstock_worker.runner.pool import RunnerPool
+from penstock_worker.runner.process import RunnerDied, RunnerProcess
+
+log = logging.getLogger("penstock.worker")
+
+OnEvent: TypeAlias = Callable[[FromRunner], None]
+
+KEPT = 8
+"""Definitions that are kept: epochs and neighbours use the same ones again."""
+
+AGAIN = 0.2
+"""Seconds until a definition is asked for again when the dispatcher does not answer."""
+
+
+class ActiveRunners:
+    """Runs by number, each in a runner of *pool*.
+
+    A wanted run keeps the orders for it until its runner is there. Of a run whose runner has
+    died, frames are kept until they are freed.
+    """
+
+    def __init__(self, pool: RunnerPool, dispatcher: DispatcherApi) -> None:
+        self._pool = pool
+        self._definitions = DefinitionCache(dispatcher)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.on_failure: Callable[[BaseException], None] = _log
+        """Told of what goes wrong here, and is nobody's to know."""
+        self._wanted: dict[int, list[AddSplits | FreeFrames | Flush | PauseRun]] = {}
+        self._runners: dict[int, _Placed] = {}
+        self._kept: dict[int, dict[int, bytes]] = {}
+
+    @property
+    def definition_bytes(self) -> int:
+        """The bytes of the definitions that are kept."""
+        return self._definitions.nbytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that are kept of runs whose runners have died."""
+        return sum(len(frame) for frames in self._kept.values() for frame in frames.values())
+
+    def start(self, order: StartRunner, tell: OnEvent) -> None:
+        """Have a runner run *order* as soon as there is one; *tell* hears what it reports."""
+        self._wanted[order.run] = []
+        self._spawn(self._start(order, tell), f"start run {order.run}")
+
+    def stop(self, run: int) -> None:
+        """Give up a run, whether it has started or not."""
+        self._wanted.pop(run, None)
+        placed = self._runners.pop(run, None)
+        if placed is not None:
+            self._spawn(placed.runner.stop(), f"stop run {run}")
+
+    def keep(self, run: int, frames: tuple[FrameReady, ...]) -> None:
+        """Keep *frames* of a run, and not all the memory that its runner had."""
+        self._kept[run] = {made.offset: bytes(self.payload(made)) for made in frames}
+
+    def pass_on(self, order: AddSplits | FreeFrames | Flush | PauseRun) -> None:
+        """Send *order* to the runner that it is for, once that is there."""
+        placed = self._runners.get(order.run)
+        if placed is not None:
+            placed.runner.send(order)
+        elif order.run in self._wanted:
+            self._wanted[order.run].append(order)
+        elif isinstance(order, FreeFrames) and order.run in self._kept:
+            self._let_go(order)
+
+    def payload(self, made: FrameReady) -> memoryview:
+        """Return the bytes of a frame, where the runner wrote them if it lives."""
+        placed = self._runners.get(made.run)
+        if placed is None:
+            return memoryview(self._kept[made.run][made.offset])
+        return placed.arena[made.offset : made.offset + made.nbytes]
+
+    async def close(self) -> None:
+        """Start and stop nothing more, and let go of all runners' memory."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._wanted.clear()
+        self._runners.clear()
+        self._kept.clear()
+
+    def _let_go(self, order: FreeFrames) -> None:
+        kept = self._kept[order.run]
+        for offset in order.offsets:
+            del kept[offset]
+        if not kept:
+            del self._kept[order.run]
+
+    def _heard(
+        self, tell: OnEvent, runner: RunnerProcess, report: RunnerReport | RunnerDied
+    ) -> None:
+        try:
+            if report.run in self._wanted:
+                self._place(report.run, runner)
+                tell(_event(report))
+        except Exception as exc:  # noqa: BLE001  a report that is lost would be missed for ever
+            self.on_failure(exc)
+
+    async def _start(self, order: StartRunner, tell: OnEvent) -> None:
+        run, task = order.run, order.order
+        await asyncio.sleep(order.after)
+        try:
+            definition = await self._definitions.get(task.dataset)
+            if run not in self._wanted:
+                return
+            heard = partial(self._heard, tell)
+            runner = await self._pool.start(definition.data, _start(order), heard)
+        except Exception as exc:  # noqa: BLE001  whatever it is, somebody waits for this run
+            if run in self._wanted:
+                tell(_why_not(run, task.state.number, exc))
+            return
+        if run not in self._wanted:
+            await runner.stop()
+            return
+        self._place(run, runner)
+        if definition.inexact:
+            tell(NondeterminismFound(run))
+
+    def _place(self, run: int, runner: RunnerProcess) -> None:
+        if run not in self._runners:
+            self._runners[run] = _Placed(runner, runner.arena)
+            for order in self._wanted[run]:
+                runner.send(order)
+
+    def _spawn(self, coro: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(coro, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self.on_failure(failure)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A runner, and its memory, which is still needed when its process is gone."""
+
+    runner: RunnerProcess
+    arena: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class CachedDefinition:
+    """A definition as it travels, and why its pipeline is inexact, if it is."""
+
+    data: bytes
+    inexact: str
+
+
+class DefinitionCache:
+    """Definitions by dataset, each fetched once; the last few are kept."""
+
+    def __init__(self, dispatcher: DispatcherApi) -> None:
+        self._dispatcher = dispatcher
+        self._kept: OrderedDict[DatasetId, CachedDefinition] = OrderedDict()
+        self._locks: WeakValueDictionary[DatasetId, asyncio.Lock] = WeakValueDictionary()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes kept."""
+        return sum(len(kept.data) for kept in self._kept.values())
+
+    async def get(self, dataset: DatasetId) -> CachedDefinition:
+        """Return a definition, however long the dispatcher is away.
+
+        Raises:
+            PenstockError: what the dispatcher answered, if it refuses, or that it is none.
+        """
+        lock = self._locks.setdefault(dataset, asyncio.Lock())
+        async with lock:
+            if dataset not in self._kept:
+                data = await self._fetch(dataset)
+                self._kept[dataset] = CachedDefinition(data, Definition.from_bytes(data).inexact)
+            self._kept.move_to_end(dataset)
+            definition = self._kept[dataset]
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+            return definition
+
+    async def _fetch(self, dataset: DatasetId) -> bytes:
+        while True:
+            try:
+                return await self._dispatcher.get_definition(dataset, PYTHON)
+            except Unavailable:
+                await asyncio.sleep(AGAIN)
+
+
+def _log(failure: BaseException) -> None:
+    log.error("a run failed", exc_info=failure)
+
+
+def _start(order: StartRunner) -> StartRun:
+    task = order.order
+    return StartRun(
+        order.run,
+        task.dataset,
+        task.index,
+        task.seed,
+        task.codec,
+        task.state,
+        task.logs,
+        order.known,
+        order.careful,
+    )
+
+
+def _why_not(run: int, number: int, error: Exception) -> RunFailed | RunnerNotStarted:
+    """Return what a run that did not start has to say: is there no room now, or is it wrong?"""
+    match error:
+        case Overloaded() | Unavailable():
+            return RunnerNotStarted(run, str(error))
+        case PenstockError():
+            return RunFailed(run, number, Failure.of(error))
+        case OSError() | MemoryError():
+            return RunnerNotStarted(run, lacking(error))
+        case _:
+            log.error("run %d could not be started", run, exc_info=error)
+            bug = PenstockError(f"no runner was started, for {error!r}; this is a bug")
+            return RunFailed(run, number, Failure.of(bug))
+
+
+def _event(report: RunnerReport | RunnerDied) -> FromRunner:
+    match report:
+        case RunnerDied(run, "", code):
+            return RunnerLost(run, f"the process ended with exit code {code}")
+        case RunnerDied(run, name, _):
+            return RunnerLost(run, f"the process died of {name}")
+        case (
+            FrameReady()
+            | ElementsSkipped()
+            | CheckpointTaken()
+            | SplitsNeeded()
+            | ArenaFull()
+            | RunPaused()
+            | RunEnded()
+            | RunFailed()
+        ):
+            return report
+        case _:
+            raise AssertionError(f"a runner has no business to say {report}")

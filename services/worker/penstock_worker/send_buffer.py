@@ -1,0 +1,68 @@
+"""One reader's stream: what is to be sent on it, made just before it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from penstock.errors import PenstockError
+from penstock_worker.core.events import StreamId
+
+
+class SendBuffer:
+    """The messages of a stream that gRPC has not asked for yet.
+
+    A frame gets in when gRPC asks and nothing else is here: so there is at most one. *ask* is
+    called then; it may put one in at once, or later.
+    """
+
+    def __init__(self, name: StreamId, ask: Callable[[StreamId], None]) -> None:
+        self.name = name
+        self.wakes = 0
+        self._ask = ask
+        self._messages: deque[bytes] = deque()
+        self._changed = asyncio.Event()
+        self._over = False
+        self._failure: PenstockError | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that wait here."""
+        return sum(map(len, self._messages))
+
+    def put(self, message: bytes) -> None:
+        """Send *message* behind what is here."""
+        if not self._over:
+            self._messages.append(message)
+            self._changed.set()
+
+    def end(self, message: bytes | None = None) -> None:
+        """Send *message*, if there is one, and then nothing more."""
+        if message is not None:
+            self.put(message)
+        self._over = True
+        self._changed.set()
+
+    def fail(self, failure: PenstockError) -> None:
+        """Send what is here, and then raise *failure*."""
+        self._failure = failure
+        self.end()
+
+    async def next(self) -> bytes | None:
+        """Return the next message, or None behind the last.
+
+        Raises:
+            PenstockError: what `fail` was given.
+        """
+        while not self._messages:
+            if self._failure is not None:
+                raise self._failure
+            if self._over:
+                return None
+            self._changed.clear()
+            self._ask(self.name)
+            if not self._changed.is_set():
+                await self._changed.wait()
+                self.wakes += 1
+        return self._messages.popleft()
