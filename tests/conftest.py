@@ -3,6 +3,7 @@
 Behind each test that read from one, the account of every pass that is over must balance.
 """
 
+import gc
 import json
 import os
 import signal
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items):
         if "clusters" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("clusters"))
     items.sort(key=_place)
+
+
+def pytest_collection_finish():
+    """Keep what is there for good out of the collections that tests of leaks ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 def _place(item):
