@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from measure import Figure, arguments, in_turn, seconds, show
 
-from penstock.dataset.dataset import Dataset
+from penstock import Dataset
 
 N = 200_000
 

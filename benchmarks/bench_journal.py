@@ -20,7 +20,7 @@ from pathlib import Path
 import uvloop
 from measure import arguments, in_turn, seconds, show
 
-from penstock.dataset.dataset import Dataset
+from penstock import Dataset
 from penstock.definition import encode
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode

@@ -10,7 +10,7 @@ import numpy as np
 from measure import arguments, in_turn, seconds, show
 from numpy.typing import NDArray
 
-from penstock.dataset.dataset import Dataset
+from penstock import Dataset
 
 N = 8_000
 PROCESSES = 2

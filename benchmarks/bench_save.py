@@ -12,8 +12,8 @@ import statistics
 
 from measure import Figure, arguments, seconds, show
 
-from penstock.dataset.dataset import Dataset
-from penstock_cluster.local import LocalCluster
+from penstock import Dataset
+from penstock_cluster import LocalCluster
 
 WORKERS = 10
 BATCH = 8

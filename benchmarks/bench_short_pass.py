@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from measure import arguments, in_turn, seconds, show
 
-from penstock.dataset.dataset import Dataset
-from penstock_cluster.local import LocalCluster
+from penstock import Dataset
+from penstock_cluster import LocalCluster
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ import grpc
 import numpy as np
 from measure import arguments, in_turn, show
 
-from penstock.dataset.dataset import Dataset
-from penstock_cluster.local import LocalCluster
+from penstock import Dataset
+from penstock_cluster import LocalCluster
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),

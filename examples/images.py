@@ -17,8 +17,7 @@ import fsspec
 import numpy as np
 from PIL import Image
 
-from penstock.dataset.dataset import Dataset
-from penstock.options import AUTOTUNE
+from penstock import AUTOTUNE, Dataset
 
 SIZE = 64
 

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.dataset.dataset import Dataset
-from penstock.options import AUTOTUNE
+from penstock import AUTOTUNE, Dataset
 
 
 def parse(line: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.dataset.dataset import Dataset
+from penstock import Dataset
 
 
 class Table:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.dataset.dataset import Dataset
+from penstock import Dataset
 
 SAMPLES, SAVE_EVERY = 6000, 20
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.dataset.dataset import Dataset
-from penstock_cluster.local import LocalCluster
+from penstock import Dataset
+from penstock_cluster import LocalCluster
 
 SAMPLES = 2000
 

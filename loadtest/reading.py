@@ -17,9 +17,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from loadtest.histogram import Histogram
-from penstock.dataset.dataset import Dataset
+from penstock import INFINITE, Dataset
 from penstock.errors import PenstockError
-from penstock.graph.node import INFINITE
 
 REPORT_EVERY = 0.5
 """Seconds between two reports of a reader."""

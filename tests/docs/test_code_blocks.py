@@ -148,8 +148,9 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_files_and_folders_that_are_named_are_there(page):
     tops = [path for path in ROOT.iterdir() if not path.name.startswith(".")]
-    files = [path for top in tops for path in (top, *top.rglob("*"))]
-    there = [f"/{path.relative_to(ROOT)}{'/' * path.is_dir()}" for path in files]
+    files = [path for top in tops for path in (top, *top.rglob("*")) if path.is_file()]
+    files = [path.relative_to(ROOT) for path in files if path.suffix != ".pyc"]
+    there = {f"/{path}" for path in files} | {f"/{up}/" for path in files for up in path.parents}
     named = re.findall(r"`([\w./-]+(?:/|\.(?:py|md|toml)))`", (ROOT / page).read_text())
     named = [one.replace("NAME", "take") for one in named]
 

@@ -45,6 +45,17 @@ def test_an_example_is_short_and_says_what_it_shows_and_how_to_run_it(file):
     assert re.search(rf"^\| \[{file.name}\]\({file.name}\) \| \w", readme(), re.MULTILINE)
 
 
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_an_example_imports_public_names_only(file):
+    imports = [
+        node.module for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("penstock")
+    ]  # fmt: skip
+
+    assert imports
+    assert set(imports) <= {"penstock", "penstock.errors", "penstock.service", "penstock_cluster"}
+
+
 def test_the_list_of_examples_names_no_others():
     listed = re.findall(r"^\| \[(.*?)\]", readme(), re.MULTILINE)
 
