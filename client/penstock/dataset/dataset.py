@@ -9,6 +9,7 @@ from penstock.analysis.element_spec import Spec, element_spec
 from penstock.analysis.visitation import Visitation, visitation
 from penstock.dataset import reduce as reduce_module
 from penstock.dataset.elementwise import Elementwise
+from penstock.dataset.file_sources import FileSources
 from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.reduce import single
 from penstock.dataset.regrouping import Regrouping
@@ -22,10 +23,12 @@ from penstock.reader.distribute import distribute
 from penstock.reader.external_state import check_external_state
 
 
-class Dataset(Sources, Elementwise, Regrouping):
+class Dataset(Sources, FileSources, Elementwise, Regrouping):
     """An immutable recipe for elements; nothing runs until it is read.
 
-    Every method returns a new dataset:
+    An element is a nest (tuples, named tuples, dicts) of NumPy arrays, NumPy scalars, `str` and
+    `bytes`. Class methods make datasets, every other method returns a new one, and iterating reads
+    it; each iterator is a new pass.
 
     >>> list(Dataset.range(6).map(lambda x: x * x).batch(4))
     [array([0, 1, 4, 9]), array([16, 25])]
@@ -40,7 +43,19 @@ class Dataset(Sources, Elementwise, Regrouping):
         return None, {"_node": self.node}
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
-        """Return ``transformation_func(self)``: for steps that have no method."""
+        """Return what a function makes of this dataset: for steps that have no method.
+
+        Args:
+            transformation_func: called with this dataset; it returns another one.
+
+        Raises:
+            DatasetError: when it returns anything else.
+
+        >>> def evens(dataset):
+        ...     return dataset.filter(lambda x: x % 2 == 0)
+        >>> list(Dataset.range(5).apply(evens).batch(3))
+        [array([0, 2, 4])]
+        """
         dataset = transformation_func(self)
         if not isinstance(dataset, Dataset):
             raise DatasetError(f"apply: transformation_func must return a Dataset, not {dataset!r}")
@@ -67,7 +82,39 @@ class Dataset(Sources, Elementwise, Regrouping):
         timeout: float = 60.0,
         on_finished: str = "warn",
     ) -> Dataset:
-        """Run what is before this on workers; see `penstock.reader.distribute.distribute`."""
+        """Return the same elements, made by workers; what follows runs in this process.
+
+        Args:
+            processing_mode: how elements are divided among workers: a `ShardingPolicy`,
+                ``"parallel_epochs"`` (`OFF`) or ``"distributed_epoch"`` (`DYNAMIC`).
+            service: the dispatcher's address, as ``"grpc://host:port"``.
+            job_name: readers of one name share the job's elements; None is a job of one reader.
+            consumer_index: not available yet.
+            num_consumers: not available yet.
+            max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
+            data_transfer_protocol: None or ``"grpc"``.
+            compression: ``"AUTO"``, ``"LZ4"`` or None.
+            cross_trainer_cache: not available yet.
+            target_workers: ``"AUTO"`` or ``"ANY"``.
+            ordered: not available yet.
+            remainder: only ``"drop"`` is available yet.
+            writable: whether arrays may be written to.
+            timeout: seconds for which a dispatcher, or all workers, may be absent.
+            on_finished: ``"warn"``, ``"error"`` or ``"ignore"`` where a pass was read before.
+
+        See `penstock.reader.distribute.distribute` for all of it.
+
+        Raises:
+            DatasetError: when an argument is malformed, or the pipeline cannot be divided so.
+            DefinitionError: when the pipeline cannot be sent to workers.
+            NotAvailableYet: naming what is planned and not built.
+
+        >>> from penstock_cluster import LocalCluster
+        >>> with LocalCluster(workers=1) as cluster:
+        ...     squares = Dataset.range(4).map(lambda x: x * x)
+        ...     list(squares.distribute("distributed_epoch", cluster.target).batch(4))
+        [array([0, 1, 4, 9])]
+        """
         return self.apply(
             distribute(
                 processing_mode,
@@ -91,7 +138,13 @@ class Dataset(Sources, Elementwise, Regrouping):
     # --- reading ---
 
     def cardinality(self) -> int:
-        """Return how many elements there are, or `INFINITE`, or `UNKNOWN`."""
+        """Return how many elements there are, or `INFINITE` (-1), or `UNKNOWN` (-2).
+
+        No element is made to find out.
+
+        >>> Dataset.range(10).batch(4).cardinality()
+        3
+        """
         return self.node.cardinality
 
     def visitation(self) -> Visitation:
@@ -99,6 +152,9 @@ class Dataset(Sources, Elementwise, Regrouping):
 
         Print it to read it. No function is called and no data is read. What cannot be seen so
         (an installed package that draws random numbers by itself) is taken for harmless.
+
+        >>> print(Dataset.range(4).map(lambda x: x * x).visitation())
+        Each element exactly once, whatever dies.
         """
         return visitation(self.node)
 
@@ -124,15 +180,20 @@ class Dataset(Sources, Elementwise, Regrouping):
             return self._spec
 
     def reduce(self, initial_state: Any, reduce_func: Callable[[Element, Element], Any]) -> Element:
-        """Read everything; return what is left of ``state = reduce_func(state, element)``.
+        """Return the last state of ``state = reduce_func(state, element)``; all elements are read.
 
-        The state is a nest of array-likes; it keeps its structure. Tuples are not unpacked.
+        Args:
+            initial_state: a nest of array-likes. The state keeps its structure.
+            reduce_func: called as ``reduce_func(state, element)``, without unpacking tuples; it
+                returns the next state.
+
+        Raises:
+            DatasetError: when *reduce_func* is not callable.
+            TransformError: when *reduce_func* raises, or returns something else than a state.
+            PenstockError: each error that reading raises.
 
         >>> int(Dataset.range(5).reduce(0, lambda total, x: total + x))
         10
-
-        Raises:
-            TransformError: when *reduce_func* raises, or returns something else than a state.
         """
         return reduce_module.reduce(self._checked(), initial_state, reduce_func)
 
@@ -141,26 +202,49 @@ class Dataset(Sources, Elementwise, Regrouping):
 
         Raises:
             DatasetError: when there are none, or more than one.
+            PenstockError: each error that reading raises.
+
+        >>> Dataset.range(5).batch(5).get_single_element()
+        array([0, 1, 2, 3, 4])
         """
         return single(self._checked())
 
     def iterator(self, state: State = None) -> DatasetIterator:
-        """Return an iterator, from *state* on if one is given.
+        """Return an iterator, from a saved state on if one is given.
 
-        A state is what `DatasetIterator.state` returned, here or elsewhere, for a dataset that
-        the same code built. With `distribute` it is a whole job's, and goes on with any number of
+        With `distribute` a state is a whole job's, and goes on with any number of
         readers and workers, also of a cluster that never saw the job: readers that give it the same
         ``job_name`` share what was left, the first opens it. What was taken since the state was
         saved comes again; who still reads the job as it was then gets a `Superseded` error. What
         is behind `distribute` may differ from then, in batch size for instance.
 
+        Args:
+            state: what `DatasetIterator.state` returned, here or elsewhere, for a dataset that the
+                same code built; None is the beginning.
+
         Raises:
             StateError: saying what differs, when the state is not one of this dataset.
+            DatasetError: when the pipeline is refused by its own `Options.external_state_policy`.
+            WaitedTooLong: when the dispatcher of a job is absent for too long.
+            Refused: when the dispatcher refuses the job, as `JobMismatch` or `JobUsed`.
+
+        >>> first = iter(Dataset.range(5))
+        >>> int(next(first)), int(next(first))
+        (0, 1)
+        >>> [int(x) for x in Dataset.range(5).iterator(first.state())]
+        [2, 3, 4]
         """
         return DatasetIterator(self._checked(), state)
 
     def as_numpy_iterator(self) -> DatasetIterator:
-        """Return an iterator: elements are NumPy arrays, scalars and text in any case."""
+        """Return an iterator, as ``iter(dataset)`` does: elements are NumPy's in any case.
+
+        Raises:
+            PenstockError: as `iterator`.
+
+        >>> next(Dataset.range(5).batch(3).as_numpy_iterator())
+        array([0, 1, 2])
+        """
         return DatasetIterator(self._checked())
 
     def __iter__(self) -> DatasetIterator:

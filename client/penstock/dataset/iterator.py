@@ -36,12 +36,16 @@ _END: Any = object()
 class DatasetIterator(Iterator[Element]):
     """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
 
-    After an error the next element is the one behind it; but an error of a worker is the end of
-    its job's pass, for all who read it.
+    It comes from ``iter(dataset)`` or `Dataset.iterator`. After an error the next element is the
+    one behind it; but an error of a worker is the end of its job's pass, for all who read it.
 
     Several threads, and several coroutines, may read one iterator: each element, and each error,
     goes to one of them, the end to all. `state` and `close` may be called while others wait for an
     element; what another thread is about to get then counts as got.
+
+    >>> with iter(Dataset.range(5).batch(2)) as batches:
+    ...     next(batches)
+    array([0, 1])
     """
 
     def __init__(self, node: Node, state: State = None) -> None:
@@ -137,35 +141,78 @@ class DatasetIterator(Iterator[Element]):
 
         Raises:
             SaveFailed: the same for all readers of the job, saying who is missing. They may go on.
+            Closed: after `close`.
+
+        >>> import json
+        >>> elements = iter(Dataset.range(5))
+        >>> int(next(elements))
+        0
+        >>> saved = json.dumps(elements.state())
+        >>> [int(x) for x in Dataset.range(5).iterator(json.loads(saved))]
+        [1, 2, 3, 4]
         """
         return self.save("", timeout, without_missing=without_missing)
 
     @property
     def reads_job(self) -> bool:
-        """Whether there is a `distribute` in the pipeline."""
+        """Whether there is a `distribute` in the pipeline, and so a job behind it."""
         return _reads_job(self._node)
 
     def save(
         self, label: str, timeout: float | None = None, *, without_missing: bool = False
     ) -> State:
-        """Do as `state`, under a name; see `penstock.service.save_job`."""
+        """Return the state, saved under a name; `penstock.service.save_job` checks its arguments.
+
+        Args:
+            label: the name, which all readers of a job must give alike; empty is no name.
+            timeout: see `state`.
+            without_missing: see `state`.
+
+        Raises:
+            SaveFailed: see `state`; also when readers give different names.
+            Closed: after `close`.
+
+        >>> elements = iter(Dataset.range(5))
+        >>> elements.save("step 0") == elements.state()
+        True
+        """
         return self._check_open().state(SaveWanted(label, timeout, without_missing))
 
     def restore(self, state: State) -> None:
-        """Go on as if *state* had just been taken.
+        """Go on as if a state had just been taken.
 
         A job is opened again, as a new incarnation: its other readers, too, must restore the same
         state. If anything is raised this iterator stays where it is.
 
+        Args:
+            state: what `state` returned; None is the beginning.
+
         Raises:
             StateError: when *state* was taken of another pipeline, or is no state at all.
             WaitedTooLong: when the dispatcher of a job is absent for too long.
+            Refused: when the dispatcher refuses the job.
+            Closed: after `close`.
+
+        >>> elements = iter(Dataset.range(5))
+        >>> start = elements.state()
+        >>> int(next(elements)), int(next(elements))
+        (0, 1)
+        >>> elements.restore(start)
+        >>> int(next(elements))
+        0
         """
         self._check_open()
         self._in_turn(partial(self._begin, state))
 
     def close(self) -> None:
-        """Let go of everything the pipeline holds. Idempotent."""
+        """Release everything that the pipeline holds: threads, files, connections. Idempotent.
+
+        >>> elements = iter(Dataset.range(5))
+        >>> elements.close()
+        >>> next(elements)
+        Traceback (most recent call last):
+        penstock.errors.Closed: this iterator was closed; make another one with iter(dataset)
+        """
         self._closed = True
         reading, self._reading = self._reading, None
         if reading is not None:

@@ -27,9 +27,18 @@ class Regrouping(DatasetBase):
     __slots__ = ()
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Self:
-        """Stack *batch_size* consecutive elements; the last batch may be short.
+        """Return the dataset of batches: consecutive elements, stacked along a new first axis.
 
-        Text becomes an object array of `str` or `bytes`.
+        Elements of one batch must have one structure and shape; arrays keep their dtype, text
+        becomes an object array of `str` or `bytes`.
+
+        Args:
+            batch_size: how many elements make a batch, at least 1.
+            drop_remainder: leave out the last batch if it is short.
+
+        Raises:
+            DatasetError: when *batch_size* is malformed.
+            ElementError: in the place of a batch whose elements differ.
 
         >>> list(Dataset.range(5).batch(2))
         [array([0, 1]), array([2, 3]), array([4])]
@@ -43,12 +52,21 @@ class Regrouping(DatasetBase):
         padding_values: Any = None,
         drop_remainder: bool = False,
     ) -> Self:
-        """Pad *batch_size* consecutive elements to one shape, and stack them.
+        """Return the dataset of batches of elements that are padded to one shape.
 
-        *padded_shapes* is a nest like the elements, with a tuple of lengths for each array; a
-        length of None (or -1) is that of the longest in the batch, as it is for all axes by
-        default. *padding_values* is a nest like the elements, or one value for all; the default
-        is zero, or empty text.
+        Args:
+            batch_size: how many elements make a batch, at least 1.
+            padded_shapes: a nest like the elements, with a tuple of lengths for each array; a
+                length of None (or -1) is that of the longest in the batch. None is that for all
+                axes.
+            padding_values: a nest like the elements, or one value for all; None is zero, or empty
+                text.
+            drop_remainder: leave out the last batch if it is short.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            ElementError: in the place of a batch whose elements differ in structure, dtype or
+                number of axes, or do not fit *padded_shapes* or *padding_values*.
 
         >>> list(Dataset.range(3).window(2, 1).flat_map(lambda w: w.batch(2)).padded_batch(3))
         [array([[0, 1],
@@ -60,11 +78,28 @@ class Regrouping(DatasetBase):
         )
 
     def unbatch(self) -> Self:
-        """Return the rows of each element: one element for each index of its first axis."""
+        """Return the dataset of the rows of each element, one for each index of its first axis.
+
+        Raises:
+            ElementError: in the place of an element with a part that has no first axis, or another
+                length.
+
+        >>> list(Dataset.from_tensors([[1, 2], [3, 4]]).unbatch())
+        [array([1, 2]), array([3, 4])]
+        """
         return type(self)(Unbatch(self.node))
 
     def rebatch(self, batch_size: int, drop_remainder: bool = False) -> Self:
-        """Cut batches into batches of *batch_size* rows: `unbatch` and `batch`, without the rows.
+        """Return the dataset of batches of another size: `unbatch` and `batch`, without the rows.
+
+        Args:
+            batch_size: how many rows make a batch, at least 1.
+            drop_remainder: leave out the last batch if it is short.
+
+        Raises:
+            DatasetError: when *batch_size* is malformed.
+            ElementError: in the place of an element with a part that has no first axis, or another
+                length.
 
         >>> list(Dataset.range(7).batch(3).rebatch(2))
         [array([0, 1]), array([2, 3]), array([4, 5]), array([6])]
@@ -78,9 +113,20 @@ class Regrouping(DatasetBase):
         stride: int = 1,
         drop_remainder: bool = False,
     ) -> Self:
-        """Return runs of *size* elements, each run a dataset; or a nest of them, like an element.
+        """Return the dataset of windows: datasets of consecutive elements, which may overlap.
 
-        A run begins every *shift* elements (the default is *size*) and takes every *stride*-th.
+        A window stands in the place of each array or text of an element: of tuples, it is a tuple
+        of datasets. `flat_map` makes elements of windows.
+
+        Args:
+            size: how many elements a window has.
+            shift: how many elements the next one begins later; None is *size*.
+            stride: how many elements lie between two of one window.
+            drop_remainder: leave out windows that are short, at the end.
+
+        Raises:
+            DatasetError: when an argument is no integer of at least 1.
+            ElementError: where an iterator is asked for a window itself.
 
         >>> list(Dataset.range(4).window(3, shift=1).flat_map(lambda w: w.batch(3)))
         [array([0, 1, 2]), array([1, 2, 3]), array([2, 3]), array([3])]
@@ -95,7 +141,7 @@ class Regrouping(DatasetBase):
         window_size: int | None = None,
         window_size_func: Callable[..., Any] | None = None,
     ) -> Self:
-        """Group elements by key, and return those of the datasets made of the groups.
+        """Return the elements of the datasets that a function makes of groups of one key.
 
         A group that is full, and at the end what is left, in the order of keys, is given to
         *reduce_func* as a dataset.
@@ -105,6 +151,11 @@ class Regrouping(DatasetBase):
             reduce_func: what makes a dataset of ``(key, window)``.
             window_size: how many elements make a group full.
             window_size_func: what returns that for a key; give either of the two.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            TransformError: in the place of an element for which a function raises, or returns
+                something else.
 
         >>> by_parity = Dataset.range(10).group_by_window(
         ...     lambda x: x % 2, lambda key, window: window.batch(3), window_size=3
@@ -127,18 +178,25 @@ class Regrouping(DatasetBase):
         no_padding: bool = False,
         drop_remainder: bool = False,
     ) -> Self:
-        """Batch elements with others of about their length, padded as by `padded_batch`.
+        """Return the dataset of batches of elements of about one length, padded alike.
 
         Args:
             element_length_func: what returns the length of an element; called as by `map`.
-            bucket_boundaries: the lengths at which the next bucket begins.
-            bucket_batch_sizes: for each bucket; one more than the boundaries.
+            bucket_boundaries: the lengths at which the next bucket begins, rising.
+            bucket_batch_sizes: for each bucket how many elements make a batch; one more than the
+                boundaries.
             padded_shapes: as for `padded_batch`.
             padding_values: as for `padded_batch`.
             pad_to_bucket_boundary: pad axes of no given length to one less than the upper boundary
                 of the bucket. Elements too long for the last boundary are errors.
-            no_padding: batch as by `batch`.
+            no_padding: stack as `batch` does; else pad as `padded_batch` does.
             drop_remainder: leave out batches that are not full at the end.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            ElementError: in the place of a batch, as for `padded_batch`.
+            TransformError: in the place of an element for which *element_length_func* raises, or
+                returns no integer.
 
         >>> words = Dataset.range(1, 5).map(lambda n: np.arange(n))
         >>> list(words.bucket_by_sequence_length(len, [3], [2, 2]))
@@ -165,17 +223,37 @@ class Regrouping(DatasetBase):
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool = True
     ) -> Self:
-        """Return the elements in random order: each is drawn from a buffer of *buffer_size*.
+        """Return the same elements in random order, each drawn from a buffer.
 
-        The order is a function of the seed alone. Without a *seed* it comes from the job's, which
-        each new iterator draws anew (a saved state keeps it). With one, every new iterator has the
-        same order. The passes of a `repeat` behind it differ either way, unless
-        *reshuffle_each_iteration* is False.
+        The order is a function of the seed alone: it is the same in every process, and after a
+        state is restored.
+
+        Args:
+            buffer_size: how many elements to draw from; a dataset that is not larger is shuffled
+                uniformly.
+            seed: makes every new iterator have the same order. None takes the job's seed, which
+                each new iterator draws anew (a saved state keeps it).
+            reshuffle_each_iteration: False gives the passes of a `repeat` behind it the same order;
+                else they differ, also with a *seed*.
+
+        Raises:
+            DatasetError: when *buffer_size* is no integer of at least 1, or *seed* no integer.
+
+        >>> list(Dataset.range(8).shuffle(4, seed=7).batch(8))
+        [array([1, 0, 3, 2, 4, 5, 7, 6])]
         """
         return type(self)(Shuffle(self.node, buffer_size, seed, reshuffle_each_iteration))
 
     def flat_map(self, map_func: Callable[..., Any]) -> Self:
-        """Return the elements of the datasets that *map_func* makes of the elements.
+        """Return the elements of the datasets that a function makes of elements, in order.
+
+        Args:
+            map_func: what returns a `Dataset`; called as by `map`.
+
+        Raises:
+            DatasetError: when *map_func* is not callable.
+            TransformError: in the place of an element for which *map_func* raises, or returns
+                anything else.
 
         >>> list(Dataset.range(4).flat_map(lambda n: Dataset.range(n)).batch(6))
         [array([0, 0, 1, 0, 1, 2])]
@@ -190,13 +268,22 @@ class Regrouping(DatasetBase):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> Self:
-        """Return the elements of the datasets that *map_func* makes, several of them in turns.
+        """Return the elements of the datasets that a function makes, several of them in turns.
 
-        *cycle_length* datasets are open; each gives *block_length* elements in its turn. The
-        default is *num_parallel_calls* if that is a number, else 10: never the number of cores, for
-        it makes the order. With *num_parallel_calls* so many threads (with `AUTOTUNE` as many as
-        help) make datasets and read them ahead, in the same order, unless *deterministic* is False:
-        then whoever is ready is next. None is what options say (see `with_options`), else True.
+        Args:
+            map_func: what returns a `Dataset`; called as by `map`.
+            cycle_length: how many datasets are open at a time. None is *num_parallel_calls* if that
+                is a number, else 10: never the number of cores, for it makes the order.
+            block_length: how many elements each gives in its turn.
+            num_parallel_calls: how many threads make datasets and read them ahead, in the same
+                order; None is the reader's thread, `AUTOTUNE` as many as help.
+            deterministic: False takes the elements that are ready, in no repeatable order. None is
+                what options say (see `with_options`), else True.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            TransformError: in the place of an element for which *map_func* raises, or returns
+                anything else.
 
         >>> nested = Dataset.range(3).interleave(lambda n: Dataset.range(10 * n, 10 * n + 2))
         >>> list(nested.batch(6))
@@ -220,5 +307,15 @@ class Regrouping(DatasetBase):
         )
 
     def prefetch(self, buffer_size: int) -> Self:
-        """Make up to *buffer_size* elements ahead, in a thread; with `AUTOTUNE` as many as help."""
+        """Return the same elements, made ahead in a thread.
+
+        Args:
+            buffer_size: how many elements to hold, at least 1; `AUTOTUNE` is as many as help.
+
+        Raises:
+            DatasetError: when *buffer_size* is malformed.
+
+        >>> list(Dataset.range(4).prefetch(AUTOTUNE).batch(4))
+        [array([0, 1, 2, 3])]
+        """
         return type(self)(Prefetch(self.node, buffer_size))

@@ -1,9 +1,8 @@
-"""Where elements come from."""
+"""Sources that need no files, and datasets made of several."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from penstock.element import is_flat, leaves, rebuild
@@ -12,19 +11,13 @@ from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
 from penstock.ops.choose_from_datasets import ChooseFromDatasets
 from penstock.ops.counter import Counter
-from penstock.ops.csv import Csv
-from penstock.ops.fixed_length_records import FixedLengthRecords
 from penstock.ops.generator import Generator
-from penstock.ops.internal.csv_columns import columns_of
-from penstock.ops.list_files import ListFiles
 from penstock.ops.random import Random
 from penstock.ops.range import Range
 from penstock.ops.sample_from_datasets import SampleFromDatasets
 from penstock.ops.sequence import sequence_of
 from penstock.ops.slices import Slices
 from penstock.ops.tensors import Tensors
-from penstock.ops.text_lines import TextLines
-from penstock.ops.tfrecords import TFRecords
 from penstock.ops.zip import Zip
 
 
@@ -35,7 +28,17 @@ class Sources(DatasetBase):
 
     @classmethod
     def range(cls, *args: int) -> Self:
-        """Return int64 scalars, as `range` does: ``(stop)``, ``(start, stop)`` or with a step."""
+        """Return a dataset of int64 scalars, counted as `range` counts.
+
+        Args:
+            args: ``stop``, or ``start, stop``, or ``start, stop, step``; *stop* is not reached.
+
+        Raises:
+            DatasetError: when these are not one to three integers that fit int64, or a step is 0.
+
+        >>> list(Dataset.range(2, 10, 3).batch(3))
+        [array([2, 5, 8])]
+        """
         if not 1 <= len(args) <= 3:
             raise DatasetError(f"range: give stop, or start and stop, or a step too, not {args!r}")
         start, stop = (0, args[0]) if len(args) == 1 else args[:2]
@@ -43,12 +46,31 @@ class Sources(DatasetBase):
 
     @classmethod
     def from_tensors(cls, tensors: Any) -> Self:
-        """Return a single element: *tensors*, a nest of array-likes."""
+        """Return a dataset of one element.
+
+        Args:
+            tensors: the element, a nest (tuples, named tuples, dicts) of array-likes and text. A
+                list is an array.
+
+        Raises:
+            ElementError: when a part of it is neither an array nor text.
+
+        >>> list(Dataset.from_tensors({"x": [1, 2], "y": "a"}))
+        [{'x': array([1, 2]), 'y': 'a'}]
+        """
         return cls(Tensors(tensors))
 
     @classmethod
     def from_tensor_slices(cls, tensors: Any) -> Self:
-        """Cut *tensors*, a nest of array-likes, along the first axis, which all must share.
+        """Return a dataset of the rows of arrays, one for each index of their first axis.
+
+        Args:
+            tensors: a nest of array-likes, whose first axes have one length. Elements have its
+                structure, and its dtypes.
+
+        Raises:
+            DatasetError: when there is no array, one is a scalar, or lengths differ.
+            ElementError: when a part is neither an array nor text.
 
         >>> list(Dataset.from_tensor_slices({"x": [[1, 2], [3, 4]], "y": ["a", "b"]}))
         [{'x': array([1, 2]), 'y': 'a'}, {'x': array([3, 4]), 'y': 'b'}]
@@ -57,9 +79,26 @@ class Sources(DatasetBase):
 
     @classmethod
     def from_sequence(cls, obj: Any) -> Self:
-        """Return the items of *obj*: a list, a map-style dataset, anything with length and items.
+        """Return a dataset of the items of a list, or of anything with a length and items.
 
-        ``obj[i]`` is called when element *i* is wanted, and not before.
+        Workers split it by index, and a saved state is an index: no item is made twice to get
+        there. PyTorch's map-style datasets will do.
+
+        Args:
+            obj: what has ``len(obj)``, and ``obj[i]``, which is called when element *i* is wanted
+                and not before. It travels to workers with the pipeline.
+
+        Raises:
+            DatasetError: when *obj* has no length or no items.
+            TransformError: in the place of an item for which ``obj[i]`` raises.
+
+        >>> class Squares:
+        ...     def __len__(self):
+        ...         return 4
+        ...     def __getitem__(self, i):
+        ...         return i * i
+        >>> list(Dataset.from_sequence(Squares()).batch(4))
+        [array([0, 1, 4, 9])]
         """
         return cls(sequence_of(obj))
 
@@ -67,133 +106,41 @@ class Sources(DatasetBase):
     def from_generator(
         cls, generator: Callable[..., Iterable[Any]], args: Sequence[Any] | None = None
     ) -> Self:
-        """Return what the iterable ``generator(*args)`` gives.
+        """Return a dataset of what an iterable gives.
 
-        A generator cannot be moved to a place, and it cannot be split. A state is restored by
-        running it again up to there (though nothing behind it), and `distribute` cannot give
-        parts of it to different workers. Where the data has numbers, use `from_sequence`.
+        A state is restored by running it again up to there (though nothing behind it), and
+        `distribute` cannot give parts of it to different workers. Where the data has numbers, use
+        `from_sequence`.
+
+        Args:
+            generator: what returns the iterable; called once in each pass. It must give the same
+                elements each time.
+            args: what to call it with; None is nothing.
+
+        Raises:
+            DatasetError: when *generator* is not callable, or *args* no tuple or list.
+            TransformError: in the place of an element where the iterable raises. A generator
+                function has no more elements behind that.
+
+        >>> def countdown(n):
+        ...     while n:
+        ...         yield n
+        ...         n -= 1
+        >>> list(Dataset.from_generator(countdown, args=(3,)).batch(3))
+        [array([3, 2, 1])]
         """
         return cls(Generator(generator, () if args is None else args))
 
     @classmethod
-    def list_files(
-        cls,
-        file_pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        shuffle: bool | None = None,
-        seed: int | None = None,
-    ) -> Self:
-        """Return the names of the files that match a pattern, or several, local or remote.
-
-        They come in random order, a new one in each pass, unless *shuffle* is False: then sorted.
-        """
-        patterns: Any = file_pattern
-        return cls(ListFiles(patterns, shuffle is not False, seed))
-
-    @classmethod
-    def text_lines(
-        cls,
-        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        errors: str = "surrogateescape",
-    ) -> Self:
-        """Return the lines of text files, local or remote, as `str` without the end of line.
-
-        Text is UTF-8. *errors* says what becomes of other bytes, as in `bytes.decode`:
-        ``"surrogateescape"`` keeps each as a lone surrogate, with which the text can be encoded
-        again but not printed; ``"replace"`` puts a question mark (U+FFFD) in the place of each;
-        ``"ignore"`` leaves them out; ``"strict"`` makes an error of the line, with its place in the
-        file, for `ignore_errors` to leave out.
-        """
-        names: Any = files
-        return cls(TextLines(names, errors))
-
-    @classmethod
-    def fixed_length_records(
-        cls,
-        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        record_bytes: int,
-        header_bytes: int | None = None,
-        footer_bytes: int | None = None,
-        compression_type: str | None = None,
-    ) -> Self:
-        """Return the records of binary files, *record_bytes* each, as `bytes`.
-
-        Each file may have a header and a footer, and be compressed: ``"GZIP"`` or ``"ZLIB"``. A
-        file that is cut short is an error behind its last whole record.
-        """
-        names: Any = filenames
-        header, footer = header_bytes or 0, footer_bytes or 0
-        compression: Any = compression_type
-        return cls(FixedLengthRecords(names, record_bytes, header, footer, compression))
-
-    @classmethod
-    def tfrecords(
-        cls,
-        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        compression_type: str | None = None,
-    ) -> Self:
-        """Return the records of TFRecord files, as `bytes`; their checksums are checked.
-
-        Files may be compressed: ``"GZIP"`` or ``"ZLIB"``. A record whose data is damaged is an
-        error in its place; if its length is, the rest of the file is given up.
-        """
-        names: Any = filenames
-        compression: Any = compression_type
-        return cls(TFRecords(names, compression))
-
-    @classmethod
-    def csv(
-        cls,
-        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        column_names: Sequence[str] | None = None,
-        column_defaults: Mapping[str, Any] | None = None,
-        select_columns: Sequence[str] | None = None,
-        field_delim: str = ",",
-        use_quote_delim: bool = True,
-        na_value: str = "",
-        header: bool = True,
-        compression_type: str | None = None,
-    ) -> Self:
-        """Return the rows of CSV files, as dicts: numbers as NumPy scalars, text as `str`.
-
-        A row that is malformed is an error in its place. Needs pyarrow: ``penstock[csv]``.
+    def counter(cls, start: int = 0, step: int = 1) -> Self:
+        """Return an infinite dataset of int64 scalars.
 
         Args:
-            filenames: the files, local or remote. All have the same columns.
-            column_names: by default those of the first file's header.
-            column_defaults: for columns by name a type (`int`, ``np.float32``, `str`, `bytes`),
-                whose fields must have values, or a value of the type for those that have none.
-                The types of other columns are guessed from the first rows of the first file, as
-                float64 (NaN where there is no value), text (empty there), or int64 or bool, whose
-                fields must have values.
-            select_columns: which columns to read, in this order; by default all.
-            field_delim: what separates fields.
-            use_quote_delim: False takes double quotes for text.
-            na_value: what stands for no value, beside nothing.
-            header: whether files begin with a row of names.
-            compression_type: ``"GZIP"`` or ``"ZLIB"``.
-        """
-        files: Any = filenames
-        names: Any = column_names
-        selected: Any = select_columns
-        compression: Any = compression_type
-        return cls(
-            Csv(
-                files,
-                names,
-                columns_of({} if column_defaults is None else column_defaults),
-                selected,
-                field_delim,
-                bool(use_quote_delim),
-                na_value,
-                bool(header),
-                compression,
-            )
-        )
+            start: the first.
+            step: what the next is larger by; it may be negative.
 
-    @classmethod
-    def counter(cls, start: int = 0, step: int = 1) -> Self:
-        """Return int64 scalars from *start* on, *step* apart, without end.
+        Raises:
+            DatasetError: when one is no integer that fits int64.
 
         >>> list(Dataset.counter(5, 10).take(3).batch(3))
         [array([ 5, 15, 25])]
@@ -204,10 +151,18 @@ class Sources(DatasetBase):
     def random(
         cls, seed: int | None = None, rerandomize_each_iteration: bool | None = None
     ) -> Self:
-        """Return random int64 scalars from 0 to below 2**32, without end.
+        """Return an infinite dataset of random int64 scalars, from 0 to below 2**32.
 
-        Seeds are as for `shuffle`. The passes of a `repeat` behind it differ, unless
-        *rerandomize_each_iteration* is False.
+        Args:
+            seed: makes each new iterator give the same numbers; see `shuffle`.
+            rerandomize_each_iteration: whether the passes of a `repeat` behind it differ, as they
+                do by default.
+
+        Raises:
+            DatasetError: when *seed* is no integer.
+
+        >>> list(Dataset.random(seed=1).take(3).batch(3))
+        [array([2433363436, 3203108257, 4170425070])]
         """
         return cls(Random(seed, rerandomize_each_iteration is not False))
 
@@ -220,15 +175,24 @@ class Sources(DatasetBase):
         stop_on_empty_dataset: bool = False,
         rerandomize_each_iteration: bool | None = None,
     ) -> Self:
-        """Return elements of *datasets*, each time of a random one.
+        """Return a dataset that takes each element from a dataset drawn at random.
 
         Args:
-            datasets: what to draw from.
+            datasets: what to draw from, at least one.
             weights: how likely each is, in relation to the others; equally, by default.
-            seed: as for `shuffle`.
-            stop_on_empty_dataset: end when the first of them ends where its turn comes, and not
-                when all have.
-            rerandomize_each_iteration: False gives each pass of a `repeat` the same order.
+            seed: makes each new iterator draw the same; see `shuffle`.
+            stop_on_empty_dataset: end where a dataset that has ended is drawn; False goes on with
+                the others until all have ended.
+            rerandomize_each_iteration: whether the passes of a `repeat` behind it differ, as they
+                do by default.
+
+        Raises:
+            DatasetError: when an argument is malformed, or *weights* are not as many as *datasets*.
+
+        >>> small, large = Dataset.range(4).repeat(), Dataset.range(10, 14).repeat()
+        >>> mixed = Dataset.sample_from_datasets([small, large], weights=[3, 1], seed=1)
+        >>> list(mixed.take(8).batch(8))
+        [array([ 0,  1, 10,  2,  3, 11, 12,  0])]
         """
         nodes = _nodes("sample_from_datasets", datasets)
         shares: Any = weights
@@ -242,10 +206,17 @@ class Sources(DatasetBase):
         choice_dataset: DatasetBase,
         stop_on_empty_dataset: bool = True,
     ) -> Self:
-        """Return elements of *datasets*, each time of the one whose number comes next.
+        """Return a dataset that takes each element from the dataset whose number comes next.
 
-        The numbers are the elements of *choice_dataset*. One that has ended where its turn comes
-        is the end, or is passed over without *stop_on_empty_dataset*.
+        Args:
+            datasets: what to choose from, at least one.
+            choice_dataset: a dataset of integer scalars from 0 to below ``len(datasets)``.
+            stop_on_empty_dataset: end where a dataset that has ended is chosen; False passes such
+                choices over.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            ElementError: in the place of a choice that is no number of a dataset.
 
         >>> both = [Dataset.range(3), Dataset.range(10, 13)]
         >>> choices = Dataset.range(2).repeat(3)
@@ -261,9 +232,19 @@ class Sources(DatasetBase):
 
     @classmethod
     def zip(cls, *args: Any, datasets: Any = None) -> Self:
-        """Put datasets side by side, as long as the shortest: ``zip(a, b)`` or ``zip((a, b))``.
+        """Return a dataset of datasets side by side, as long as the shortest.
 
-        Any nest of datasets will do; elements have its structure.
+        Args:
+            args: datasets, for elements that are tuples; or one nest of datasets, for elements of
+                its structure.
+            datasets: the same nest, by keyword.
+
+        Raises:
+            DatasetError: when there are no datasets, or anything else is among them.
+
+        >>> pairs = Dataset.zip({"x": Dataset.range(3), "y": Dataset.range(10, 20)})
+        >>> list(pairs.batch(3))
+        [{'x': array([0, 1, 2]), 'y': array([10, 11, 12])}]
         """
         if datasets is None:
             datasets = args[0] if len(args) == 1 else args

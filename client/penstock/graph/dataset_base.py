@@ -18,5 +18,9 @@ class DatasetBase(NestedDataset):
 
     @property
     def node(self) -> Node:
-        """The last stage of the graph."""
+        """The last stage of the graph, as data: for tools that look at pipelines.
+
+        >>> Dataset.range(3).batch(2).node.op
+        'batch'
+        """
         return self._node

@@ -1,0 +1,216 @@
+"""Sources that read files, of this machine or of any file system that fsspec knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from penstock.graph.dataset_base import DatasetBase
+from penstock.ops.csv import Csv
+from penstock.ops.fixed_length_records import FixedLengthRecords
+from penstock.ops.internal.csv_columns import columns_of
+from penstock.ops.list_files import ListFiles
+from penstock.ops.text_lines import TextLines
+from penstock.ops.tfrecords import TFRecords
+
+
+class FileSources(DatasetBase):
+    """Class methods that return a new dataset of what is in files."""
+
+    __slots__ = ()
+
+    @classmethod
+    def list_files(
+        cls,
+        file_pattern: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        shuffle: bool | None = None,
+        seed: int | None = None,
+    ) -> Self:
+        """Return a dataset of file names, each a `str`, that match a pattern or one of several.
+
+        Files are looked for when the dataset is read, and not before.
+
+        Args:
+            file_pattern: a glob pattern, as ``"data/*.csv"`` or ``"s3://bucket/**/*.txt"``, or a
+                sequence of these. Relative ones become absolute names.
+            shuffle: whether names come in random order, a new one in each pass, which is the
+                default; False sorts them.
+            seed: makes the order the same for each new iterator; see `shuffle`.
+
+        Raises:
+            DatasetError: when a pattern is no path, or *seed* no integer.
+            MissingFile: where a pattern that matches no file is read.
+
+        >>> from pathlib import Path
+        >>> for name in ("b.txt", "a.txt", "c.bin"):
+        ...     Path(name).touch()
+        >>> [Path(name).name for name in Dataset.list_files("*.txt", shuffle=False)]
+        ['a.txt', 'b.txt']
+        """
+        patterns: Any = file_pattern
+        return cls(ListFiles(patterns, shuffle is not False, seed))
+
+    @classmethod
+    def text_lines(
+        cls,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        errors: str = "surrogateescape",
+    ) -> Self:
+        r"""Return a dataset of the lines of UTF-8 text files, each a `str` without its line end.
+
+        Args:
+            files: a name or a sequence of names, local or remote; read in this order.
+            errors: what becomes of bytes that are not UTF-8, as in `bytes.decode`.
+                ``"surrogateescape"`` keeps each as a lone surrogate, with which the text can be
+                encoded again but not printed; ``"replace"`` puts a question mark (U+FFFD) in the
+                place of each; ``"ignore"`` leaves them out; ``"strict"`` makes an error of the
+                line, with its place in the file, for `ignore_errors` to leave out.
+
+        Raises:
+            DatasetError: when a name is no path, or *errors* none of the four.
+            MissingFile: where a file that does not exist is read.
+            TransformError: in the place of a line that is not UTF-8, under ``"strict"``.
+
+        >>> from pathlib import Path
+        >>> _ = Path("poem.txt").write_text("one\ntwo\n")
+        >>> list(Dataset.text_lines("poem.txt"))
+        ['one', 'two']
+        """
+        names: Any = files
+        return cls(TextLines(names, errors))
+
+    @classmethod
+    def fixed_length_records(
+        cls,
+        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        compression_type: str | None = None,
+    ) -> Self:
+        """Return a dataset of the records of binary files, each `bytes` of one length.
+
+        Args:
+            filenames: a name or a sequence of names, local or remote; read in this order.
+            record_bytes: the length of a record, in bytes, at least 1.
+            header_bytes: how many bytes to skip at the beginning of each file; None is 0.
+            footer_bytes: how many bytes to skip at the end of each file; None is 0.
+            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files. Lengths are those of
+                what is uncompressed.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            MissingFile: where a file that does not exist is read.
+            TransformError: behind the last whole record of a file that is cut short.
+
+        >>> from pathlib import Path
+        >>> _ = Path("pairs.bin").write_bytes(b"#aabbcc")
+        >>> list(Dataset.fixed_length_records("pairs.bin", 2, header_bytes=1))
+        [b'aa', b'bb', b'cc']
+        """
+        names: Any = filenames
+        header, footer = header_bytes or 0, footer_bytes or 0
+        compression: Any = compression_type
+        return cls(FixedLengthRecords(names, record_bytes, header, footer, compression))
+
+    @classmethod
+    def tfrecords(
+        cls,
+        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        compression_type: str | None = None,
+    ) -> Self:
+        """Return a dataset of the records of TFRecord files, each `bytes`; checksums are checked.
+
+        Args:
+            filenames: a name or a sequence of names, local or remote; read in this order.
+            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
+
+        Raises:
+            DatasetError: when an argument is malformed.
+            MissingFile: where a file that does not exist is read.
+            TransformError: in the place of a record whose data is damaged. If its length is, the
+                rest of the file is given up, and the next element is of the next file.
+
+        >>> import struct
+        >>> from pathlib import Path
+        >>> import google_crc32c
+        >>> def checksum(data):
+        ...     crc = google_crc32c.value(data)
+        ...     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
+        ...     return struct.pack("<I", masked)
+        >>> length = struct.pack("<Q", 5)
+        >>> record = length + checksum(length) + b"hello" + checksum(b"hello")
+        >>> _ = Path("words.tfrecord").write_bytes(record)
+        >>> list(Dataset.tfrecords("words.tfrecord"))
+        [b'hello']
+        """
+        names: Any = filenames
+        compression: Any = compression_type
+        return cls(TFRecords(names, compression))
+
+    @classmethod
+    def csv(
+        cls,
+        filenames: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        column_names: Sequence[str] | None = None,
+        column_defaults: Mapping[str, Any] | None = None,
+        select_columns: Sequence[str] | None = None,
+        field_delim: str = ",",
+        use_quote_delim: bool = True,
+        na_value: str = "",
+        header: bool = True,
+        compression_type: str | None = None,
+    ) -> Self:
+        r"""Return a dataset of the rows of CSV files: dicts of NumPy scalars and `str`.
+
+        It needs pyarrow: ``pip install "penstock[csv]"``.
+
+        Args:
+            filenames: a name or a sequence of names, local or remote. All files have the same
+                columns.
+            column_names: by default those of the first file's header.
+            column_defaults: for columns by name a type (`int`, ``np.float32``, `str`, `bytes`),
+                whose fields must have values, or a value of the type for those that have none.
+                The types of other columns are guessed from the first rows of the first file, as
+                float64 (NaN where there is no value), text (empty there), or int64 or bool, whose
+                fields must have values.
+            select_columns: which columns to read, in this order; by default all.
+            field_delim: what separates fields: one ASCII character.
+            use_quote_delim: False takes double quotes for text.
+            na_value: what stands for no value, beside nothing.
+            header: whether files begin with a row of names.
+            compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
+
+        Raises:
+            DatasetError: when an argument is malformed; where reading begins, when a header does
+                not fit it, or pyarrow is not installed.
+            MissingFile: where a file that does not exist is read.
+            TransformError: in the place of a row that is malformed.
+
+        >>> from pathlib import Path
+        >>> _ = Path("people.csv").write_text("name,age\nAda,36\nAlan,41\n")
+        >>> rows = Dataset.csv("people.csv", column_defaults={"age": np.int32})
+        >>> [(row["name"], int(row["age"])) for row in rows]
+        [('Ada', 36), ('Alan', 41)]
+        >>> rows.element_spec["age"]
+        ArraySpec(shape=(), dtype=dtype('int32'))
+        """
+        files: Any = filenames
+        names: Any = column_names
+        selected: Any = select_columns
+        compression: Any = compression_type
+        return cls(
+            Csv(
+                files,
+                names,
+                columns_of({} if column_defaults is None else column_defaults),
+                selected,
+                field_delim,
+                bool(use_quote_delim),
+                na_value,
+                bool(header),
+                compression,
+            )
+        )
