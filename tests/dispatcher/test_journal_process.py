@@ -34,8 +34,8 @@ VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 WRITER = """
 import asyncio, os, random, resource, sys
 from pathlib import Path
-from penstock.protocol.control import Codec, Mode
-from penstock_dispatcher.core.facts import JobMade, JobParameters
+from penstock.protocol.types import Codec, Mode
+from penstock_dispatcher.core.facts import JobCreated, JobParameters
 from penstock_dispatcher.journal import journal as module, open_journal
 
 module.LEAST, module.RETRY = int(sys.argv[2]), 0.05
@@ -63,7 +63,7 @@ async def main():
             for _ in range(rng.randrange(1, 5)):
                 workers = "x" * rng.randrange(2000)
                 same = JobParameters("d", Mode.OFF, Codec.NONE, None, False, workers, False, "")
-                fact = JobMade(f"j{books.length}", same, 1, False)
+                fact = JobCreated(f"j{books.length}", same, 1, False)
                 books.apply(fact)
                 journal.note(fact)
             journal.after(lambda length=books.length: say("length", length))
@@ -327,13 +327,13 @@ async def test_peers_find_a_dispatcher_that_was_killed_and_nothing_was_forgotten
 FAULTY = """
 import sys
 from penstock_dispatcher.__main__ import app
-from penstock_dispatcher.core import Core
+from penstock_dispatcher.core import DispatcherCore
 
 def faulty(core, now):
     if core.books.jobs:
         raise RuntimeError("a fault")
 
-Core._tick = faulty
+DispatcherCore._tick = faulty
 app(sys.argv[1:])
 """
 

@@ -65,7 +65,7 @@ def _rule(number: int, words: str) -> Callable[[Break], Break]:
 
 
 def _put(stack: ExitStack, where: type | ModuleType, name: str, what: object) -> None:
-    stack.enter_context(patch.object(where, name, what, create=True))
+    stack.enter_context(patch.object(where, name, what, create=name == "dict"))
 
 
 @_rule(1, "a new attempt starts when every live reader has given its word on the old one")
@@ -76,7 +76,7 @@ def barrier(stack: ExitStack) -> None:
         given = right(*args)
         return NO_RANGES if given is None else given
 
-    _put(stack, scheduler, "word", word)
+    _put(stack, scheduler, "fenced_report", word)
 
 
 @_rule(2, "a reader that gave its word accepts no frame of that attempt")
@@ -244,7 +244,7 @@ def log_first(stack: ExitStack) -> None:
         order = right(*args)
         return replace(order, logs=tuple(SplitLog(log.stop) for log in order.logs))
 
-    _put(stack, views, "Run", run)
+    _put(stack, views, "TaskAssignment", run)
 
 
 @_rule(15, "an engine state is saved when everything before it is taken")
@@ -361,7 +361,7 @@ def settled_first(stack: ExitStack) -> None:
         for task, were in suspects.items():
             iteration.tasks[task].suspects = were
 
-    _put(stack, saves, "judge", judge)
+    _put(stack, saves, "advance_save", judge)
 
 
 @_rule(25, "at the end, what one loop does not ask for goes to one that waits")

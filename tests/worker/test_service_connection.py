@@ -118,7 +118,7 @@ async def test_a_stream_whose_hearing_fails_ends_with_the_reason(
 ):
     dispatcher.assign(1)
     one = reader()
-    monkeypatch.setattr(service, "Acked", fails)
+    monkeypatch.setattr(service, "StreamAcked", fails)
     await one.open()
 
     await one.take_all()

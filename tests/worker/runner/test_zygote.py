@@ -28,8 +28,8 @@ def in_a_fresh_process(code):
 def test_what_runners_are_made_of_loads_nothing_unsound_and_starts_no_thread():
     out = in_a_fresh_process(
         "import os, sys\n"
-        "from penstock_worker.runner import child, zygote\n"
-        "child.rehearse()\n"
+        "from penstock_worker.runner import fork_child, zygote\n"
+        "fork_child.rehearse()\n"
         "print(zygote.unfit(), len(os.listdir('/proc/self/task')))\n"
         f"print(*[name in sys.modules for name in {UNSOUND!r}])\n"
     )
