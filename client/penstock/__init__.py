@@ -1,4 +1,4 @@
-"""Feed training from a mesh of input workers."""
+"""The public names of Penstock: input data for training, prepared by a cluster of workers."""
 
 from penstock import errors, service
 from penstock.analysis.element_spec import ArraySpec, DatasetSpec

@@ -1,4 +1,4 @@
-"""Why an element that is made again may be another one: what keeps a pipeline from being exact."""
+"""Why an element that is made again may differ: what makes a pipeline nondeterministic."""
 
 from __future__ import annotations
 

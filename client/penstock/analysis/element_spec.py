@@ -1,7 +1,7 @@
 """What the elements of a dataset look like: the nest, the dtypes, and which axes may differ.
 
-One element is made, here and without the mesh. What it cannot tell, which of its axes other
-elements may have shorter or longer, is read off the graph.
+One element is made, in this process and without workers. What it cannot tell, which of its axes
+other elements may have shorter or longer, is read off the graph.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`shard`, `take`, `skip` and `enumerate` by index: what tasks run in place of them.
 
 Under dynamic sharding a task sees the elements that it drew, so an operator that counts elements
-would count those. Where element k comes from unit k of a source, the source itself can be cut
-down instead, before it is divided: all tasks together then make what a local run makes.
+would count those. Where element k comes from unit k of a source, the source itself is restricted
+instead, before it is divided: all tasks together then yield what a local run yields.
 """
 
 from __future__ import annotations

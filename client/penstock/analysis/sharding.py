@@ -1,6 +1,6 @@
-"""Which split streams a pipeline's sources draw from under dynamic sharding.
+"""Which split providers a pipeline's sources draw from under dynamic sharding.
 
-Each source has a stream of its own, but those below a `zip` share one: every split of it gives
+Each source has a provider of its own, but sources below a `zip` share one: every split of it gives
 each of them the same units, so that pairs line up in every task. That holds as long as element k
 of every branch comes from the same units of its source.
 """

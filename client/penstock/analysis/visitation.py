@@ -1,4 +1,4 @@
-"""Which promise a pipeline can keep: how often each element reaches a training step."""
+"""Which guarantee a pipeline keeps: how often each element reaches a training step."""
 
 from __future__ import annotations
 

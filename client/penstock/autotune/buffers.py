@@ -1,4 +1,4 @@
-"""How long a buffer pays: twice as long once it was found empty after it had been full.
+"""How large a buffer should be: twice as large once it was found empty after it had been full.
 
 As in tf.data: that it is empty before it was ever full only says that its input is slow.
 """

@@ -1,4 +1,4 @@
-"""How the number of an operator's threads is found: it is told when a block is asked for."""
+"""Measure one operator for `threads`: how fast elements come, how long its consumer waits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many threads pay: one more is tried while the reader waits, and kept if it helps.
+"""How many threads an operator should have: one more is tried while its consumer waits.
 
-Rule 1. There is at least one thread, and there are never more than may be had.
-Rule 2. Where the reader hardly waits there is nothing to win: nothing changes.
-Rule 3. A thread that did not make elements come faster goes again. The next trial comes after a
+Rule 1. There is at least one thread, and never more than the budget allows.
+Rule 2. Where the consumer hardly waits nothing changes.
+Rule 3. A thread that did not make elements come faster is removed. The next trial comes after a
         pause that doubles, so that functions that hold the interpreter's lock are left alone.
 """
 

@@ -1,4 +1,4 @@
-"""What a run may use, as the options of its pipeline say."""
+"""What a run may tune, and within which limits, as the options of its pipeline say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much to ask of an input at once."""
+"""How many elements to ask of an input at once, so that a block takes about a given time."""
 
 from __future__ import annotations
 

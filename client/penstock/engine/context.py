@@ -1,4 +1,4 @@
-"""What a running operator may know of its surroundings."""
+"""What a running operator knows of the run that it is part of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO penstock.engine.splits."""
+"""A source's place in split logs, under dynamic sharding."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""What the marks of operators behind a reader say of its elements: which are still owed.
+"""Which elements of a session are unacked, as the marks of local operators say.
 
-A reader numbers what it gives to operators: *places* 0, 1, 2, .... The marks behind it hold
+A session numbers what it gives to operators with delivery tags: 0, 1, 2, .... The marks of those
+operators hold
 
-    ["&", key, tail]    of the session *key*, everything from place *tail* on is owed;
+    ["&", key, tail]    of the session *key*, everything from tag *tail* on is unacked;
     {"&owed": [[key, tail, spans], ...], "at": state}
-                        just that is owed, whatever *state* says; that is what to open with.
+                        exactly that is unacked, whatever *state* says; an operator opens at that.
 
-What is said of one session adds up. What was pulled and is owed nowhere has reached the training
-loop, or was left out on purpose. Marks tell of every session that may still give something, also
-of earlier passes: an element may be made of two.
+What is said of one session adds up. What was delivered and is unacked nowhere has reached the
+training loop, or was left out on purpose. Marks name every session that may still deliver, also
+those of earlier passes: an element may be made of elements of two.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said over the socket between a process and the one that it works for.
+"""Messages between a process and the child that calls functions for it.
 
 Each message is answered by one. Elements do not travel here: a message says where in the shared
 memory they lie.

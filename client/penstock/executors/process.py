@@ -1,4 +1,4 @@
-"""One process, as the thread that has it sees it: a function that is called elsewhere."""
+"""One child process that calls a function, as the thread that uses it sees it."""
 
 from __future__ import annotations
 

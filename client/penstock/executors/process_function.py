@@ -1,4 +1,4 @@
-"""A user's function as an operator calls it, each copy in a process of its own."""
+"""A user's function that is called in child processes, one for each thread that calls it."""
 
 from __future__ import annotations
 

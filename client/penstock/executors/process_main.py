@@ -1,6 +1,6 @@
-"""The process itself: it loads a function, and calls it on the elements that it is given.
+"""The child process: it loads a function, and calls it on the elements that it is sent.
 
-It ends when the process that it works for closes the socket, or is gone.
+It ends when its parent closes the socket, or is gone.
 """
 
 from __future__ import annotations

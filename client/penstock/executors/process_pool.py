@@ -1,8 +1,8 @@
-"""The processes of this process: started when they are needed, kept warm between iterations.
+"""All child processes for functions: started when needed, kept warm between iterations.
 
-A thread, the keeper, starts them, since they are to die with the thread that started them: that
-is, with this process, however it ends. The keeper also ends those that have waited too long, and
-itself when there are none left.
+A keeper thread starts them, since they die with the thread that started them: that is, with this
+process, however it ends. The keeper also ends those that were idle too long, and itself when none
+are left.
 """
 
 from __future__ import annotations

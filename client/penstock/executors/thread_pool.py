@@ -1,4 +1,4 @@
-"""Threads that operators keep for the length of a run."""
+"""Threads that call functions for operators, for the length of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements into shared memory, and out of it again."""
+"""Elements into shared memory, and out of it."""
 
 from __future__ import annotations
 

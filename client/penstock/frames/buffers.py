@@ -1,4 +1,4 @@
-"""What a frame's columns are made of: views, numbers and text, each on a boundary."""
+"""What a frame's columns are made of: views, numbers and text, each on a 64-byte boundary."""
 
 from __future__ import annotations
 

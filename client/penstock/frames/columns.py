@@ -1,8 +1,7 @@
-"""How one column of leaves lies in a frame: five kinds, each with what measures, writes and reads.
+"""How one column of leaves lies in a frame: five encodings, each measured, written and read.
 
-Every part of a column starts on a 64-byte boundary of the payload. A kind says nothing that the
-payload says itself (lengths of text, differing shapes), so that frames of one stream share one
-layout.
+Every part of a column starts on a 64-byte boundary of the payload. A layout does not repeat what
+the payload has (lengths of text, differing shapes), so that frames of one task share one layout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compression of frames: LZ4 blocks, and the decision whether they pay."""
+"""Compression of frames with LZ4, and the decision whether it pays."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Frames: runs of consecutive elements as one block of bytes, leaf by leaf.
+"""Frames: consecutive elements as one block of bytes, leaf by leaf.
 
 `FrameBuilder` decides which elements travel together; a `Layout` says how they lie in the payload
 and writes them there, straight into the memory that it is given; `unpack` makes elements of them
 again, arrays as views. Nothing here knows gRPC: runners use it.
 
-A frame's layout is small and repeats: it holds the structure, and for each leaf its kind (see
+A frame's layout is small and repeats: it holds the structure, and for each leaf its encoding (see
 `penstock.frames.columns`), but no lengths. Array data lies in C order, in the byte order that it
 had.
 """

@@ -1,4 +1,4 @@
-"""What a dataset is before it has methods."""
+"""The base class of `Dataset`: a node, without the methods that users call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training loop's iterator runs its pipeline: here, or with others as a job."""
+"""One run of a pipeline in a training loop: the interface, and the run that is local."""
 
 from __future__ import annotations
 

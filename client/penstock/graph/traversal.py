@@ -1,4 +1,4 @@
-"""Graphs with other stages in the place of some."""
+"""Walk a graph, and rewrite it: nodes replaced, options and structure read off it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Child processes, for executors and the worker's runners alike.
 
-`framing` is messages on a socket, `shared_memory` a file in memory, `idle_pool` which children wait
-for the next use, `child` the environment of a child and that it ends with its parent.
+`framing` is messages on a socket, `shared_memory` a file in memory, `idle_pool` which children
+wait for the next use, `child` the environment of a child and that it ends with its parent.
 """

@@ -1,4 +1,4 @@
-"""What a process must share with the one that it works for: directory, modules, environment."""
+"""The environment that a child process shares with its parent: directory, modules, variables."""
 
 from __future__ import annotations
 

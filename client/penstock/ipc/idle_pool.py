@@ -1,4 +1,4 @@
-"""Which processes wait for the next iteration, for how long, and who may have them. No clock."""
+"""Which idle processes are kept, for how long, and which is reused next. No clock."""
 
 from __future__ import annotations
 

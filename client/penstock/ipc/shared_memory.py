@@ -1,4 +1,4 @@
-"""Memory that two processes have in common: one writes, the other reads what it was told of."""
+"""Memory that two processes share: one writes, the other reads what a message tells it of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`batch`: runs of elements, stacked.
+"""`batch`: consecutive elements, stacked.
 
 State: see `penstock.ops.internal.input_buffer`, of the next batch's start.
 """

@@ -2,8 +2,8 @@
 
 State of the pass that fills the cache: ``[0, start, the input's state]``, where *start* is the
 input's state at the start of that pass, or None. State of the others: ``[1, start, elements so
-far, lineage, turn, path]``; the last three say in which pass the elements were made. A process
-that does not have them makes them again, as they were.
+far, base seed, pass key, path]``; the last three say in which pass the elements were made. A
+process that does not have them makes them again, as they were.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`choose_from_datasets`: elements of several datasets, of the one that a dataset of numbers says.
+"""`choose_from_datasets`: elements of several datasets, as a dataset of indices selects.
 
-State: see `penstock.ops.internal.selection`; the director's is the state of the choices. Under
-dynamic sharding every task plays all choices.
+State: see `penstock.ops.internal.selection`; the selector's is the state of the indices. Under
+dynamic sharding every task reads all indices.
 """
 
 from __future__ import annotations

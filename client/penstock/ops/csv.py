@@ -1,7 +1,7 @@
 """`csv`: the rows of CSV files, as dicts of columns. pyarrow reads them.
 
-State: see `penstock.ops.internal.file_records`. Columns whose types were not given have those that
-the first rows of the first file look like, whatever part of the files is read.
+State: see `penstock.ops.internal.file_records`. Columns whose types were not given have the types
+inferred from the first rows of the first file, whatever part of the files is read.
 """
 
 from __future__ import annotations

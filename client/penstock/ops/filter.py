@@ -1,4 +1,4 @@
-"""`filter`: the elements for which a function says yes.
+"""`filter`: the elements for which a function returns true.
 
 State: ``[calls so far, the input's state]``, as for `map`.
 """

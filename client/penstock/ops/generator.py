@@ -1,6 +1,6 @@
 """`from_generator`: whatever an iterable gives. State: ``[steps so far]``.
 
-A generator cannot be moved to a place: it is run again up to there. Nothing behind it is.
+A generator cannot be moved to a position: it is run again up to there. Nothing after it is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`group_by_window`: elements by key; a group that is full is made into a dataset and read.
 
-State: ``[groups, parts, current]``. The first two say what is held, as
-`penstock.ops.internal.group_buffer` has it: a few places of the input from which it is read again,
-and a number for each element, but no elements. *current* is ``[key, the dataset's state]`` of the
-group that is being read, or null.
+State: ``[groups, parts, current]``. The first two say what is buffered, as
+`penstock.ops.internal.group_buffer` has it: a few positions of the input from which it is read
+again, and a number for each element, but no elements. *current* is ``[key, the dataset's state]``
+of the group that is being read, or null.
 """
 
 from __future__ import annotations

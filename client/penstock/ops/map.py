@@ -1,8 +1,9 @@
 """`map`: a function of each element.
 
 State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. With
-parallel calls that are returned as they complete, a third part says which calls behind that place
-have been returned: runs, as distances from it (see `penstock.ops.internal.parallel_map`).
+parallel calls that are returned as they complete, a third part says which calls behind that
+position have been returned: ranges, as distances from it (see
+`penstock.ops.internal.parallel_map`).
 """
 
 from __future__ import annotations

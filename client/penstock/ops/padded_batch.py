@@ -1,4 +1,4 @@
-"""`padded_batch`: runs of elements of differing lengths, padded and stacked. State: as `batch`."""
+"""`padded_batch`: consecutive elements, padded to one length and stacked. State: as `batch`."""
 
 from __future__ import annotations
 

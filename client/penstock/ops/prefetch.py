@@ -1,7 +1,7 @@
 """`prefetch`: the input, run ahead by a thread. State: the input's own.
 
-With `AUTOTUNE` the number of elements that are made ahead follows from how the reader finds the
-buffer, see `penstock.autotune.buffers`.
+With `AUTOTUNE` the number of elements that are made ahead depends on how often the consumer finds
+the buffer empty, see `penstock.autotune.buffers`.
 
 ```
  thread                             lane                             iterator
@@ -10,8 +10,8 @@ buffer, see `penstock.autotune.buffers`.
                         the iterator's block included
 ```
 
-The thread knows the lane and the input, never the iterator: an iterator that is dropped is
-collected, tells the lane, and so ends the thread, which closes the input.
+The thread refers to the lane and the input, never to the iterator: an iterator that is dropped is
+collected, closes the lane, and so ends the thread, which closes the input.
 """
 
 from __future__ import annotations

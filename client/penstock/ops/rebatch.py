@@ -1,4 +1,4 @@
-"""`rebatch`: batches cut anew along their first axis.
+"""`rebatch`: batches resized along their first axis.
 
 State: ``[the input's state, errors, rows]``: as `penstock.ops.internal.input_buffer` for the batch
 that the next output begins in, and how many of its rows are used up.

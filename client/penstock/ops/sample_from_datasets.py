@@ -1,7 +1,7 @@
 """`sample_from_datasets`: elements of several datasets, of a random one each time.
 
-Whose turn number *j* is follows from the seed and j. State: see `penstock.ops.internal.selection`;
-the director's is ``[turns so far]``.
+Which dataset gives element *j* follows from the seed and j. State: see
+`penstock.ops.internal.selection`; the selector's is ``[elements so far]``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`scan`: a function of each element and of what it returned for the one before.
 
-State: ``[elements so far, what the function handed on, the input's state]``; so its size is that
-of what the function hands on.
+State: ``[elements so far, the function's state, the input's state]``; so its size is that of the
+function's state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`shard`: every n-th element. State: ``[place in the round of shards, the input's state]``."""
+"""`shard`: every n-th element. State: ``[position in the round of shards, the input's state]``."""
 
 from __future__ import annotations
 

@@ -3,11 +3,13 @@
 Pick j empties a slot that follows from the seed and j alone, and input element j + size fills it.
 When the input has ended with N elements, N - j of them are left at pick j: it empties one of the
 first N - j slots, and what is in the last one moves there. So which input elements are in which
-slots at pick n is a function of the seed, n and N, and no element need be saved to come back there.
+slots at pick n is a function of the seed, n and N, and no element need be saved to come back
+there.
 
-State: ``[n, N or null, place, the input's state there, errors]``. The place is a little before the
-oldest element in the buffer; what is no longer in the buffer is skipped. So many *errors* of the
-input were raised behind the place; where there are any, skipping might miscount, and all is read.
+State: ``[n, N or null, position, the input's state there, errors]``. The position is a little
+before the oldest element in the buffer; what is no longer in the buffer is skipped. So many
+*errors* of the input were raised behind it; where there are any, skipping might miscount, and all
+is read.
 """
 
 from __future__ import annotations

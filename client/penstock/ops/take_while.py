@@ -1,7 +1,7 @@
-"""`take_while`: the elements up to the first for which a function says no.
+"""`take_while`: the elements up to the first for which a function returns false.
 
 State: ``[calls so far, 1 if that was met, the input's state]``. The input is read element by
-element, so that nothing behind the first no is ever made.
+element, so that nothing behind that one is ever made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`unique`: each element when it comes for the first time.
 
 State: ``[the digests of all that came, the input's state]``: 16 bytes for each different element,
-in base64. It is the one state that grows, for nothing smaller tells what has come before.
+in base64. It is the one state that grows: nothing smaller tells what has come before.
 """
 
 from __future__ import annotations

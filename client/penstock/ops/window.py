@@ -1,7 +1,7 @@
-"""`window`: runs of elements as datasets.
+"""`window`: consecutive elements as datasets.
 
 State: ``[the input's state, errors, ahead]``: as `penstock.ops.internal.input_buffer` for the
-place that the next window begins *ahead* elements behind.
+position that the next window begins *ahead* elements behind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`with_options`: the same elements; how they are made is said here. State: the input's own."""
+"""`with_options`: the same elements, with options for how they are made. State: the input's own."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What travels between dispatcher, worker and reader: plain values, no gRPC.
+"""Messages between the dispatcher and its workers and readers: plain values, no gRPC.
 
-Control messages are levels, not edges: a beat carries all that its sender is, the answer all
+Control messages are levels, not edges: a heartbeat carries all that its sender is, the answer all
 that it should be. So a message lost, doubled or late costs time and nothing else. Guards are
-comparisons: *attempt* (per task, only grows), *incarnation* (per life of a worker), *opening*
-(per reader and task), *as_of* (how long the dispatcher's history was), the position in a log.
+comparisons: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
+reader and task), revision (how long the dispatcher's history was), the position in a split log.
 
 `penstock.wire` turns these into protobuf; their form there is in ``protos/``.
 """

@@ -1,4 +1,4 @@
-"""TODO penstock.protocol.data."""
+"""Messages between a worker and a reader: one stream for each (reader, task)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading data that are not what they should be can raise, and how to show a piece of it."""
+"""What reading malformed data can raise, and how to show a piece of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""TODO penstock.protocol.ranges."""
+"""Sets of element numbers as half-open ranges, and sets of acked numbers.
+
+Element *k* of a task is the same whoever makes it, so dispatcher, worker and reader can say all
+they know about elements in a few ranges of numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TODO penstock.protocol.splits."""
+"""Units of source input: splits, the log of those that a task drew, and what they count."""
 
 from __future__ import annotations
 

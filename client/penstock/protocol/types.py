@@ -1,8 +1,4 @@
-"""What tasks are counted with: runs of element numbers, what is taken, splits and their log.
-
-Element *k* of a task is the same whoever makes it, so dispatcher, worker and reader can say all
-they know about elements in a few runs of numbers.
-"""
+"""Ids and enums that all processes use, and errors as they travel."""
 
 from __future__ import annotations
 

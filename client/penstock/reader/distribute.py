@@ -1,4 +1,4 @@
-"""`distribute`: from here on upstream runs on workers, and downstream here."""
+"""`distribute`: what is before it runs on workers, what follows it in the training process."""
 
 from __future__ import annotations
 

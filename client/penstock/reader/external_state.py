@@ -1,4 +1,4 @@
-"""`Options.external_state_policy`: what is done about a pipeline that promises less."""
+"""`Options.external_state_policy`: what is done about a pipeline with a weaker guarantee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training loop's reading of jobs: directly, or with operators of its own behind them."""
+"""One run of a pipeline that reads jobs, with local operators behind `distribute` or without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`distribute` as a stage of the graph: a source whose elements come from workers."""
+"""The node of `distribute`: a source whose elements come from workers."""
 
 from __future__ import annotations
 

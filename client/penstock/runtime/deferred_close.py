@@ -1,10 +1,10 @@
 """Closing what was dropped: not in the thread in which its finaliser happens to run.
 
-The collector finalises what it finds in whatever thread is at work, in the middle of anything and
-with any lock in that thread's hands. So a finaliser that has to take a lock, or to wait for
-anybody, only says what is to be closed, and a thread of its own closes it. Most finalisers run
-where the last reference was dropped: there it is waited for, a moment, that things be as one
-expects behind ``del iterator``.
+The collector finalises what it finds in whatever thread is running, in the middle of anything and
+with any lock held by that thread. So a finaliser that has to take a lock, or to wait, only
+enqueues what is to be closed, and a thread of its own closes it. Most finalisers run where the
+last reference was dropped: that thread waits for it a moment, so that ``del iterator`` does what
+one expects.
 """
 
 from __future__ import annotations

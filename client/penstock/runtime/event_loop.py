@@ -1,8 +1,8 @@
-"""One background thread with an event loop, shared by all that need one in a process.
+"""One background thread with an event loop, shared by everything that needs one in a process.
 
 A training loop never touches asyncio; what it holds open lives here. The thread starts with its
-first user and ends with its last. The loop itself outlasts its threads: gRPC, which binds itself
-to a loop, may have a word for it when the last user has gone.
+first user and ends with its last. The loop itself outlasts its threads: gRPC binds itself to a
+loop, and may call it when the last user has gone.
 """
 
 from __future__ import annotations

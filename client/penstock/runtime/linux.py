@@ -1,6 +1,6 @@
 """What needs Linux says so: memory files, process descriptors and seals are Linux's own.
 
-Building pipelines, running them here and reading from a mesh need none of that.
+Building pipelines, running them here and reading from workers need none of that.
 """
 
 from __future__ import annotations

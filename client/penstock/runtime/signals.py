@@ -1,4 +1,4 @@
-"""Run a service as a process: signals in, one cancellation out; a lifeline to whoever started it.
+"""Run a service as a process: signals become one cancellation; it ends with its parent.
 
 A parent may hand down two pipes by number: ``PENSTOCK_READY_FD``, to which the service writes
 one line when it answers, and ``PENSTOCK_LIFELINE_FD``, whose end of file means that the parent

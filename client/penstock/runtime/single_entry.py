@@ -1,4 +1,4 @@
-"""A lock that tells a thread that has it already, so that no thread waits for itself.
+"""A lock that refuses a thread that has it already, so that no thread waits for itself.
 
 A signal handler runs in the main thread in the middle of anything, also of a change that this
 thread is making. With a plain lock it would wait for itself there; with a re-entrant one it would

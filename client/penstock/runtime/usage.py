@@ -1,4 +1,4 @@
-"""What this process and its children use of the machine: for status calls."""
+"""What this process and its children use of the machine: CPU and memory, for status calls."""
 
 from __future__ import annotations
 

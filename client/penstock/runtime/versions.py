@@ -1,4 +1,4 @@
-"""What this process speaks, as it says it to others."""
+"""The versions that this process speaks, as it sends them to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a module is: installed, so that workers have it too, or the user's own.
+"""Which modules are installed, so that workers have them too, and which are the user's own.
 
 What belongs to Python or to an installed distribution is *named*; all else *travels*. A
 distribution that is installed editable counts as installed: its modules are found by the ``.pth``

@@ -1,4 +1,4 @@
-"""The transports that a reader holds: one to each worker, for all tasks that it reads there."""
+"""The transports of a reader: one to each worker, for all tasks that it reads there."""
 
 from __future__ import annotations
 

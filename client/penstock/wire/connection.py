@@ -1,4 +1,4 @@
-"""Both ends of a line: `connect` to a service, or be `listening` as one.
+"""Both ends of a connection: `connect` to a service, or be `listening` as one.
 
 What is set for every connection is set here, once, and so are the credentials.
 """

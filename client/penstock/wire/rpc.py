@@ -1,4 +1,4 @@
-"""A remote method as a value, good for both ends of the line.
+"""A remote method as a value, for both ends of a connection.
 
 Both ends speak our dataclasses and raise our errors; what goes wrong between them is `Unavailable`
 and names the address.

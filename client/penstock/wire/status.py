@@ -1,7 +1,7 @@
-"""How an error crosses a line, and what gRPC's own failures mean to us.
+"""How an error crosses a connection, and what gRPC's own failures mean.
 
 An error of our tree travels in the trailing metadata, by class name and fields; the status code is
-only its family, for those who look from outside.
+only its family, for tools that look from outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a stream has beside its messages: a pump for requests, an inbox for them, its true end.
+"""The two directions of a stream, and its end: requests are pumped, received, and ended apart.
 
 gRPC ties the fate of a call to each read and write: a cancelled one cancels the call, a failed one
 hides why it ended. The three classes here keep these apart, so that the code around them may wait

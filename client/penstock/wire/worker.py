@@ -1,8 +1,8 @@
 """The worker's methods, in our own types, and the one message that carries elements.
 
 A frame is the protobuf message ``Frame { bytes header = 1; bytes payload = 2; }``, written and
-read by hand around one buffer: one copy where it is sent (gRPC takes `bytes` only), none where it
-arrives.
+read without protobuf around one buffer: one copy where it is sent (gRPC takes `bytes` only), none
+where it arrives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The top floor: a dispatcher and its workers together.
-
-`LocalCluster` runs them as processes on this machine.
-"""
+"""A dispatcher and its workers together, as processes on this machine: `LocalCluster`."""
 
 from penstock_cluster.local import LocalCluster
 from penstock_cluster.member import Member

@@ -1,4 +1,4 @@
-"""Unary calls that wait for what the core answers."""
+"""Unary calls that wait for what the core replies."""
 
 from __future__ import annotations
 

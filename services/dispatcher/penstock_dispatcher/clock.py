@@ -1,4 +1,4 @@
-"""The number that a new history begins with; the clock of leases is `penstock.runtime.clock`."""
+"""The number that names a new history; the clock of leases is `penstock.runtime.clock`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that wait until something can be decided again; of levels only the newest one."""
+"""Events that wait while the journal is blocked; of levels only the newest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts the log tells, how loud, and in what words."""
+"""Which facts are logged, at which level, and in what words."""
 
 from __future__ import annotations
 

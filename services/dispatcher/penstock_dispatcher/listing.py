@@ -1,4 +1,4 @@
-"""Listing files for streams that have them: storage may be slow, or away."""
+"""List and order the files that split providers need: storage may be slow, or away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Outbox`: what waits to be sent on one stream; `Outboxes`: which one leads to whom."""
+"""What waits to be sent on one stream (`Outbox`), and which stream leads to whom (`Outboxes`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done in the world: streams are written to, calls answered, addresses looked at."""
+"""Carry out the core's effects: send on streams, reply to calls, probe addresses."""
 
 from __future__ import annotations
 

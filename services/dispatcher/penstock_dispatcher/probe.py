@@ -1,4 +1,4 @@
-"""Whether a process listens at an address: a refused connection alone says that none does."""
+"""Whether a process listens at an address: only a refused connection says that none does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What arrives at a dispatcher is looked at before anybody decides: how long names are, and what.
+"""Check what arrives at a dispatcher before anything is decided: names, ranges, versions.
 
-How large whole messages may be is the wire's to say, by kind; see `penstock.wire.dispatcher`.
+How large whole messages may be is checked by the wire, by kind; see `penstock.wire.dispatcher`.
 """
 
 from __future__ import annotations

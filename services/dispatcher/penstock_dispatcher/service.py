@@ -1,4 +1,4 @@
-"""The dispatcher's body: streams, calls and a clock around `DispatcherCore`."""
+"""A dispatcher at work: streams, calls and a clock around `DispatcherCore`."""
 
 from __future__ import annotations
 

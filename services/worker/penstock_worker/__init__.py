@@ -1,8 +1,9 @@
 """The worker: it runs tasks of datasets and serves their elements to readers.
 
-Read `core` first: it holds every decision. `service` gives it streams, runners and a clock,
-`delivery` is what those streams are made of, `runner` where users' code runs, `config` the
-settings, `parting` how a worker leaves, `server` a worker inside a process, `__main__` a process.
+Read `core` first: it holds every decision. `service` gives it streams, runners and a clock;
+`control_stream` leads to the dispatcher, a `send_buffer` to each reader. `runners` is the runs
+under way, `runner` where users' code runs. `config` is the settings, `drain` how a worker leaves,
+`stats` what it reports, `server` a worker inside a process, `__main__` a process.
 """
 
 from __future__ import annotations

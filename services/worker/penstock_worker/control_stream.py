@@ -1,4 +1,4 @@
-"""The worker's line to the dispatcher: beats and questions up, orders down, for ever."""
+"""The worker's stream to the dispatcher: heartbeats and requests up, assignments down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a worker leaves: in order while the dispatcher hears it, and never later than promised."""
+"""How a worker leaves: in order while the dispatcher answers, and never later than promised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs under way: definitions in, runners started and stopped, orders passed on."""
+"""The runs under way: definitions fetched, runners started and stopped, commands passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reader's stream: what is to be sent on it, made just before it is sent."""
+"""What is to be sent on one reader's stream, made just before it is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker's body: streams, runners and a clock around `WorkerCore`."""
+"""A worker at work: streams, runners and a clock around `WorkerCore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker tells about itself: one frozen value, made on request."""
+"""What a worker reports about itself: one frozen value, made on request."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     head, header            magic, version; what is in it, as JSON
     block, block, ...       consecutive elements, laid out as in `penstock.frames.frame`
-    index                   of each block its first element's number and its place
-    tail                    the place of the index, how many elements there are, magic
+    index                   of each block its first element's number and its offset
+    tail                    the offset of the index, how many elements there are, magic
 
 Each part has a checksum. A block is read when an element of it is wanted, and no other.
 """

@@ -1,4 +1,4 @@
-"""How the file of a `cache` is written: beside its name, which it gets when it is whole."""
+"""How the file of a `cache` is written: under another name, renamed when it is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: a few calls of a function that are made together, and the places of their inputs."""
+"""A few calls of a function that are made together, and the positions of their inputs."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What `group_by_window` holds: elements in groups, each with the place where it was read.
+"""What `group_by_window` buffers: elements in groups, each with the position where it was read.
 
 State: ``[groups, parts]``. A group is ``[key, size]``. A part is a stretch of the input in which
-elements are held, ``[the input's state, number, errors, events]``: from element *number* on, behind
-so many *errors* of the input, each event is an element in the group of that index; or -k for k
-elements that are in none; or ``[k, e]`` for k such elements and e errors among them. The last part
-ends where the next element comes. Where elements lie far apart parts begin anew, so that what is
-read again is about what is held; there are `MOST` of them at the most.
+elements are buffered, ``[the input's state, number, errors, events]``: from element *number* on,
+behind so many *errors* of the input, each event is an element in the group of that index; or -k
+for k elements that are in none; or ``[k, e]`` for k such elements and e errors among them. The
+last part ends where the next element comes. Where elements lie far apart parts begin anew, so that
+what is read again is about what is buffered; there are at most `MOST` of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The input of groups: it is read, and what a state says was held is read again."""
+"""The input of `group_by_window`: read on, or read again where a state says what was buffered."""
 
 from __future__ import annotations
 

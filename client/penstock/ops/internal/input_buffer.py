@@ -1,7 +1,7 @@
-"""Input that an operator holds for several outputs, and the states of all places in it.
+"""Input that an operator buffers for several outputs, and the states of all positions in it.
 
-State of a place: ``[the input's state just before it, errors]``. So many failed elements behind
-the place were raised before the state was taken; an operator opened there passes over them.
+State of a position: ``[the input's state just before it, errors]``. So many failed elements behind
+the position were raised before the state was taken; an operator opened there passes over them.
 """
 
 from __future__ import annotations

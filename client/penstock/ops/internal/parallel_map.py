@@ -1,15 +1,15 @@
 """How `map` calls a function in several threads.
 
 ```
- puller thread             worker threads             the consumer's thread
- input ──▶ window of runs ──▶ each run made ──▶ outcomes taken from the window, in its order
+ puller thread            worker threads             the consumer's thread
+ input ──▶ window of batches ──▶ each batch called ──▶ outcomes taken from the window, in its order
 ```
 
-A *run* is one call, or a few where calls take less time than handing them over. The window holds
-at most as many runs as there are threads, or a few for each (`FunctionCaller.ahead`). A state
-stands at the first input that is not returned: what is in flight is called again after a restore.
-Where outcomes are taken as they complete, the state also says which inputs behind that place have
-been returned already.
+A *call batch* is one call, or a few where calls take less time than handing them over. The window
+holds at most as many batches as there are threads, or a few for each (`FunctionCaller.ahead`). A
+state stands at the first input that is not returned: what is in flight is called again after a
+restore. Where outcomes are taken as they complete, the state also says which inputs behind that
+position have been returned already.
 
 Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 """

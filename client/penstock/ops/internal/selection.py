@@ -1,6 +1,6 @@
-"""What `sample_from_datasets` and `choose_from_datasets` share: someone says whose turn it is.
+"""What `sample_from_datasets` and `choose_from_datasets` share: a selector says which is next.
 
-State: ``[the director's state, which datasets have ended, each dataset's state]``.
+State: ``[the selector's state, which datasets have ended, each dataset's state]``.
 """
 
 from __future__ import annotations

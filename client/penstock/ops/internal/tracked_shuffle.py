@@ -1,7 +1,7 @@
-"""`shuffle` over borrowed elements: it knows what each element in its buffer was made of.
+"""`shuffle` over unacked elements: it knows the delivery tags of each element in its buffer.
 
-State: ``[n, what is owed and the input's state]``, see `penstock.engine.unacked`. Opened at one, it
-begins with an empty buffer: what that held was given back, and comes again.
+State: ``[n, what is unacked and the input's state]``, see `penstock.engine.unacked`. Opened at
+one, it begins with an empty buffer: what that held was requeued, and comes again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sources that are split by index: what `range`, slices, sequences and files share.
+"""A source's position in its units, for sources that are split by index.
 
-State: ``[next]`` when the source reads everything, ``["@", stream, position, offset, drew]`` when
-it draws splits: it stands *offset* units behind the start of the split at *position* of the log,
-or, with offset -1, behind that split, which was empty and ended the pass. *drew* is 1 when the
-pass had splits before that position. A source may add to it.
+State: ``[next]`` when the source reads everything, ``["@", provider, position, offset, drew]``
+when it draws splits: it stands *offset* units behind the start of the split at *position* of the
+log, or, with offset -1, behind that split, which was empty and ended the pass. *drew* is 1 when
+the pass had splits before that position. A source may add to it.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-"""The reader's mind: what it holds, what it may hand out, and what it says about both.
+"""What a reader decides: which elements it has, which it may hand out, what it reports.
 
 The reader is the fence: a frame counts only when a reader accepts it, and it accepts frames of
-one attempt, through one opening, and of no attempt that it gave its word on. It hands out within
+one attempt, through one subscription, and of no attempt below its fence. It hands out within
 its lease only, by its own clock.
 
 Rule 1. Nothing here waits, reads a clock, draws a random number or logs: time comes in.
-Rule 2. A number is *taken* when the training loop has it. That is for ever, and told late, twice
-        or in any order without harm. *Buffered* is a claim that ends with the reader's standing.
-Rule 3. What the loop has before it but did not return yet is still buffered: a `Handed` says how
-        far the loop is, and can be cut short. So is what operators behind the reader hold: it is
-        `borrowed`, and the outermost iterator says what of it the loop was given.
-Rule 4. From its cut to the verdict on a save a reader hands out nothing.
+Rule 2. A number is *acked* when the training loop has it. That is irrevocable, and is sent late,
+        twice or in any order without harm. *Buffered* is a claim that ends with the reader's lease.
+Rule 3. What was handed towards the loop and not returned yet is still buffered: a `Handed` says
+how
+        far the loop is, and can be cut short. So is what local operators have unacked: `Deliveries`
+        knows its tags, and the outermost operator's marks say which of them the loop was given.
+Rule 4. From its barrier to the result of a save a reader hands out nothing.
 
-    View ──▶ shares ──OpenStream──▶ worker ──frames──▶ pieces ──ask──▶ Hand ──▶ taken ──SendAck──▶
-                                                          └──borrow──▶ places ───┘
+    ReaderView ──▶ task streams ──Subscribe──▶ worker ──frames──▶ frame slices ──▶ loop ──Ack──▶
 
-Read `mind` first. It keeps a `membership` (standing and permission), the `streams` of its shares,
-which workers it can `reach`, what is `borrowed`, and what it is `saving`.
+Read `state_machine` first. It keeps a `membership` (id and lease), the `task_stream` of each task
+with its `flow_control` (acks and credit), which workers have `reachability`, what is `given`
+towards the loop (a `hand`, or `deliveries` to operators), and the `save_barrier`.
 """
 
 from penstock.reader.core.flow_control import ACK_EVERY

@@ -1,8 +1,8 @@
-"""Elements that operators behind a reader hold: they came from here, and the loop has them not.
+"""Elements delivered to local operators and not acked: from delivery tags to element numbers.
 
-Each has a *place*, 0, 1, 2, ... in the order in which it was lent. The outermost iterator knows
-which places are owed to the loop; here is known which element of which task each place is. That
-is kept in runs, and forgotten when the loop has got them.
+Delivery tags are 0, 1, 2, ... in the order of delivery. The marks of the outermost operator say
+which tags are unacked; here is known which element of which task each tag is. That is kept in
+ranges, and forgotten when the loop has them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the reader's mind wants done."""
+"""What a reader's core wants done."""
 
 from __future__ import annotations
 

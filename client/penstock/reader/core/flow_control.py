@@ -1,4 +1,4 @@
-"""A reader's streams, one a share: when they are opened, and what is said on them."""
+"""A reader's streams, one a task: when they are opened, and when acks and credit are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was given towards the loop and may not be there yet: a block before it, and loans."""
+"""What was handed towards the loop and is not acked: its block, and what operators have unacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block on its way to the training loop."""
+"""A block on its way to the training loop, when no operator is behind `distribute`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader's standing with the dispatcher, and until when it may hand out."""
+"""A reader's id at the dispatcher, and its lease: until when it may hand out."""
 
 from __future__ import annotations
 

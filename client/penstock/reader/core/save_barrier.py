@@ -1,4 +1,4 @@
-"""A save of the job, as one reader takes part in it: a cut, then a verdict."""
+"""A save of the job, as one reader takes part in it: from its barrier to the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the mind comes together: the loop asks, the network tells, and orders follow."""
+"""`ReaderCore`: what the loop asks and the network receives, turned into effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong, and when the loop is told of it."""
+"""One task, as one reader reads it: what is here, acked and unsent, and what went wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine sees of a reader: an operator that makes elements by receiving them."""
+"""A session as an operator when none follows `distribute`: what it hands out is acked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`distribute` with operators behind it: they borrow elements, and the training loop takes them."""
+"""A session as an operator before others: its elements are unacked until the loop has them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     {"v": 1, "pipeline": "0batch 1distribute", "turns": {path of a repeat: pass},
      "jobs": {path of a distribute: [{"turns": [passes], "state": a job's state}, ...]}}
 
-A job's state is the dispatcher's (its ``core/jobstate.py``); of a pass that is over only a few
+A job's state is the dispatcher's (its ``core/job_state.py``); of a pass that is over only a few
 words are kept. Paths are those of the graph on the training side. A dataset with other operators
 there has other paths: what is saved is then found by its order.
 """

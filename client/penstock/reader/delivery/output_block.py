@@ -1,7 +1,7 @@
-"""What lies before the training loop: a block of the outermost operator, and what may not be given.
+"""The outermost operator's block, and delivery tags revoked from it.
 
-*Poisoned* places went back to other readers while operators here had them. An element that is made
-of one is dropped; what else it is made of goes back too.
+*Revoked* tags were requeued for other readers while local operators had their elements. An element
+that is made of one is dropped; what else it is made of is requeued too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The readers of one training loop's run: which pass of which `distribute` each of them reads.
+"""The sessions of one run: which pass of which `distribute` each of them reads.
 
-A `distribute` is opened anew in every pass of a `repeat` around it. The reader of an earlier pass
-stays for as long as operators owe its elements to the loop; and after that until the pass is over
-for everybody, because what another reader leaves behind may still come to it.
+A `distribute` is opened anew in every pass of a `repeat` around it. The session of an earlier pass
+stays for as long as operators have elements of it unacked; and after that until the pass is over
+for all readers, because what another one requeues may still come to it.
 
 Lock order: a session's own lock, then `PassSessions.lock`. So no session is called with the lock
 held.

@@ -1,4 +1,4 @@
-"""The patience of a training loop that gets nothing: whom it waits for, since when, until when."""
+"""How long a training loop waits: for whom, since when, until when."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A reader's life in the background loop: a control stream, a stream a task, and a clock.
+"""A session's streams on the event loop: one to the dispatcher, one for each task.
 
-It performs what the mind ordered and tells it what arrived; it decides nothing.
+It performs the core's effects and passes on what arrives; it decides nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Before a reader reads: the dataset is registered, the iteration opened."""
+"""Register a dataset, open its iteration, and start a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements on their way from a frame to the training loop."""
+"""Elements of a frame, decoded when the training loop asks for the first of them."""
 
 from __future__ import annotations
 

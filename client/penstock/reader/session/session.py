@@ -1,7 +1,7 @@
-"""Where a training loop and the network meet: one lock around one mind.
+"""One reader at work: one lock around one core, for the loop's thread and the network.
 
-The loop's thread takes blocks, and waits where there are none. The background loop's thread
-brings frames and views. Neither holds the lock while it waits, decodes or sends.
+The loop's thread takes blocks, and waits where there are none. The background thread brings frames
+and views. Neither holds the lock while it waits, decodes or sends.
 """
 
 from __future__ import annotations

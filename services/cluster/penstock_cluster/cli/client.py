@@ -1,4 +1,4 @@
-"""Calling a service from the command line: addresses, patience, and errors as exit codes."""
+"""Calling a service from the command line: addresses, timeouts, and errors as exit codes."""
 
 from __future__ import annotations
 

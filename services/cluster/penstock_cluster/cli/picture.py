@@ -1,4 +1,4 @@
-"""How a mesh looks on a screen: what runs first, what is over in a line each."""
+"""How a cluster looks on a screen: what runs first, what is over in a line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``penstock status`` and ``penstock jobs``: what a mesh is doing, on a screen or as JSON."""
+"""``penstock status`` and ``penstock jobs``: what a cluster is doing, on a screen or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which workers may come, and what must not be believed."""
+"""Which workers may join, and which heartbeats are ignored."""
 
 from __future__ import annotations
 

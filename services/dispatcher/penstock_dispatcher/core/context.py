@@ -1,4 +1,4 @@
-"""What all decisions are made on: the books, what was heard, who must be told."""
+"""What all decisions read: durable state, soft state, settings; and who must be told."""
 
 from __future__ import annotations
 

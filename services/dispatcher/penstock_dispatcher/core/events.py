@@ -1,4 +1,4 @@
-"""What the mind hears beside beats, and what it wants done: signals and effects."""
+"""What enters the core beside heartbeats, and what it wants done: events and effects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What has been decided: the dispatcher's history is a list of these.
+"""What has been decided: the dispatcher's history is a list of these facts.
 
-Each fact is a plain value that could be written to disk. Replaying all of them into empty books
-gives equal books.
+Each fact is a plain value that could be written to disk. Replaying all of them into an empty state
+gives an equal state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opening: how a client's request finds or makes its job and its iteration."""
+"""Opening an iteration: how a client's request finds or creates its job and its iteration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who must be told something: gathered while signals are handled, told once for many of them."""
+"""Who must be told something: gathered while events are handled, told once for many of them."""
 
 from __future__ import annotations
 

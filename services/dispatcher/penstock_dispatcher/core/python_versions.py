@@ -1,4 +1,4 @@
-"""Functions travel between equal minor versions of Python: who can run what, and what to say."""
+"""Which workers can run functions, which travel between equal minor versions of Python only."""
 
 from __future__ import annotations
 

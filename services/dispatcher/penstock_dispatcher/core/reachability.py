@@ -1,9 +1,9 @@
-"""Who cannot reach whom: what readers cannot read goes on elsewhere, where that helps.
+"""Tasks whose readers cannot reach the worker: they go on elsewhere, where that helps.
 
 A worker that no reader reaches gets nothing if there is another. One that only some do not reach
 keeps its tasks: any reader may read any task, so these read others. But a reader that reaches no
-task at all gets one, if that leaves nobody else without. Each move makes more readers served than
-before, so nothing goes to and fro.
+task at all gets one, if that leaves no other reader without. Each move makes more readers served
+than before, so nothing goes to and fro.
 """
 
 from __future__ import annotations

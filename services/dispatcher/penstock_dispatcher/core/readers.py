@@ -1,4 +1,4 @@
-"""Hearing readers: they join, say what they hold, and leave."""
+"""What readers' heartbeats do: join, report what is buffered and acked, leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evening out: a worker that has nothing to do takes over a task of one that has several.
+"""Move tasks: a worker that has none takes over one of a worker that has several.
 
 That is no more than ending an attempt: the next one starts on the idle worker. It costs what must
 be made again, so only tasks move that have little of it; the others are looked at again later.

@@ -1,4 +1,4 @@
-"""What the books hold: a record for each dataset, job, pass, task, reader and worker."""
+"""What the durable state holds: a record a dataset, job, iteration, task, reader and worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Joining a pass that was read before: who opens it hears what is gone, and who had it.
+"""Joining an iteration that was read before: the reply says what is gone, and who had it.
 
-A loop that joins a pass that is over is given nothing, and one that joins what readers left behind
-is given the rest of it. Both are what a name means, and seldom what was meant.
+A loop that joins an iteration that is over is given nothing, and one that joins what readers left
+behind is given the rest of it. Both are what a name means, and seldom what was meant.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Restoring: a saved state is checked, and becomes a new incarnation of the pass that it is of.
+"""Restoring: a saved state is checked, and becomes a new iteration that goes on from it.
 
-What was taken after the save is delivered again, so readers of the incarnation before it hear
-that it is superseded. All who restore the same state read the same incarnation, as long as one of
-them is there; who comes when all have gone begins at the state again.
+What was acked after the save is delivered again, so readers of the saved iteration are told that
+it is superseded. All who restore the same state read the same iteration, as long as one of
+them is there; a reader that comes when all have gone begins at the state again.
 """
 
 from __future__ import annotations

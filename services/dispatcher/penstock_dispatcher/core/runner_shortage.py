@@ -1,7 +1,7 @@
-"""Workers that have no room for a runner now: who is asked instead, and when a task fails for it.
+"""Workers that have no room for a runner now: which is asked instead, and when a task fails for it.
 
-A worker tries for a while, and then ends the attempt by its own word. All this is volatile: a
-dispatcher that begins anew asks everybody again.
+A worker tries for a while, and then ends the attempt by itself. All this is soft state: a
+dispatcher that is started again asks all workers again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Saves: when all readers of a pass are at the same cut, the job's state is written down.
+"""Saves: when all readers of an iteration are at the same barrier, the job's state is written.
 
-From its cut on a reader takes nothing, so all that is known to be taken was taken before the cut,
-and the engine states lie behind it. A verdict is for ever, and the same for all.
+From its barrier on a reader acks nothing, so all that is known to be acked was acked before the
+barrier, and the checkpoints lie behind it. A result is final, and the same for all readers.
 """
 
 from __future__ import annotations

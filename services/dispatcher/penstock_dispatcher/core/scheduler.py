@@ -1,4 +1,4 @@
-"""Deciding what follows: tasks are made and started, saves judged; a pass is finished."""
+"""Decide what follows for an iteration: create and start tasks, move them, save, finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What beats told: not written down, for it comes back by itself with the next beats."""
+"""What heartbeats told: not journaled, for it comes back by itself with the next heartbeats."""
 
 from __future__ import annotations
 

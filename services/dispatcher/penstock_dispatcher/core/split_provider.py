@@ -1,7 +1,7 @@
-"""Where an iteration's splits come from: a cursor over each stream, and how much to take at once.
+"""What an iteration's splits are drawn from: a cursor over its units, and how many to give at once.
 
 All tasks of an iteration draw from the same cursor, so a unit goes to exactly one of them. Pass
-k + 1 is begun when pass k has been handed out, never before; a task whose log lags behind gets
+k + 1 is begun when pass k has been given out, never before; a task whose log lags behind gets
 the empty splits that end the passes it missed.
 """
 

@@ -1,4 +1,4 @@
-"""The books: all that lasts. Facts go in, and nothing else changes them."""
+"""The durable state: facts are applied to it, and nothing else changes it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The dispatcher's mind: `DispatcherCore` takes signals in, and returns what must be done.
+"""`DispatcherCore`: takes events in, and returns the effects that they have.
 
-A task is *made* when its iteration has a reader and there is a worker. An attempt of it *runs*
-until the worker says that everything was taken (*done*), or until the worker is gone or says that
-it no longer runs it. Then it waits until all live readers gave their word on that attempt, and the
-next one starts. When all its tasks are done an iteration is *finished*.
+A task is *created* when its iteration has a reader and there is a worker. An attempt of it *runs*
+until the worker says that everything was acked (*done*), or until the worker is gone or says that
+it no longer runs it. Then it waits until all live readers have fenced that attempt, and the next
+one starts. When all its tasks are done an iteration is *finished*.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What becomes of passes that nobody reads: what was handed out is not handed out again in silence.
+"""What becomes of iterations without readers: what was acked is not delivered again in silence.
 
-A pass that is over, or of which nothing was taken, is forgotten. So is one that no other reader
-could go on with: a private one, and one in which user code failed. The others keep their place,
-and give their workers back, until somebody comes.
+An iteration that is over, or of which nothing was acked, is deleted. So is one that no other
+reader could go on with: a private one, and one in which user code failed. The others are kept, and
+release their workers, until a reader comes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What keeps a pass from going on, in words for those who wait in `next()`."""
+"""What keeps an iteration from going on, in words for those who wait in `next()`."""
 
 from __future__ import annotations
 

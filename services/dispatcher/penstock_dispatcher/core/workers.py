@@ -1,4 +1,4 @@
-"""Hearing workers: that they are there, how far they are, what they ask for."""
+"""What workers' events do: heartbeats, checkpoints, split requests, lost connections, drains."""
 
 from __future__ import annotations
 

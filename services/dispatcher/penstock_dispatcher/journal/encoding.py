@@ -1,4 +1,4 @@
-"""How facts and books look as bytes: MessagePack of the plain dataclasses, by field name.
+"""Facts and the durable state as bytes: MessagePack of the plain dataclasses, by field name.
 
 So a field that is new and has a default may be missing in what an older version wrote.
 """

@@ -1,11 +1,11 @@
 """`DurableJournal`: facts on their way to disk, and the effects that wait until they are there.
 
 Rule 1. What depends on a fact is performed when the fact is written; so is everything that comes
-behind it, answers without facts of their own too, for they show what is not yet written.
+behind it, replies without facts of their own too, for they show what is not yet written.
 Rule 2. While one transaction is being written, facts gather for the next. So a slow disk makes
 transactions larger, not more.
-Rule 3. Without room nothing is decided any more (see `cramped`), so nothing piles up; what was
-decided before is tried again until it is written.
+Rule 3. While the journal is blocked, for want of room, nothing is decided, so nothing piles up;
+what was decided before is tried again until it is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What of the books changed since the last snapshot, so that the next one writes only that.
+"""What of the state changed since the last snapshot, so that the next one writes only that.
 
-What lives (workers, iterations that are not finished) is written anew each time. Finished
-iterations, jobs and datasets are lines, of which there may be a hundred thousand: a line is
+What is live (workers, iterations that are not finished) is written anew each time. Finished
+iterations, jobs and datasets are rows, of which there may be a hundred thousand: a row is
 written again only if a fact named it.
 """
 

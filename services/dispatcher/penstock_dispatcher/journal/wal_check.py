@@ -1,8 +1,8 @@
 """What a dispatcher that died leaves in SQLite's write-ahead log: a torn end, or a broken middle.
 
-SQLite reads the log up to the first frame whose checksum is wrong, and says nothing of the rest.
-A write that was cut short looks like that, and nobody was told of it; but so does a bad byte before
-a thousand transactions that were acknowledged. So the log is looked at before SQLite gets it.
+SQLite reads the log up to the first frame whose checksum is wrong, and ignores the rest in
+silence. A write that was cut short looks like that, and was never acknowledged; but so does a bad
+byte before a thousand transactions that were. So the log is checked before SQLite gets it.
 
 The format is that of https://www.sqlite.org/fileformat2.html#walformat: a header, then a frame for
 each page, with checksums that go on from frame to frame.

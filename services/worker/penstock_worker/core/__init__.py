@@ -1,1 +1,5 @@
-"""The worker's mind, without input or output. Read `mind` first, then `attempt`."""
+"""What a worker decides, without I/O. Read `state_machine` first, then `attempt`.
+
+An attempt has `ownership` (which reader has which element), a `frame_buffer`, `checkpoints` and a
+`restart_policy`; `streams` picks who gets the next frame, `counters` count.
+"""

@@ -1,11 +1,11 @@
-"""One attempt of a task: what is made of it, by one runner after another, and who gets it.
+"""One attempt of a task: what its runners produce, one after another, and who gets it.
 
-A frame is kept until all its numbers are taken; then its place goes back to the runner, once. So
-a runner that dies takes nothing along that was made: the next one goes on from the newest state,
-and what it makes again is dropped.
+A frame is kept until all its numbers are acked; then its place in the arena is freed, once. So no
+element is lost with a runner that dies: the next one goes on from the newest checkpoint, and what
+it makes again is dropped.
 
-The attempt can end by its own word (`over`): when the worker leaves and all that was made is
-taken, when a number came back that is not here any more, or when no runner can be had for a while.
+The attempt can end by itself (`over`): when the worker drains and all that was produced is acked,
+when a number was requeued that is not here any more, or when no runner can be started for a while.
 The next attempt makes the rest.
 """
 

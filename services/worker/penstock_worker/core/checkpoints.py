@@ -1,4 +1,4 @@
-"""From where an attempt can be made again: engine states, and the split logs from there on."""
+"""From where an attempt can be replayed: engine states, and the split logs from there on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker has counted since it began, and what an attempt has cost."""
+"""What a worker has counted since it started, and what an attempt has cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker's mind hears, and what it wants done: events and effects."""
+"""What enters the worker's core, and what it wants done: events and effects."""
 
 from __future__ import annotations
 

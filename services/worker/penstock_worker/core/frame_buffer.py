@@ -1,4 +1,4 @@
-"""The frames that an attempt keeps until all their numbers are taken."""
+"""The frames that an attempt keeps until all their numbers are acked."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Where each number of an attempt is.
+"""Which reader has each number of an attempt.
 
-    ahead ──made──▶ ready ──sent──▶ held by one reader ──handed out──▶ taken
-                      ▲                   │
-                      └───given back──────┘
+    not yet ──produced──▶ ready ──assigned──▶ unacked at one reader ──handed out──▶ acked
+                            ▲                         │
+                            └───────requeued──────────┘
 
-Only a reader's own word (an opening that does not list it), or the dispatcher's that the reader
-parted, frees what it holds. What the order to run says is held is reserved before it is made.
+Only the reader itself (a subscription that does not list it), or the dispatcher's message that the
+reader left or expired, releases what it has. What an assignment lists as buffered is reserved
+before it is made.
 """
 
 from __future__ import annotations

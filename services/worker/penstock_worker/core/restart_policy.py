@@ -1,4 +1,4 @@
-"""How often the runners of one attempt may die or not be had, and how soon the next one begins."""
+"""How often runners of one attempt may die or fail to start, and how soon the next starts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The worker's mind: it runs attempts as it is told, and serves what they make.
+"""`WorkerCore`: it runs attempts as assigned, and serves what they produce.
 
 Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
-Rule 2. `WorkerCore.apply` is the only door: what changes the state came in as an event.
-Rule 3. The dispatcher's order is a level: what it does not list stops, what it lists runs.
-Rule 4. An attempt that ended by its own word is told as ended until the order lists it no more.
+Rule 2. `WorkerCore.apply` is the only entry: what changes the state came in as an event.
+Rule 3. The dispatcher's assignment is a level: what it does not list stops, what it lists runs.
+Rule 4. An attempt that ended by itself is reported as ended until the assignment lists it no more.
 """
 
 from __future__ import annotations

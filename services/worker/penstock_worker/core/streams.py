@@ -1,4 +1,4 @@
-"""Who gets what: the reading streams of one attempt, and which of them goes empty."""
+"""Which reader gets the next frame: the streams of one attempt, and which of them starves."""
 
 from __future__ import annotations
 

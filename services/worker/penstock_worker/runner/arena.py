@@ -1,7 +1,7 @@
 """Shared memory between a runner, which writes frames into it, and its worker, which reads them.
 
-`Allocator` decides what goes where, and touches nothing. `SealedMemory` is the memory as the
-worker has it, `Arena` as the runner has it. Nobody closes a map: views of it may live on, and it
+`Allocator` decides what goes where, and touches no memory. `SealedMemory` is the memory as the
+worker has it, `Arena` as the runner has it. A map is never closed: views of it may live on, and it
 goes away with the last of them.
 """
 

@@ -1,6 +1,6 @@
 """Why the system has no room for a runner, in words that name the limit and the remedy.
 
-This is loaded by the zygote, too: it imports nothing that is not there already.
+The zygote loads this, too: it imports nothing that is not loaded there already.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The runner's end of the socket: orders in, reports out, for all threads of the process.
+"""The runner's end of the socket: commands in, reports out, for all threads of the process.
 
-Nobody sits at the socket for good. Whoever has to wait reads meanwhile, for all; whoever waits
-beside that one is woken when something came.
+There is no receiver thread: one waiting thread reads the socket, and wakes the others.
 """
 
 from __future__ import annotations

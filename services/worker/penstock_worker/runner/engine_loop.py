@@ -1,4 +1,4 @@
-"""One run: the engine made to work, block by block, until its end, a failure or a stop."""
+"""One run: elements pulled from its pipeline, block by block, to its end, a failure or a stop."""
 
 from __future__ import annotations
 

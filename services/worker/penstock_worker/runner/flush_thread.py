@@ -1,4 +1,4 @@
-"""A second pair of hands: it sends elements that wait while the engine is held up."""
+"""A thread that flushes elements after 10 ms while users' code blocks."""
 
 from __future__ import annotations
 

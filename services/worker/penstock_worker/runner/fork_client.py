@@ -1,4 +1,4 @@
-"""The worker's hold on its zygote: it starts one when a runner is needed, and asks it for forks."""
+"""The worker's access to its zygote: started when a runner is needed, and asked for forks."""
 
 from __future__ import annotations
 

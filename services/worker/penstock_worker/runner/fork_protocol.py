@@ -1,4 +1,4 @@
-"""What the worker and its zygote say to each other: one msgpack value a packet."""
+"""Messages between a worker and its zygote: one msgpack value a packet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements into frames, frames into the arena, and word of it to the worker."""
+"""Elements into frames, frames into the arena, and a report of each to the worker."""
 
 from __future__ import annotations
 

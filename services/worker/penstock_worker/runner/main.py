@@ -1,4 +1,4 @@
-"""What a runner does all its life: it takes orders and carries out one run after the other."""
+"""The command loop of a runner: it loads pipelines and carries out one run after the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a worker and one of its runners say to each other.
+"""Messages between a worker and one of its runners.
 
-The runner owns its arena and decides where a frame goes; the worker gives places back. Both
-sides count bytes: when the arena is full the runner waits.
+The runner owns its arena and decides where a frame goes; the worker frees frames. Both sides count
+bytes: when the arena is full the runner waits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The zygote: a process that has everything loaded, has no threads, and forks runners.
+"""The zygote: a process that has everything loaded, has one thread, and forks runners.
 
-The worker starts it (`nursery`) and talks to it in `packets`. It ends when the worker does,
-however that went, and takes all runners along. It never loads gRPC and never runs users' code,
-so a fork of it is always sound.
+The worker starts it (`fork_client`) and talks to it in `fork_protocol`. It ends when the worker
+does, however that ends, and kills all runners. It never loads gRPC and never runs users' code, so
+a fork of it is always sound.
 """
 
 from __future__ import annotations
