@@ -15,7 +15,7 @@ from penstock.graph.traversal import walk
 from penstock.ops.map import Map
 from penstock.ops.range import Range
 from penstock.serialization.operators import operators
-from tests.travelling import Held, Pair, elements, travelled
+from tests.sent_definitions import Held, Pair, elements, travelled
 
 
 def test_a_pipeline_gives_the_same_elements_after_its_travel():

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from penstock_dispatcher.config import DispatcherConfig
-from tests.dispatcher import scenario
-from tests.dispatcher.serving import FAST, far, near
+from tests.dispatcher.core import scenario
+from tests.dispatcher.running_dispatcher import FAST, far, near
 
 
 @pytest.fixture(scope="session")
 def play():
-    """Runs a scenario; see `scenario.py`."""
+    """Runs a scenario; see `core/scenario.py`."""
     return scenario.play
 
 

@@ -26,7 +26,13 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Mode, ReaderStatus
-from tests.dispatcher.serving import VERSIONS, reader_line, register, request, worker_line
+from tests.dispatcher.running_dispatcher import (
+    VERSIONS,
+    reader_line,
+    register,
+    request,
+    worker_line,
+)
 
 
 async def test_a_pass_from_registration_to_its_end(api):

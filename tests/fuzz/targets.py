@@ -142,7 +142,7 @@ FORMS = [
 
 
 def _kept():
-    kept = _module("wire/test_yesterday.py").MESSAGES
+    kept = _module("wire/test_codec_yesterday.py").MESSAGES
     return [(form, form.encode(value)) for form, value in kept.values()]
 
 
@@ -186,7 +186,7 @@ def read_failure(data):
 
 
 def _journal():
-    world, rows = _module("dispatcher/journal_world.py").World(5), []
+    world, rows = _module("dispatcher/journal/random_facts.py").RandomFacts(5), []
     for _ in range(60):
         rows.append(encoding.encode_facts(map(encoding.encode_fact, world.step())))
     books = world.books

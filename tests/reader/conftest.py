@@ -8,21 +8,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.reader import fake_mesh
-from tests.reader.table import Table
-from tests.reader.world import World
+from tests.reader import fake_services
+from tests.reader.core.driven_core import DrivenCore
+from tests.reader.core.random_cluster import RandomCluster
 
 
 @pytest.fixture(scope="session")
-def table():
+def driven_core():
     """Makes a reader that is driven by hand."""
-    return Table
+    return DrivenCore
 
 
 @pytest.fixture
 def reading():
     """A reader with one task, running on worker w."""
-    made = Table()
+    made = DrivenCore()
     made.view((1, 1, "w"))
     (made.opening,) = made.opens()
     return made
@@ -30,14 +30,14 @@ def reading():
 
 @pytest.fixture(scope="session")
 def world():
-    """Makes worlds of readers in which chance decides; see `world.py`."""
-    return World
+    """Makes worlds of readers in which chance decides; see `core/random_cluster.py`."""
+    return RandomCluster
 
 
 @pytest.fixture(scope="session")
 def fake():
-    """Makes meshes that do as a test says; see `fake_mesh.py`."""
-    return fake_mesh
+    """Makes meshes that do as a test says; see `fake_services.py`."""
+    return fake_services
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from penstock.runtime.event_loop import LoopThread
 from penstock.wire.connection import connect, listening
 from penstock.wire.worker import WorkerClient, worker_handlers
-from tests.worker import core_world as core_world_module
-from tests.worker.fakes import FakeDispatcher, FakePool, FakeReader, at_work, until
+from tests.worker.core import random_cluster as random_cluster_module
+from tests.worker.fake_peers import FakeDispatcher, FakePool, FakeReader, at_work, until
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ async def reader(worker, pool):
 
 
 @pytest.fixture(scope="session")
-def core_world():
+def random_cluster():
     """The module with worlds around a worker's mind."""
-    return core_world_module
+    return random_cluster_module
 
 
 @pytest.fixture

@@ -92,8 +92,8 @@ class ThreadRunner:
     """A runner that is a thread of this process, behind a real socket and arena."""
 
     def __init__(self, budget=1 << 22, largest=1 << 24):
-        self.shelf = arenas.SealedMemory(arenas.span(budget, largest))
-        arena = arenas.Arena(self.shelf.writable, budget, largest)
+        self.sealed = arenas.SealedMemory(arenas.span(budget, largest))
+        arena = arenas.Arena(self.sealed.writable, budget, largest)
         self._sock, far = socket.socketpair()
         self._sock.settimeout(WITHIN)
         self._unpacker = Unpacker(
@@ -130,7 +130,7 @@ class ThreadRunner:
         """Take reports until *until* says that it is enough."""
         while not until(heard):
             for report in self._receive():
-                heard.add(report, self.shelf.memory)
+                heard.add(report, self.sealed.memory)
                 if free and isinstance(report, FrameReady):
                     self.send(FreeFrames(report.run, (report.offset,)))
                 if splits and isinstance(report, SplitsNeeded):
@@ -160,7 +160,7 @@ class ThreadRunner:
         self._sock.close()
         self._thread.join(WITHIN)
         assert not self._thread.is_alive()
-        self.shelf.close()
+        self.sealed.close()
 
     def _receive(self):
         data = self._sock.recv(READ_NBYTES)

@@ -17,14 +17,14 @@ BUDGET, LARGEST = 16 * PAGE, 64 * PAGE
 
 
 @pytest.fixture
-def shelf():
-    shelf = SealedMemory(span(BUDGET, LARGEST))
-    yield shelf
-    shelf.close()
+def memory():
+    memory = SealedMemory(span(BUDGET, LARGEST))
+    yield memory
+    memory.close()
 
 
-def allocated(shelf):
-    return os.fstat(shelf.fd).st_blocks * 512
+def allocated(memory):
+    return os.fstat(memory.fd).st_blocks * 512
 
 
 def test_the_first_place_that_is_free_is_used_again():
@@ -112,73 +112,73 @@ def test_places_never_overlap_and_nothing_is_lost(steps):
     assert list(places) == [0]
 
 
-def test_the_worker_reads_what_the_runner_writes(shelf):
-    arena = Arena(shelf.writable, BUDGET, LARGEST)
-    shelf.release()
+def test_the_worker_reads_what_the_runner_writes(memory):
+    arena = Arena(memory.writable, BUDGET, LARGEST)
+    memory.release()
 
     offset = arena.take(5)
     arena.room(offset, 5)[:] = b"hello"
 
-    assert bytes(shelf.memory[offset : offset + 5]) == b"hello"
-    assert shelf.memory.readonly
+    assert bytes(memory.memory[offset : offset + 5]) == b"hello"
+    assert memory.memory.readonly
 
 
-def test_readers_cannot_write_and_nobody_can_change_the_length(shelf):
+def test_readers_cannot_write_and_nobody_can_change_the_length(memory):
     with pytest.raises(PermissionError):
-        mmap.mmap(shelf.fd, PAGE)
+        mmap.mmap(memory.fd, PAGE)
     for change in (PAGE, 2 * span(BUDGET, LARGEST)):
         with pytest.raises(PermissionError):
-            os.ftruncate(shelf.writable, change)
+            os.ftruncate(memory.writable, change)
     with pytest.raises(OSError) as caught:
-        fcntl.fcntl(shelf.writable, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+        fcntl.fcntl(memory.writable, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
     assert caught.value.errno == errno.EPERM
 
 
-def test_memory_beyond_the_budget_goes_back_when_a_giant_is_freed(shelf):
-    arena = Arena(shelf.writable, BUDGET, LARGEST)
+def test_memory_beyond_the_budget_goes_back_when_a_giant_is_freed(memory):
+    arena = Arena(memory.writable, BUDGET, LARGEST)
     offset = arena.take(LARGEST)
     arena.room(offset, LARGEST)[:] = bytes(LARGEST)
-    before = allocated(shelf)
+    before = allocated(memory)
 
     arena.free(offset)
 
     assert before == LARGEST
-    assert allocated(shelf) == BUDGET
+    assert allocated(memory) == BUDGET
 
 
-def test_clearing_frees_every_place(shelf):
-    arena = Arena(shelf.writable, BUDGET, LARGEST)
+def test_clearing_frees_every_place(memory):
+    arena = Arena(memory.writable, BUDGET, LARGEST)
     for nbytes in (PAGE, 3 * PAGE, LARGEST):
         offset = arena.take(nbytes)
         arena.room(offset, nbytes)[:] = bytes(nbytes)
 
     arena.clear()
 
-    assert allocated(shelf) <= BUDGET
+    assert allocated(memory) <= BUDGET
     assert arena.take(BUDGET) == 0
 
 
-def test_a_view_outlives_the_shelf(shelf):
-    arena = Arena(shelf.writable, BUDGET, LARGEST)
+def test_a_view_outlives_the_memory(memory):
+    arena = Arena(memory.writable, BUDGET, LARGEST)
     arena.room(0, 5)[:] = b"hello"
-    view = shelf.memory[0:5]
+    view = memory.memory[0:5]
 
-    shelf.close()
-    shelf.close()
+    memory.close()
+    memory.close()
 
     assert bytes(view) == b"hello"
 
 
-def test_an_arena_that_nobody_reads_gives_everything_back(shelf):
-    arena = Arena(shelf.writable, BUDGET, LARGEST)
+def test_an_arena_that_nobody_reads_gives_everything_back(memory):
+    arena = Arena(memory.writable, BUDGET, LARGEST)
     for nbytes in (BUDGET // 2, LARGEST):
         offset = arena.take(nbytes)
         arena.room(offset, nbytes)[:] = bytes(nbytes)
 
     main.tidy_up(None)
-    kept = allocated(shelf)
+    kept = allocated(memory)
     main.tidy_up(arena)
 
     assert kept == BUDGET // 2 + LARGEST
-    assert allocated(shelf) == 0
+    assert allocated(memory) == 0
     assert arena.take(BUDGET) == 0

@@ -1,0 +1,292 @@
+"""Operators and sources that there are, under splits: what they make, what is refused."""
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from penstock.analysis.index_selection import selected
+from penstock.analysis.sharding import assignments, pass_number_of, split_providers
+from penstock.dataset.dataset import Dataset
+from penstock.dataset.iterator import DatasetIterator
+from penstock.engine.context import Context, open_node
+from penstock.engine.splits import SplitReader
+from penstock.errors import DatasetError, TransformError
+from penstock.graph.node import Node
+from penstock.ops.range import Range
+from penstock.ops.repeat import Repeat
+from penstock.protocol.splits import Split
+from tests.analysis.bare_nodes import labels, mapped
+
+# --- with the sources and operators that there are ---
+
+
+def test_file_names_may_be_zipped_and_lines_of_files_may_not():
+    names = Dataset.list_files("a/*", shuffle=False)
+    lines = Dataset.text_lines("a")
+
+    (stream,) = split_providers(
+        Dataset.zip(Dataset.range(9).prefetch(2).cache(), names.enumerate()).node
+    )
+
+    assert stream.sources == (".0.0.0", ".1.0", ".1.1")
+    assert stream.files == names.node.units()
+    with pytest.raises(DatasetError, match="zip: what text_lines is split by"):
+        split_providers(Dataset.zip(Dataset.range(9), lines).node)
+
+
+def test_what_stands_in_a_branch_of_zip_is_refused_with_what_may_and_the_ways_out():
+    with pytest.raises(DatasetError) as caught:
+        split_providers(Dataset.zip(Dataset.range(9).filter(bool), Dataset.range(9)).node)
+
+    assert str(caught.value) == (
+        "zip: filter(bool) stands between a source and zip; under dynamic sharding the branches of "
+        "zip are drawn in lockstep, so they may hold only what keeps one element per element (map, "
+        "enumerate, prefetch, cache, or equal batches): zip the sources first and do the rest "
+        'behind it, or use processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
+    )
+
+
+def test_a_generator_cannot_be_split_unless_it_is_inside_flat_map():
+    def numbers(x=3):
+        yield from range(x)
+
+    with pytest.raises(DatasetError, match=r"^from_generator\(numbers\) cannot be split"):
+        split_providers(Dataset.from_generator(numbers).node)
+    inner = Dataset.range(3).flat_map(lambda x: Dataset.from_generator(numbers, args=(x,)))
+    assert [stream.units for stream in split_providers(inner.node)] == [3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ds: ds.filter(bool),
+        lambda ds: ds.shuffle(4),
+        lambda ds: ds.shuffle(4).take(4),
+        lambda ds: ds.filter(bool).skip(4),
+        lambda ds: ds.repeat(2),
+        lambda ds: ds.concatenate(ds),
+        lambda ds: ds.batch(2).unbatch(),
+        lambda ds: ds.batch(2).rebatch(4),
+        lambda ds: ds.window(2),
+        lambda ds: ds.padded_batch(2),
+        lambda ds: ds.flat_map(Dataset.range),
+        lambda ds: ds.interleave(Dataset.range),
+    ],
+)
+def test_operators_that_change_the_count_or_order_stay_behind_zip(change):
+    ds = Dataset.range(9)
+
+    with pytest.raises(DatasetError, match="stands between a source and zip"):
+        split_providers(Dataset.zip(ds, change(ds)).node)
+
+    assert [s.units for s in split_providers(change(Dataset.zip(ds, ds).map(lambda a, b: a)).node)][
+        :1
+    ] == [9]
+
+
+# --- passes ---
+
+
+@pytest.mark.parametrize("counts", [(), (3,), (2, 3), (None,), (2, None), (2, 1, 3)])
+def test_each_pass_has_the_turn_that_it_has_in_a_local_run(counts):
+    turns = []
+
+    @dataclass(frozen=True, eq=False)
+    class Turns(Node):
+        op = "turns"
+        cardinality = 1
+
+        def units(self):
+            return 1
+
+        def open(self, context, state):
+            turns.append(context.turn)
+            return open_node(Range(0, 1, 1), Context(0))
+
+    root = Turns()
+    for count in reversed(counts):
+        root = Repeat(mapped(root), count)
+    with DatasetIterator(root) as it:
+        for _ in zip(it, range(12), strict=False):
+            pass
+    (stream,) = split_providers(root)
+
+    assert turns == [pass_number_of(stream.repeats, number) for number in range(len(turns))]
+    assert len(set(turns)) == len(turns) >= min(12, abs(stream.passes))
+
+
+# --- drawing by plan ---
+
+
+def deal(rng, stream, tasks):
+    """Deal the units of *stream* to the logs of tasks, in random splits, pass after pass."""
+    logs = [[] for _ in range(tasks)]
+    for _ in range(stream.passes):
+        start = 0
+        while start < stream.units:
+            stop = min(start + stream.align * rng.randint(1, 3), stream.units)
+            rng.choice(logs).append(Split(start, stop))
+            start = stop
+        for log in logs:
+            log.append(Split(stream.units, stream.units))
+    return logs
+
+
+def run_task(node, streams, logs):
+    """Return what a task makes that drew *logs*, one for each stream."""
+    splits = SplitReader(lambda stream, position: logs[stream][position])
+    context = Context(1, splits=splits, streams=assignments(streams))
+    run = open_node(selected(node), context)
+    out = []
+    while block := run.block(3):
+        out += block
+    return out
+
+
+def numbers_of(k, n):
+    return Dataset.range(k, k + n)
+
+
+def pairs_of(a, b):
+    return Dataset.zip(a.batch(2, drop_remainder=True), b.batch(2, drop_remainder=True))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, b: Dataset.zip(a, b),
+        lambda a, b: Dataset.zip(a.map(abs).prefetch(2), b.cache()),
+        lambda a, b: Dataset.zip(a.batch(3), b.map(abs).batch(3)),
+        lambda a, b: Dataset.zip(a.batch(2, drop_remainder=True), b.batch(2)),
+        lambda a, b: Dataset.zip(pairs_of(a, b).batch(2), a.batch(4)),
+        lambda a, b: Dataset.zip(a, a, Dataset.zip(b, b)).repeat(3),
+        lambda a, b: Dataset.zip(a, b).map(lambda x, y: x).concatenate(b).repeat(2),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(12, 12), (13, 8), (8, 13), (1, 20), (0, 3), (11, 11)])
+def test_tasks_that_draw_by_plan_make_together_what_one_reader_makes(make, sizes):
+    node = make(numbers_of(0, sizes[0]), numbers_of(100, sizes[1])).node
+    with DatasetIterator(node) as it:
+        expected = sorted(map(repr, it))
+
+    streams = split_providers(node)
+    for seed in range(10):
+        rng = random.Random(seed)
+        logs = [deal(rng, stream, tasks=3) for stream in streams]
+        made = [run_task(node, streams, [log[task] for log in logs]) for task in range(3)]
+
+        assert sorted(repr(element) for task in made for element in task) == expected
+
+
+# --- what is left to the source ---
+
+RANGE = Dataset.range(12)
+LETTERS = Dataset.from_sequence("abcdefghijk")
+ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshape(13, 2)})
+
+
+@pytest.mark.parametrize(
+    "ds",
+    [
+        RANGE.shard(3, 1),
+        RANGE.map(abs).prefetch(2).shard(2, 1).skip(1),
+        RANGE.skip(3).take(5).enumerate(2),
+        RANGE.enumerate().shard(2, 1).map(lambda i, x: x).take(2),
+        RANGE.concatenate(LETTERS).shard(3, 2),
+        RANGE.concatenate(LETTERS).skip(14).take(4),
+        Dataset.zip(RANGE, LETTERS, ROWS).shard(4, 3).repeat(2),
+        ROWS.shard(2, 1).batch(2).unbatch(),
+        Dataset.range(20, 0, -3).skip(2),
+        Dataset.range(20, 0, -3).shard(3, 1),
+        LETTERS.shard(2, 0).cache().repeat(2),
+        RANGE.assert_cardinality(12).shard(5, 4),
+        RANGE.take(-1).skip(-1),
+        RANGE.shard(1, 0).skip(0).take(0),
+        Dataset.from_tensors(3).shard(2, 1),
+        Dataset.from_tensors(3).shard(2, 0),
+        Dataset.zip(RANGE, RANGE.shard(2, 1)),
+        RANGE.batch(5),
+        RANGE.shuffle(3).batch(5, drop_remainder=True).map(len),
+        RANGE.batch(2).batch(3),
+        RANGE.batch(5).skip(1).take(1),
+        RANGE.padded_batch(5).repeat(2),
+        Dataset.zip(RANGE, LETTERS).batch(4).map(lambda a, b: a),
+    ],
+)
+def test_what_counts_elements_of_a_source_with_an_index_counts_all_of_them(ds):
+    expected = sorted(map(repr, ds))
+    streams = split_providers(ds.node)
+
+    for seed in range(10):
+        rng = random.Random(seed)
+        logs = [deal(rng, stream, tasks=3) for stream in streams]
+        made = [run_task(ds.node, streams, [log[task] for log in logs]) for task in range(3)]
+
+        assert sorted(repr(element) for task in made for element in task) == expected
+    assert labels(ds.node) == []
+
+
+@pytest.mark.parametrize(
+    ("ds", "label"),
+    [
+        (RANGE.shuffle(3).shard(2, 0), "shuffle"),
+        (RANGE.filter(bool).map(abs).shard(2, 0), r"filter\(bool\)"),
+        (RANGE.batch(2).shard(2, 0), "batch"),
+        (RANGE.repeat(2).shard(2, 0), "repeat"),
+        (Dataset.text_lines(["a", "b"]).shard(2, 0), "text_lines"),
+    ],
+)
+def test_a_shard_that_no_index_can_do_is_refused_with_the_ways_out(ds, label):
+    with pytest.raises(DatasetError, match=f"^shard: .*{label} before it stands in the") as caught:
+        split_providers(ds.node)
+
+    assert "job_name" in str(caught.value)
+
+
+def test_a_shard_of_files_in_an_order_of_each_run_is_refused():
+    with pytest.raises(DatasetError, match="shuffle=False or a seed"):
+        split_providers(Dataset.list_files("a/*").map(str).shard(2, 0).node)
+
+    (stream,) = split_providers(Dataset.list_files("a/*", shuffle=False).shard(2, 1).skip(3).node)
+    assert stream.files.cut(tuple(range(10))) == (7, 9)
+
+
+def test_files_that_a_shard_leaves_are_read_in_one_process_as_well(tmp_path):
+    for name in "abcde":
+        (tmp_path / name).touch()
+    ds = Dataset.list_files(tmp_path / "*", shuffle=False).shard(2, 1)
+
+    with DatasetIterator(selected(ds.node)) as it:
+        assert list(it) == list(ds) == [str(tmp_path / "b"), str(tmp_path / "d")]
+
+
+def test_an_error_of_an_item_names_its_number_in_the_sequence():
+    class Items:
+        def __len__(self):
+            return 10
+
+        def __getitem__(self, i):
+            return 1 // (i - 7)
+
+    with pytest.raises(TransformError, match="failed at element 7") as caught:
+        list(DatasetIterator(selected(Dataset.from_sequence(Items()).shard(2, 1).node)))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_cache_below_zip_that_is_read_again_is_refused():
+    again = Dataset.zip(RANGE.cache(), RANGE)
+    split_providers(again.node)
+
+    with pytest.raises(DatasetError, match="put cache behind zip"):
+        split_providers(again.repeat(2).node)
+
+
+def test_a_shard_of_what_readers_share_is_refused():
+    far = RANGE.distribute("distributed_epoch", "a:1")
+    shared = RANGE.distribute("distributed_epoch", "a:1", job_name="job")
+
+    far.shard(2, 0)
+    with pytest.raises(DatasetError, match="leave shard out"):
+        shared.batch(2).shard(2, 0)

@@ -1,0 +1,340 @@
+"""A small world around the dispatcher's mind, in which now and then something is lost."""
+
+import json
+import random
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.protocol.control import (
+    Assignment,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
+    SplitGrant,
+    SplitRequest,
+    TaskReport,
+    WorkerHeartbeat,
+)
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.types import Codec, Failure, Mode, ReaderStatus
+from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    CloseReaderStream,
+    DrainWorker,
+    OpenIteration,
+    ReaderDisconnected,
+    RegisterDataset,
+    ReplyToCall,
+    SendCommand,
+    SendView,
+    StartHistory,
+    Tick,
+    WorkerDead,
+    WorkerDisconnected,
+)
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.random_peers import VERSIONS, Reader, Run, Worker
+
+
+class RandomCluster:
+    """Some workers, readers and jobs around one mind; now and then something is lost."""
+
+    def __init__(self, seed, gc_dynamic=False):
+        self.chance = random.Random(seed)
+        self.now, self.facts, self.calls = 50.0, [], {}
+        settings = CoreSettings(
+            reader_lease=3.0, idle=40.0, gc_dynamic=gc_dynamic, sweep_interval=1.0
+        )
+        self.core = DispatcherCore(DispatcherState(), settings, self.now)
+        self.workers, self.lives, self.readers = {}, Counter(), []
+        self.words, self.cuts, self.told = {}, {}, defaultdict(AckedSet)
+        self.states, self.judged = [], {}
+        self.passes = {}
+        self.gc_dynamic = gc_dynamic
+        self.datasets = {}
+        self.calm = False
+        self.tell(StartHistory(seed))
+        for name in "ab":
+            streams = tuple(
+                SplitProviderSpec(
+                    (f".{i}",),
+                    self.chance.choice([0, 1, 7, 60, 1000]),
+                    None,
+                    self.chance.choice([1, 1, 3]),
+                    self.chance.choice([1, 1, 8]),
+                )
+                for i in range(self.chance.choice([1, 1, 2]))
+            )
+            self.datasets[name] = streams
+            self.tell(RegisterDataset(1, VERSIONS, name, streams, ""))
+
+    def tell(self, signal):
+        if isinstance(signal, WorkerHeartbeat):
+            for task, progress in signal.progress.items():
+                self.told[task] |= progress.taken
+        self.perform(self.core.handle(signal, self.now))
+        if self.chance.random() < 0.8:
+            self.perform(self.core.push(self.now))
+
+    def perform(self, effects):
+        for effect in effects:
+            match effect:
+                case AppendFact(fact):
+                    self.check(fact)
+                    self.facts.append(fact)
+                case SendCommand(worker, incarnation, order):
+                    self.order(worker, incarnation, order)
+                case SendView(view):
+                    self.view(view)
+                case ReplyToCall(call, OpenIterationReply(iteration)):
+                    self.calls.pop(call).iteration = iteration
+                case ReplyToCall(call, Failure() as failure):
+                    kinds = {"Unavailable"} | ({"JobForgotten"} if self.gc_dynamic else set())
+                    assert failure.kind in kinds, failure.error()
+                    self.readers.remove(self.calls.pop(call))
+                case CloseReaderStream(token, failure):
+                    assert failure.kind == "Superseded", failure.error()
+                    for reader in self.readers:
+                        reader.superseded |= reader.token == token
+
+    def check(self, fact):
+        """Laws that hold at the moment when a fact is decided."""
+        books = self.core.books
+        match fact:
+            case f.AttemptStarted(task, attempt, _, taken, held) if attempt > 1:
+                for reader, token in self.live(books.owners[task]):
+                    holding = self.words.get(token, {}).get(task)
+                    assert holding is not None, "a live reader gave no word"
+                    assert holding.fence >= attempt, "a live reader accepts the old attempt"
+                    assert held.get(reader, RangeSet()) == holding.buffered - taken.runs
+            case f.CheckpointSaved(task, state):
+                assert state.number <= self.told[task].floor, "a state is ahead of what is taken"
+            case f.SaveCompleted(iteration, verdict):
+                key = iteration, verdict.number
+                assert key not in self.judged, "a save is judged once"
+                self.judged[key] = verdict
+                if verdict.state:
+                    self.states.append(verdict.state)
+                    for _, token in self.live(iteration):
+                        assert self.cuts.get(token) == (verdict.number, verdict.label)
+
+    def live(self, iteration):
+        known = self.core.books.iterations[iteration]
+        return [(reader, known.readers[reader].token) for reader in known.live]
+
+    def order(self, name, incarnation, order):
+        worker = self.workers.get(name)
+        if worker is None or worker.incarnation != incarnation:
+            return
+        if not self.calm and self.chance.random() < 0.1:
+            return  # lost
+        match order:
+            case Assignment():
+                assert order.as_of >= worker.as_of, "orders are dated in order"
+                worker.as_of, worker.draining = order.as_of, order.drain
+                listed = {(run.task, run.attempt): run for run in order.runs}
+                worker.runs = {t: r for t, r in worker.runs.items() if (t, r.attempt) in listed}
+                for (task, attempt), run in listed.items():
+                    if (task, attempt) not in worker.started:
+                        worker.started.add((task, attempt))
+                        streams = self.datasets[run.dataset] if run.logs else ()
+                        passes = [s.passes if s.units else 1 for s in streams]
+                        worker.runs[task] = Run(run, passes)
+            case SplitGrant(task):
+                if task in worker.runs:
+                    worker.runs[task].granted(order)
+
+    def view(self, view):
+        for reader in self.readers:
+            if reader.token == view.token:
+                assert view.as_of >= reader.as_of, "views are dated in order"
+                reader.as_of = view.as_of
+                reader.id = view.reader if view.standing is ReaderStatus.LIVE else None
+                reader.finished |= view.finished
+                reader.saves = view.saves
+                for name, task in view.tasks.items():
+                    reader.fences[name] = task.attempt + (task.worker is None)
+                if view.standing is ReaderStatus.GONE:
+                    reader.cut = None  # who was given up at its cut may never hear
+                    continue
+                for verdict in view.verdicts:
+                    judged = self.judged.get((reader.iteration, verdict.number))
+                    assert reader.finished or reader.left or judged == verdict, (
+                        "a verdict is the same for all"
+                    )
+                    reader.cut = None
+
+    # --- what may happen ---
+
+    def step(self):
+        self.now += self.chance.uniform(0, 0.4)
+        self.tick()
+        self.chance.choice(
+            [self.work, self.work, self.beat, self.beat, self.read, self.read, self.new]
+            + ([] if self.calm else [self.trouble])
+        )()
+
+    def tick(self):
+        self.tell(Tick())
+
+    def new(self):
+        if len(self.readers) < 6 and not self.calm:
+            reader = Reader(f"r{len(self.readers)}")
+            self.readers.append(reader)
+            job = self.chance.choice(["j", None])
+            self.calls[len(self.readers)] = reader
+            request = OpenIterationRequest(
+                VERSIONS,
+                self.chance.choice("ab") if job is None else "a",
+                self.chance.choice([Mode.DYNAMIC, Mode.DYNAMIC, Mode.OFF])
+                if job is None
+                else Mode.DYNAMIC,
+                job,
+                1 if job is None else self.chance.choice([1, 2]),
+                Codec.NONE,
+            )
+            if self.states and self.chance.random() < 0.3:
+                request = self.restoring(request)
+            self.tell(OpenIteration(len(self.readers), request, self.chance.getrandbits(63)))
+        elif len(self.workers) < 3:
+            self.start_worker(f"w{len(self.lives) % 4}")
+
+    def asked_again(self, repetition):
+        request = OpenIterationRequest(VERSIONS, "a", Mode.DYNAMIC, "j", repetition, Codec.NONE)
+        effects = self.core.handle(OpenIteration(99, request, 1), self.now)
+        return next(effect.answer for effect in effects if isinstance(effect, ReplyToCall))
+
+    def restoring(self, request):
+        saved = self.chance.choice(self.states)
+        state = json.loads(saved)
+        named = state["fingerprint"] == "a" and state["mode"] == "dynamic"
+        return replace(
+            request,
+            dataset=state["fingerprint"],
+            mode=Mode(state["mode"]),
+            job_name=request.job_name if named else None,
+            restore=saved,
+        )
+
+    def start_worker(self, name):
+        self.lives[name] += 1
+        self.workers[name] = Worker(name, self.lives[name])
+        self.tell(self.workers[name].beat(self.chance))
+
+    def kill(self, name):
+        worker = self.workers.pop(name)
+        self.tell(WorkerDisconnected(name, worker.incarnation))
+        self.tell(WorkerDead(name, worker.incarnation))
+
+    def work(self):
+        for worker in self.workers.values():
+            for task, run in list(worker.runs.items()):
+                for stream, position in run.step():
+                    ask = SplitRequest(
+                        worker.name, worker.incarnation, task, run.attempt, stream, position
+                    )
+                    self.tell(ask)
+
+    def beat(self):
+        for worker in list(self.workers.values()):
+            self.tell(worker.beat(self.chance))
+
+    def read(self):
+        for reader in list(self.readers):
+            if reader.iteration is None or reader.finished or reader.left or reader.superseded:
+                continue
+            if not self.calm and self.now < reader.asleep:
+                continue
+            reader.beats += 1
+            holdings = {}
+            for task, fence in reader.fences.items():
+                floor = min(self.told[task].floor, 3)
+                buffered = RangeSet.of((floor + 1, floor + 1 + self.chance.randint(0, 2)))
+                holdings[task] = TaskReport(fence, AckedSet(floor), buffered)
+            leaving = not self.calm and self.chance.random() < 0.01
+            reader.left = leaving
+            seen = reader.id is not None
+            if seen and reader.cut is None and not self.calm and self.chance.random() < 0.1:
+                label = self.chance.choice(["", "x", "x"])
+                reader.cut = SaveBarrier(reader.saves, label, self.chance.uniform(0.2, 5))
+            beat = ReaderHeartbeat(
+                reader.iteration,
+                reader.token,
+                reader.id,
+                reader.beats,
+                holdings,
+                reader.cut,
+                leaving,
+                reader.beats,
+            )
+            self.words[reader.token] = holdings
+            self.cuts[reader.token] = reader.cut and (reader.cut.number, reader.cut.label)
+            self.tell(beat)
+
+    def trouble(self):
+        if self.readers and self.chance.random() < 0.1:
+            reader = self.chance.choice(self.readers)
+            reader.asleep = self.now + self.chance.uniform(1, 9)
+            if reader.iteration is not None:
+                self.tell(ReaderDisconnected(reader.iteration, reader.token))
+        if self.chance.random() < 0.03:
+            self.restart()
+        if not self.workers or self.chance.random() < 0.9:
+            return
+        name = self.chance.choice(list(self.workers))
+        kind = self.chance.random()
+        if kind < 0.3:
+            self.start_worker(name)
+        elif kind < 0.4:
+            self.tell(DrainWorker(7, name))
+        elif kind < 0.5:
+            self.kill(name)
+        elif kind < 0.8:
+            worker = self.workers[name]
+            self.tell(WorkerDisconnected(name, worker.incarnation))
+        else:
+            self.now += self.chance.uniform(2, 8)
+            self.tick()
+
+    def restart(self):
+        """Kill the dispatcher: what it has not told anybody is told again by itself."""
+        books = DispatcherState()
+        for fact in self.facts:
+            books.apply(fact)
+        assert books == self.core.books, "replay gives the books"
+        self.words, self.cuts = {}, {}
+        self.core = DispatcherCore(books, self.core.desk.settings, self.now)
+        for worker in self.workers.values():
+            self.tell(replace(worker.beat(self.chance), versions=VERSIONS))
+
+    def settle(self):
+        """Let everything that can end come to its end."""
+        self.calm = True
+        for name in list(self.workers):
+            self.kill(name)  # those that drain, and those that missed an order
+        self.start_worker("w0")
+        for _ in range(4000):
+            self.work()
+            self.beat()
+            self.read()
+            self.now += 0.3
+            self.tick()
+            if all(self.over(reader) for reader in self.readers):
+                return
+        raise AssertionError("a reader waits for ever")
+
+    def over(self, reader):
+        iteration = self.core.books.iterations.get(reader.iteration)
+        return reader.finished or reader.left or reader.superseded or iteration is None
+
+
+def run_world(seed, **settings):
+    world = RandomCluster(seed, **settings)
+    for _ in range(250):
+        world.step()
+    return world

@@ -1,0 +1,391 @@
+"""Scenarios: a run of the dispatcher's mind as a text that people can read.
+
+Lines starting with ``>`` are what the mind answered; all others are what happened. Run
+``python -m tests.dispatcher.core.scenario --rewrite`` to rewrite the answers, and read the diff
+before you commit it. ``= fact`` is written, ``-> peer`` is told.
+"""
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.analysis.sharding import UNLISTED, SplitProviderSpec
+from penstock.protocol.control import (
+    AttemptProgress,
+    ElementCounts,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    SaveBarrier,
+    SplitRequest,
+    TaskReport,
+    UnreachableWorker,
+    WorkerHeartbeat,
+)
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.splits import FilePattern
+from penstock.protocol.types import Checkpoint, Codec, Failure, Mode, TaskId, Versions
+from penstock_dispatcher.core.context import CoreSettings
+from penstock_dispatcher.core.events import (
+    DrainWorker,
+    ListSourceFiles,
+    OpenIteration,
+    ReaderDisconnected,
+    RegisterDataset,
+    StartHistory,
+    Tick,
+    WorkerDead,
+    WorkerDisconnected,
+)
+from penstock_dispatcher.core.listings import outline
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.scenario_answers import DATE, Answers
+
+VERSIONS = Versions(1, "3.11.7", "0.1.0")
+
+
+class Player(Answers):
+    """Reads what happens, tells the mind, and writes down what it answers."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 1000.0
+        self.settings = CoreSettings()
+        self.begin(DispatcherState())
+        list(self.tell(StartHistory(0)))
+        self.incarnation, self.ended, self.python = {}, {}, {}
+        self.beats, self.handed, self.unreached = {}, {}, {}
+        self.files, self.listed = {}, {}
+        self.calls = 0
+
+    def begin(self, books):
+        self.core = DispatcherCore(books, self.settings, self.now, DATE + self.now)
+        self.core.desk.address = "here:1"
+
+    def play(self, script):
+        out = []
+        for line in script.splitlines():
+            if line.startswith(">"):
+                continue
+            out.append(line)
+            if line and not line.startswith("#"):
+                self.said = None
+                out += [f"> {said}" for signal in self.read(line) for said in self.tell(signal)]
+                out += [f"> {self.said}"] if self.said else []
+                out += [f"> {said}" for said in self.shown(self.core.push(self.now))]
+        return "\n".join(out) + "\n"
+
+    def tell(self, signal):
+        return list(self.shown(self.core.handle(signal, self.now)))
+
+    def shown(self, effects):
+        for effect in effects:
+            yield self.show(effect)
+            if isinstance(effect, ListSourceFiles):
+                names = {i: self.files[p.patterns[0]] for i, p in effect.patterns.items()}
+                listings = {i: outline(found) for i, found in names.items()}
+                self.listed.update((listings[i].digest, names[i]) for i in names)
+                yield from self.tell(replace(effect.signal, names=names, listings=listings))
+
+    # --- what happened ---
+
+    def read(self, line):
+        for pattern, method in self.WORDS.items():
+            if found := re.fullmatch(pattern, line):
+                yield from method(self, **found.groupdict())
+                return
+        raise ValueError(f"cannot read {line!r}")
+
+    def dataset(self, name, streams):
+        plans = []
+        for text in streams.split(" + "):
+            words = re.fullmatch(
+                r"(?:(\d+) units|files ([\w ]+?))( shuffled)?"
+                r"(?:, (-?\d+) passes)?(?:, align (\d+))?",
+                text,
+            )
+            units, names, shuffle, passes, align = words.groups()
+            pattern = None
+            if names:
+                pattern = FilePattern((f"{name}/*",), bool(shuffle), 7 if shuffle else None)
+                self.files[f"{name}/*"] = tuple(names.split())
+            size = UNLISTED if names else int(units)
+            count = int(passes or 1)
+            repeats = (("", count),) if count > 1 else ()
+            plans.append(SplitProviderSpec((".0",), size, pattern, count, int(align or 1), repeats))
+        yield RegisterDataset(1, VERSIONS, name, tuple(plans), "")
+
+    def unsplittable(self, name, why):
+        yield RegisterDataset(1, VERSIONS, name, (), why)
+
+    def inexact(self, name, units, why):
+        stream = SplitProviderSpec((".0",), int(units))
+        yield RegisterDataset(1, VERSIONS, name, (stream,), "", why)
+
+    def made_by(self, name, units, python):
+        stream = SplitProviderSpec((".0",), int(units))
+        yield RegisterDataset(1, VERSIONS, name, (stream,), "", "", "", python)
+
+    def opens(self, reader, job, dataset, mode, repetition, protocol, codec, saved=None):
+        request = OpenIterationRequest(
+            Versions(int(protocol or 1), "3.11.7", "0.1.0"),
+            dataset,
+            Mode(mode),
+            job,
+            int(repetition or 1),
+            Codec(codec or "none"),
+            restore=self.states[saved] if saved else b"",
+        )
+        self.calls += 1
+        self.opening = reader
+        yield OpenIteration(self.calls, request, seed=5)
+
+    def beat(self, worker, draining=False, first=False):
+        return WorkerHeartbeat(
+            worker,
+            self.incarnation[worker],
+            self.orders[worker].as_of if worker in self.orders else -1,
+            dict(self.progress.get(worker, {})),
+            frozenset(self.ended.get(worker, ())),
+            draining,
+            replace(VERSIONS, python=f"{self.python[worker]}.7") if first else None,
+        )
+
+    def worker_comes(self, worker, python=None):
+        self.python[worker] = python or "3.11"
+        self.incarnation[worker] = self.incarnation.get(worker, 0) + 1
+        self.orders.pop(worker, None)
+        self.progress.pop(worker, None)
+        yield self.beat(worker, first=True)
+
+    def worker_beats(self, worker, draining):
+        yield self.beat(worker, bool(draining))
+
+    def late_beat(self, worker):
+        yield WorkerHeartbeat(worker, self.incarnation[worker] - 1, 0)
+
+    def line_breaks(self, worker):
+        yield WorkerDisconnected(worker, self.incarnation[worker])
+
+    def nobody_listens(self, worker):
+        yield WorkerDead(worker, self.incarnation[worker])
+
+    def drains(self, worker):
+        yield DrainWorker(1, worker)
+
+    def reader_line_breaks(self, reader):
+        yield ReaderDisconnected(self.iteration[reader], reader)
+
+    def collects(self):
+        self.settings = replace(self.settings, gc_dynamic=True)
+        self.core.desk.settings = self.settings
+        return ()
+
+    def restarts(self):
+        books = DispatcherState()
+        for fact in self.facts:
+            books.apply(fact)
+        assert books == self.core.books
+        for iteration in books.iterations.values():
+            for source in iteration.sources:
+                if source.listing is not None:
+                    source.know(self.listed[source.listing.digest], {})
+        self.begin(books)
+        for worker in self.orders:
+            self.orders[worker] = replace(self.orders[worker], as_of=-1)
+        return ()
+
+    def stray_beat(self, worker, as_of):
+        yield WorkerHeartbeat(worker, self.incarnation[worker], int(as_of))
+
+    def tells(self, worker, task, made, taken, state, place, doubted, end, as_of):
+        attempt = self.attempt(worker, int(task))
+        failure = end and end.startswith("failed") and Failure("TransformError", ("map", 3, "no"))
+        at = Checkpoint(int(state), (int(place or 1),)) if state else None
+        told = AttemptProgress(
+            attempt,
+            int(made),
+            AckedSet(int(taken)),
+            at,
+            end == "done",
+            failure or None,
+            ElementCounts(int(made)),
+            int(doubted or 0),
+        )
+        self.progress.setdefault(worker, {})[TaskId(int(task))] = told
+        beat = self.beat(worker)
+        yield beat if as_of is None else replace(beat, as_of=int(as_of))
+
+    def attempt(self, worker, task):
+        return next((r.attempt for r in self.orders[worker].runs if r.task == task), 1)
+
+    def stops(self, worker, task):
+        attempt = self.attempt(worker, int(task))
+        self.progress.get(worker, {}).pop(TaskId(int(task)), None)
+        self.ended.setdefault(worker, set()).add((TaskId(int(task)), attempt))
+        yield self.beat(worker)
+
+    def turns_down(self, worker, task, made, why):
+        task, attempt = TaskId(int(task)), self.attempt(worker, int(task))
+        told = AttemptProgress(attempt, int(made or 0), AckedSet(), lacking=why)
+        self.progress.setdefault(worker, {})[task] = told
+        self.ended.setdefault(worker, set()).add((task, attempt))
+        yield self.beat(worker)
+
+    def lacks(self, worker, task, made, why):
+        attempt = self.attempt(worker, int(task))
+        told = AttemptProgress(attempt, int(made or 0), AckedSet(), lacking=why)
+        self.progress.setdefault(worker, {})[TaskId(int(task))] = told
+        yield self.beat(worker)
+
+    def asks(self, worker, task, stream, position):
+        task = TaskId(int(task))
+        attempt = self.attempt(worker, task)
+        life = self.incarnation[worker]
+        yield SplitRequest(worker, life, task, attempt, int(stream or 0), int(position))
+
+    def reader_beats(self, reader, leaving):
+        self.beats[reader] = self.beats.get(reader, 0) + 1
+        kept = self.holdings.get(reader, {})
+        holdings = {
+            task: replace(kept.get(task, TaskReport(0, AckedSet())), fence=fence)
+            for task, fence in self.fences.get(reader, {}).items()
+        }
+        yield ReaderHeartbeat(
+            self.iteration[reader],
+            reader,
+            self.reader.get(reader),
+            self.beats[reader],
+            holdings,
+            self.cuts.get(reader),
+            bool(leaving),
+            self.handed.get(reader, 0),
+            unreached=self.unreached.get(reader, {}),
+        )
+
+    def misses(self, reader, workers, seconds):
+        self.unreached[reader] = {
+            worker: UnreachableWorker(self.incarnation[worker], float(seconds))
+            for worker in workers.split(" and ")
+        }
+        yield from self.reader_beats(reader, leaving=False)
+
+    def reaches(self, reader):
+        del self.unreached[reader]
+        yield from self.reader_beats(reader, leaving=False)
+
+    def takes(self, reader, task, runs, buffered, handed):
+        held = TaskReport(1, AckedSet().plus(_runs(runs)), _runs(buffered))
+        self.holdings.setdefault(reader, {})[TaskId(int(task))] = held
+        taken = sum(len(held.taken.runs) for held in self.holdings[reader].values())
+        self.handed[reader] = int(handed) if handed else taken
+        yield from self.reader_beats(reader, leaving=False)
+
+    def saves(self, reader, label, seconds, number, missing):
+        judged = self.core.books.iterations[self.iteration[reader]].saves
+        number = judged if number is None else int(number)
+        self.cuts[reader] = SaveBarrier(number, label or "", float(seconds), bool(missing))
+        yield from self.reader_beats(reader, leaving=False)
+
+    def reads_on(self, reader):
+        self.cuts.pop(reader, None)
+        yield from self.reader_beats(reader, leaving=False)
+
+    def restores(self, reader, saved, job, dataset, mode):
+        yield from self.opens(reader, job, dataset, mode, None, None, None, saved)
+
+    def accounts(self, iteration):
+        every = {i.iteration: i for i in self.core.stats(self.now).iterations}
+        self.said = self.account(every[int(iteration)])
+        return ()
+
+    def reads_at(self, reader, iteration):
+        self.iteration[reader] = int(iteration)
+        return ()
+
+    def has_id(self, reader, number):
+        self.reader[reader] = int(number)
+        return ()
+
+    def passes(self, seconds, who):
+        names = [name for name in re.split(r", | and ", who or "") if name]
+        until, beat_at = self.now + float(seconds), self.now + 1.0
+        while self.now < until:
+            self.now = min(self.now + 0.25, until)
+            if self.now >= beat_at:
+                beat_at += 1.0
+                for name in names:
+                    if name in self.incarnation:
+                        yield self.beat(name)
+                    else:
+                        yield from self.reader_beats(name, leaving=False)
+            yield Tick()
+
+    def away(self, seconds):
+        self.now += float(seconds)
+        yield Tick()
+
+    WORDS = {
+        r"dataset (?P<name>\w+) cannot be split: (?P<why>.+)": unsplittable,
+        r"dataset (?P<name>\w+) has (?P<units>\d+) units, made by Python (?P<python>.+)": made_by,
+        r"dataset (?P<name>\w+) has (?P<units>\d+) units, inexact: (?P<why>.+)": inexact,
+        r"dataset (?P<name>\w+) has (?P<streams>.+)": dataset,
+        r"(?P<reader>\w+) opens (?:job (?P<job>\w+) of )?(?P<dataset>\w+), (?P<mode>off|dynamic)"
+        r"(?:, repetition (?P<repetition>\d+))?(?:, protocol (?P<protocol>\d+))?"
+        r"(?:, codec (?P<codec>\w+))?": opens,
+        r"(?P<worker>\w+) comes(?: with Python (?P<python>[\d.]+))?": worker_comes,
+        r"(?P<worker>w\d) beats(?P<draining>, draining)?": worker_beats,
+        r"a beat of (?P<worker>\w+)'s last life arrives": late_beat,
+        r"(?P<worker>w\d)'s line breaks": line_breaks,
+        r"(?P<reader>r\d)'s line breaks": reader_line_breaks,
+        r"nobody listens at (?P<worker>w\d)": nobody_listens,
+        r"somebody drains (?P<worker>w\d)": drains,
+        r"(?P<worker>\w+) beats with orders as of (?P<as_of>\d+)": stray_beat,
+        r"(?P<worker>\w+) made (?P<made>\d+) of task (?P<task>\d+), (?P<taken>\d+) taken"
+        r"(?:, state (?P<state>\d+)(?: at (?P<place>\d+))?)?(?:, doubted (?P<doubted>\d+))?"
+        r"(?:, (?P<end>done|failed))?(?:, as of (?P<as_of>\d+))?": tells,
+        r"(?P<worker>\w+) no longer runs task (?P<task>\d+)": stops,
+        r"(?P<worker>w\d) has no room for task (?P<task>\d+)(?: after (?P<made>\d+))?"
+        r", and tries again: (?P<why>.+)": lacks,
+        r"(?P<worker>w\d) turns task (?P<task>\d+) down(?: after (?P<made>\d+))?"
+        r": (?P<why>.+)": turns_down,
+        r"(?P<worker>\w+) asks for task (?P<task>\d+)(?:, stream (?P<stream>\d+))?"
+        r" at (?P<position>\d+)": asks,
+        r"(?P<reader>r\d) beats(?P<leaving>, leaving)?": reader_beats,
+        r"(?P<reader>\w+) took (?P<runs>[\d -]+) of task (?P<task>\d+)"
+        r"(?:, holds (?P<buffered>[\d -]+))?(?:, handed (?P<handed>\d+))?": takes,
+        r"(?P<reader>\w+) saves(?: (?P<label>\w+))? within (?P<seconds>\d+)s"
+        r"(?:, number (?P<number>\d+))?(?P<missing>, without missing)?": saves,
+        r"(?P<reader>\w+) reads on": reads_on,
+        r"(?P<reader>r\d) tries (?P<workers>.+) in vain for (?P<seconds>[\d.]+)s": misses,
+        r"(?P<reader>r\d) reaches all again": reaches,
+        r"(?P<reader>\w+) restores what (?P<saved>\w+) saved"
+        r" as (?:job (?P<job>\w+) of )?(?P<dataset>\w+), (?P<mode>off|dynamic)": restores,
+        r"the account of iteration (?P<iteration>\d+)": accounts,
+        r"the dispatcher restarts": restarts,
+        r"the dispatcher forgets unfinished jobs, too": collects,
+        r"(?P<reader>\w+) is reader (?P<number>\d+)": has_id,
+        r"(?P<reader>\w+) reads iteration (?P<iteration>\d+)": reads_at,
+        r"(?P<seconds>[\d.]+)s pass(?:, (?P<who>.+) beats?)?": passes,
+        r"the dispatcher is away for (?P<seconds>[\d.]+)s": away,
+    }
+
+
+def _runs(text):
+    spans = [[int(n) for n in word.split("-")] for word in (text or "").split()]
+    return RangeSet.of(*((span[0], span[1]) if span[1:] else (0, span[0]) for span in spans))
+
+
+def play(script):
+    """Run *script*, and return it with the mind's true answers."""
+    return Player().play(script)
+
+
+if __name__ == "__main__":
+    for path in sorted(Path(__file__).with_name("scenarios").glob("*.txt")):
+        played = play(path.read_text())
+        if "--rewrite" in sys.argv:
+            path.write_text(played)
+        elif played != path.read_text():
+            print(f"{path.name} differs")

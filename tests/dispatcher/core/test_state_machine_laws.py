@@ -1,0 +1,235 @@
+"""What no scenario can say: laws that hold for every run of the dispatcher's mind."""
+
+from collections import Counter, defaultdict
+from functools import cache
+from typing import get_args
+
+import msgspec
+import pytest
+
+from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.types import Mode
+from penstock_dispatcher.core import facts as f
+from penstock_dispatcher.core.state import DispatcherState
+from tests.dispatcher.core.random_cluster import run_world
+
+SEEDS = range(120)
+
+
+@cache
+def settled(seed):
+    """Return a world in which all that can end came to its end; laws look at it only."""
+    world = run_world(seed)
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
+    for seed in range(first, first + 20):
+        check_splits(settled(seed))
+
+
+def check_splits(world):
+    """Replay the grants: no unit twice, no pass before the one before it is handed out."""
+    streams, dataset, owner = {}, {}, {}
+    given, turns = defaultdict(Counter), Counter()
+    ended = Counter()
+    made = defaultdict(list)
+    for fact in world.facts:
+        match fact:
+            case f.JobCreated(job, parameters):
+                dataset[job] = parameters
+            case f.IterationOpened(iteration, job):
+                streams[iteration] = world.datasets[dataset[job].dataset]
+            case f.IterationRestored(iteration, job):
+                streams[iteration] = world.datasets[dataset[job].dataset]
+                for stream, was in enumerate(fact.sources):
+                    units = streams[iteration][stream].units
+                    turns[iteration, stream] = was.turn
+                    for turn in range(was.turn + 1 if units else 0):
+                        stop = units if turn < was.turn else was.offset
+                        given[(iteration, stream), turn].update(range(stop))
+                for was in fact.tasks:
+                    owner[was.task] = iteration
+                    made[iteration].append(was.task)
+                    ended.update({(was.task, s): n for s, n in enumerate(was.ended)})
+            case f.TaskCreated(task, iteration):
+                owner[task] = iteration
+                made[iteration].append(task)
+            case f.SplitsGranted(task, stream, splits):
+                key = owner[task], stream
+                plan = streams[owner[task]][stream]
+                for split in splits:
+                    if not split:
+                        ended[task, stream] += 1
+                        continue
+                    turn = ended[task, stream]
+                    assert turn < plan.passes
+                    assert split.start % plan.align == 0
+                    for unit in range(split.start, split.stop):
+                        assert not given[key, turn][unit], f"unit {unit} of pass {turn} again"
+                        given[key, turn][unit] += 1
+                    if turn > turns[key]:
+                        assert sum(given[key, turns[key]].values()) == plan.units
+                        turns[key] = turn
+                assert ended[task, stream] <= max(1, plan.passes), "a pass ends once in a log"
+            case f.IterationFinished(iteration) if (
+                made[iteration] and dataset_mode(world, iteration) is Mode.DYNAMIC
+            ):
+                for stream, plan in enumerate(streams[iteration]):
+                    for turn in range(plan.passes if plan.units else 0):
+                        assert sum(given[(iteration, stream), turn].values()) == plan.units
+                    for task in made[iteration]:
+                        assert ended[task, stream] == (plan.passes if plan.units else 1)
+
+
+def dataset_mode(world, iteration):
+    opened = next(
+        x
+        for x in world.facts
+        if isinstance(x, f.IterationOpened | f.IterationRestored) and x.iteration == iteration
+    )
+    made = next(x for x in world.facts if isinstance(x, f.JobCreated) and x.job == opened.job)
+    return made.parameters.mode
+
+
+def test_replaying_all_facts_gives_equal_books():
+    for seed in SEEDS:
+        world = settled(seed)
+        again = DispatcherState()
+
+        for fact in world.facts:
+            again.apply(fact)
+
+        assert again == world.core.books, f"seed {seed}"
+
+
+def test_books_that_were_written_and_read_go_on_like_those_that_were_not():
+    for seed in range(30):
+        world = run_world(seed)
+        written, half = DispatcherState(), len(world.facts) // 2
+
+        for fact in world.facts[:half]:
+            written.apply(fact)
+        again = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=DispatcherState)
+        for fact in world.facts[half:]:
+            again.apply(fact)
+
+        assert again == world.core.books, f"seed {seed}"
+
+
+def test_facts_are_plain_values():
+    seen = set()
+    for seed in range(60):
+        world = settled(seed)
+        for fact in world.facts:
+            data = msgspec.msgpack.encode(fact)
+
+            assert msgspec.msgpack.decode(data, type=type(fact)) == fact
+            seen.add(type(fact).__name__)
+    kinds = (*get_args(f.JobFact), *get_args(f.PeerFact), *get_args(f.TaskFact))
+    assert seen == {kind.__name__ for kind in kinds} - {"TaskFailed"}
+
+
+def test_nothing_happens_to_an_iteration_behind_its_end():
+    for seed in SEEDS:
+        world = settled(seed)
+        finished, owner = set(), {}
+        for fact in world.facts:
+            if isinstance(fact, f.TaskCreated):
+                owner[fact.task] = fact.iteration
+            iteration = getattr(fact, "iteration", owner.get(getattr(fact, "task", None)))
+            if iteration in finished:
+                kinds = f.IterationDeleted | f.ConsumptionReported
+                assert isinstance(fact, kinds), f"seed {seed}: {fact}"
+            if isinstance(fact, f.IterationFinished):
+                finished.add(fact.iteration)
+
+
+@pytest.mark.parametrize("gc_dynamic", [False, True])
+def test_what_was_taken_of_a_named_job_is_not_given_out_again_in_silence(gc_dynamic):
+    kept = 0
+    for seed in range(15):
+        world = run_world(seed, gc_dynamic=gc_dynamic)
+        for _ in range(120):  # everybody is gone
+            world.now += 0.5
+            world.tick()
+        books = world.core.books
+        begun = {
+            name: any(task.taken.floor for task in one.tasks.values())
+            for name, one in books.iterations.items()
+            if one.job == "j"
+        }
+        forgotten = [
+            fact.iteration
+            for fact in world.facts
+            if isinstance(fact, f.IterationDeleted) and fact.unfinished
+        ]
+        kept += len(forgotten) if gc_dynamic else sum(begun.values())
+        assert not (forgotten and not gc_dynamic) and not (any(begun.values()) and gc_dynamic)
+        assert not any(worker.tasks for worker in books.workers.values())
+        before = dict(books.jobs["j"].open) if "j" in books.jobs else {}
+        refused = set(books.jobs["j"].unfinished) if "j" in books.jobs else set()
+        for repetition in (1, 2):
+            answered = world.asked_again(repetition)
+            if repetition in refused:
+                assert answered.kind == "JobForgotten"
+            elif repetition in before:
+                assert answered.iteration == before[repetition]
+            else:
+                assert answered.iteration not in begun
+    assert kept > 2
+
+
+def test_ids_are_never_used_twice():
+    for seed in range(40):
+        world = settled(seed)
+        ids = [
+            fact.task
+            if isinstance(fact, f.TaskCreated | f.RestoredTask)
+            else fact.iteration
+            if isinstance(fact, f.IterationOpened | f.IterationRestored)
+            else fact.reader
+            for whole in world.facts
+            for fact in (whole, *getattr(whole, "tasks", ()))
+            if isinstance(
+                fact,
+                f.TaskCreated
+                | f.RestoredTask
+                | f.IterationOpened
+                | f.IterationRestored
+                | f.ReaderJoined,
+            )
+        ]
+
+        assert len(ids) == len(set(ids))
+        assert all(number > seed for number in ids)
+
+
+def test_what_is_volatile_does_not_pile_up():
+    for seed in range(30):
+        world = run_world(seed, gc_dynamic=True)
+        world.settle()
+        for reader in world.readers:
+            if not reader.finished and not reader.left and reader.id is not None:
+                reader.beats += 1
+                reader.left = True
+                world.tell(
+                    ReaderHeartbeat(
+                        reader.iteration, reader.token, reader.id, reader.beats, leaving=True
+                    )
+                )
+        world.now += 1000
+        for _ in range(400):
+            world.now += 0.5
+            world.tick()
+
+        heard, books = world.core.desk.heard, world.core.books
+        assert not books.iterations
+        assert not books.owners
+        assert not (heard.readers or heard.progress or heard.learnt or heard.paces)
+        assert not (heard.idle_since or heard.lines or heard.saves or heard.workers)
+        assert not world.core.desk.waiting
+        assert not world.core.desk.news.pictures
+        assert not world.core.desk.news.dated

@@ -1,0 +1,234 @@
+"""The journal's file: what was acknowledged is there, and damage is named."""
+
+import logging
+import sqlite3
+
+import pytest
+
+from penstock.errors import JournalError
+from penstock.protocol.types import Codec, Mode
+from penstock_dispatcher.core.facts import DatasetRegistered, JobCreated, JobParameters
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.journal import encoding, wal_check
+from penstock_dispatcher.journal.snapshot import Changes
+from penstock_dispatcher.journal.store import FORMAT, Store
+from tests.dispatcher.journal.random_facts import RandomFacts, copied, loaded, written
+
+
+def test_a_log_cut_at_any_byte_gives_a_prefix_with_all_that_was_acknowledged(file, tmp_path):
+    world = RandomFacts(3)
+    with Store(file, power=False) as store:
+        store.load()
+        lengths, sizes = [0], [0]
+        seen = [copied(world.books)]
+        log = file.with_name("journal.db-wal")
+        while len(lengths) < 40:
+            if facts := world.step():
+                written(store, facts, world.books.length)
+                lengths.append(world.books.length)
+                sizes.append(log.stat().st_size)
+                seen.append(copied(world.books))
+        main, data = file.read_bytes(), log.read_bytes()
+    again = tmp_path / "again"
+    again.mkdir()
+    cuts = {*range(0, len(data), 3989), *sizes, *(s - 1 for s in sizes[1:]), *range(0, 60, 7)}
+
+    for cut in sorted(cuts):
+        rubbish = (b"", b"\x00" * 5000, bytes(range(256)) * 33)[cut % 3 if cut >= 32 else 0]
+        (again / "journal.db").write_bytes(main)
+        (again / "journal.db-wal").write_bytes(data[:cut] + rubbish)
+        books = loaded(again / "journal.db")
+
+        acknowledged = max(n for n, size in zip(lengths, sizes, strict=True) if size <= cut)
+        assert books.length == acknowledged
+        assert books == seen[lengths.index(acknowledged)]
+
+
+def test_a_torn_end_is_told_in_one_line_and_a_whole_one_is_not(file, caplog):
+    log = file.with_name("journal.db-wal")
+    store = Store(file, power=False)
+    for length in range(1, 4):
+        written(store, [DatasetRegistered(f"d{length}", (), "")], length)
+    main, data = file.read_bytes(), log.read_bytes()
+    store.close()
+    with caplog.at_level(logging.WARNING, "penstock.dispatcher"):
+        file.write_bytes(main)
+        log.write_bytes(data)
+        assert loaded(file).length == 3
+        assert not caplog.records
+
+        file.write_bytes(main)
+        log.write_bytes(data[:-100])
+        assert loaded(file).length == 2
+
+    (record,) = caplog.records
+    assert "cut short" in record.getMessage()
+    assert str(log) in record.getMessage()
+    assert str(wal_check.FRAME.size + 4096 - 100) in record.getMessage()
+
+
+def test_a_log_whose_older_round_shows_behind_the_newer_is_whole(file):
+    log = file.with_name("journal.db-wal")
+    with Store(file, power=False) as store:
+        for length in range(1, 3000):
+            written(store, [DatasetRegistered(f"d{length}", (), "x" * 50)], length)
+        assert wal_check.inspect(log).nbytes == 0
+        assert 0 < wal_check.inspect(log).at < log.stat().st_size
+
+
+def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_place(file):
+    log = file.with_name("journal.db-wal")
+    store = Store(file, power=False)
+    sizes = []
+    for length in range(1, 6):
+        written(store, [DatasetRegistered(f"d{length}", (), "")], length)
+        sizes.append(log.stat().st_size)
+    main, data = file.read_bytes(), bytearray(log.read_bytes())
+    store.close()
+    for place in (sizes[1] + 500, sizes[1] + 9, sizes[1] + 2, sizes[1] + 20, 9):
+        file.write_bytes(main)
+        broken = data.copy()
+        broken[place] ^= 0x40
+        log.write_bytes(broken)
+
+        at = sizes[1] if place > 9 else 0
+        with pytest.raises(JournalError, match=rf"damaged at byte {at}: .*truncate -s {at} "):
+            Store(file, power=False)
+        assert log.read_bytes() == broken
+
+    file.write_bytes(main)
+    log.write_bytes(data[: sizes[1]])
+    assert loaded(file).length == 2
+
+
+def test_a_row_that_was_changed_is_named(file):
+    with Store(file, power=False) as store:
+        written(store, [DatasetRegistered("d1", (), "")], 1)
+        written(store, [DatasetRegistered("d2", (), "")], 2)
+    with sqlite3.connect(file) as db:
+        db.execute(
+            "UPDATE facts SET body = CAST(replace(body, 'd2', 'd3') AS BLOB) WHERE length = 2"
+        )
+    db.close()
+
+    with pytest.raises(JournalError, match=rf"{file}.*row 2 of table facts.*copy"):
+        loaded(file)
+
+
+def test_a_row_that_is_missing_is_named(file):
+    with Store(file, power=False) as store:
+        for length in (1, 2, 3):
+            written(store, [DatasetRegistered(f"d{length}", (), "")], length)
+    with sqlite3.connect(file) as db:
+        db.execute("DELETE FROM facts WHERE length = 2")
+    db.close()
+
+    with pytest.raises(JournalError, match="row 3 .*facts from 2 to 2 are missing"):
+        loaded(file)
+
+
+def test_a_damaged_page_is_named_and_nothing_is_changed(file):
+    with Store(file, power=False) as store:
+        for length in range(1, 400):
+            written(store, [DatasetRegistered(f"d{length}", (), "x" * 40)], length)
+    whole = file.read_bytes()
+    for place, match in ((8192, "age"), (10, None), (100, None)):
+        broken = bytearray(whole)
+        broken[place : place + 200] = b"\xff" * 200
+        file.write_bytes(broken)
+
+        with pytest.raises(JournalError, match=match) as caught:
+            loaded(file)
+        assert str(file) in str(caught.value)
+        assert file.read_bytes() == broken
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (b"CREATE TABLE facts", b"CREATE TABLE f\xe5cts"),  # no UTF-8
+        (b"jobs", b"jmbs"),
+        (b"lines", b"liqes"),
+    ],
+    ids=["schema", "kind", "table"],
+)
+def test_a_flipped_bit_in_any_name_is_damage_too(file, was, now):
+    parameters = JobParameters("d1", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+    books = DispatcherState()
+    with Store(file, power=False) as store:
+        changes = Changes(books)
+        for fact in (DatasetRegistered("d1", (), ""), JobCreated("j", parameters, 1, False)):
+            books.apply(fact)
+            changes.note(fact)
+        store.compact(changes.snapshot())
+    whole = file.read_bytes()
+    assert was in whole
+    file.write_bytes(whole.replace(was, now))
+
+    with pytest.raises(JournalError, match="journal.db is damaged"):
+        loaded(file)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.9])
+def test_a_file_that_lost_its_end_is_refused(file, part):
+    with Store(file, power=False) as store:
+        for length in range(1, 400):
+            written(store, [DatasetRegistered(f"d{length}", (), "x" * 40)], length)
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * part)])
+
+    with pytest.raises(JournalError, match="journal.db is damaged"):
+        loaded(file)
+
+
+def test_a_lost_file_beside_its_log_is_refused_and_the_log_kept(file):
+    log = file.with_name("journal.db-wal")
+    store = Store(file, power=False)
+    written(store, [DatasetRegistered("d1", (), "")], 1)
+    data = log.read_bytes()
+    store.close()
+    log.write_bytes(data)
+    file.write_bytes(b"")
+
+    with pytest.raises(JournalError, match="journal.db is empty or missing"):
+        Store(file, power=False)
+    assert log.read_bytes() == data
+
+
+def test_a_newer_format_is_refused_by_name_and_left_alone(file):
+    Store(file, power=False).close()
+    with sqlite3.connect(file) as db:
+        db.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    db.close()
+    before = file.read_bytes()
+
+    with pytest.raises(JournalError, match=f"format {FORMAT + 1}.*knows {FORMAT}"):
+        Store(file, power=False)
+    assert file.read_bytes() == before
+
+
+def test_another_file_of_sqlite_is_no_journal(file):
+    with sqlite3.connect(file) as db:
+        db.execute("CREATE TABLE notes (x)")
+    db.close()
+
+    with pytest.raises(JournalError, match="no journal of Penstock"):
+        Store(file, power=False)
+    file.write_bytes(b"hello " * 1000)
+    with pytest.raises(JournalError, match="not a database"):
+        Store(file, power=False)
+
+
+def test_a_fact_that_only_a_newer_version_knows_is_named(file):
+    with Store(file, power=False) as store:
+        store.append(1, encoding.encode_facts([encoding.msgspec.Raw(b"\x92\xa4Futu\x80")]))
+
+    with pytest.raises(JournalError, match="'Futu', which only a newer Penstock knows"):
+        loaded(file)
+
+
+def test_a_field_that_has_a_default_may_be_missing_and_one_too_many_is_passed_over():
+    fields = {"dataset": "d", "streams": [], "unsplittable": "", "newer": 1}
+    row = encoding.msgspec.msgpack.encode([("DatasetRegistered", fields)])
+
+    assert encoding.decode_facts(row) == [DatasetRegistered("d", (), "")]

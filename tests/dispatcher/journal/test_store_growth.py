@@ -1,0 +1,198 @@
+"""The journal's file: what it is made of, how long it gets, what a full disk does."""
+
+import random
+
+import pytest
+
+from penstock.analysis.sharding import SplitProviderSpec
+from penstock.errors import ConfigError, StoreFull
+from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.types import Codec, Mode
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    OpenIteration,
+    RegisterDataset,
+    StartHistory,
+    Tick,
+)
+from penstock_dispatcher.core.facts import DatasetRegistered, JobCreated, JobParameters
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.journal import encoding
+from penstock_dispatcher.journal.lock import FolderLock
+from penstock_dispatcher.journal.snapshot import Changes
+from penstock_dispatcher.journal.store import Store
+from tests.dispatcher.journal.random_facts import SETTINGS, VERSIONS, RandomFacts, loaded, written
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, seed):
+    world, rng = RandomFacts(seed), random.Random(seed)
+    store = Store(file, power=False)
+    read = store.load()
+    books, changes = read.books, read.changes
+    world.core = DispatcherCore(books, SETTINGS, 0.0)
+    kinds = set()
+    for _ in range(400):
+        facts = world.step()
+        for fact in facts:
+            changes.note(fact)
+            kinds.add(type(fact))
+        if facts and rng.random() < 0.1:
+            store.compact(changes.snapshot())
+        elif facts:
+            written(store, facts, books.length)
+        if rng.random() < 0.02:
+            store.close()
+            store = Store(file, power=False)
+            read = store.load()
+            assert read.books == books
+            assert list(read.books.jobs) == list(books.jobs)
+            assert list(read.books.iterations) == list(books.iterations)
+            books, changes = read.books, read.changes
+            world.core = DispatcherCore(books, SETTINGS, world.now)
+    store.close()
+
+    assert loaded(file) == books
+    assert len(kinds) >= 12
+
+
+def test_the_file_does_not_grow_with_history(file):
+    world = RandomFacts(5)
+    store = Store(file, power=False)
+    world.core = DispatcherCore(store.load().books, SETTINGS, 0.0)
+    changes, sizes = Changes(world.books), []
+    for step in range(3000):
+        facts = world.step()
+        for fact in facts:
+            changes.note(fact)
+        if step % 20 == 19:
+            store.compact(changes.snapshot())
+        elif facts:
+            written(store, facts, world.books.length)
+        if step % 1000 == 999:
+            store._shrink_log()
+            sizes.append(file.stat().st_size)
+    store.close()
+
+    assert sizes[-1] < 2 * sizes[0] + 200_000
+
+
+def test_a_snapshot_writes_only_the_lines_that_were_named(file):
+    store = Store(file, power=False)
+    books = store.load().books
+    core = DispatcherCore(books, SETTINGS, 0.0)
+    changes = Changes(books)
+    core.handle(StartHistory(1000), 0.0)
+    core.handle(
+        RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec(("s",), 10, None, 1, 1),), ""), 0.0
+    )
+
+    def opened(job):
+        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, 1, Codec.NONE)
+        for effect in core.handle(OpenIteration(2, request, 7), 0.0):
+            if isinstance(effect, AppendFact):
+                changes.note(effect.fact)
+
+    for job in range(200):
+        opened(f"job{job}")
+    first = changes.snapshot()
+    opened("one more")
+    second = changes.snapshot()
+    store.close()
+
+    assert len([line for line in first.lines if line.table == "jobs"]) == 200
+    assert [line.key for line in second.lines] == [encoding.encode_key("one more")]
+
+
+def test_jobs_that_are_dropped_for_there_are_too_many_leave_the_file(file, monkeypatch):
+    monkeypatch.setattr("penstock_dispatcher.core.state.JOBS_KEPT", 3)
+    store = Store(file, power=False)
+    books = store.load().books
+    core, changes = DispatcherCore(books, SETTINGS, 0.0), Changes(books)
+
+    def hear(signal, now):
+        for effect in core.handle(signal, now):
+            if isinstance(effect, AppendFact):
+                changes.note(effect.fact)
+
+    hear(StartHistory(1000), 0.0)
+    hear(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec(("s",), 10, None, 1, 1),), ""), 0.0)
+    now = 0.0
+    for job in range(8):
+        hear(
+            OpenIteration(
+                2, OpenIterationRequest(VERSIONS, "d", Mode.OFF, f"j{job}", 1, Codec.NONE), 7
+            ),
+            now,
+        )
+        while books.iterations:
+            now += 1
+            hear(Tick(), now)
+        store.compact(changes.snapshot())
+    store.close()
+
+    assert list(books.jobs) == ["j5", "j6", "j7"]
+    assert list(loaded(file).jobs) == ["j5", "j6", "j7"]
+
+
+def test_a_full_store_loses_nothing_and_goes_on_when_there_is_room(file):
+    store = Store(file, power=False, max_pages=20)
+    length = 0
+    with pytest.raises(StoreFull, match=rf"no room to write {file}.*free space"):
+        while True:
+            written(store, [DatasetRegistered(f"d{length + 1}", (), "x" * 500)], length + 1)
+            length += 1
+    with pytest.raises(StoreFull):
+        written(store, [DatasetRegistered(f"d{length + 1}", (), "x" * 500)], length + 1)
+
+    store._ask("PRAGMA max_page_count = 1000")
+    written(store, [DatasetRegistered(f"d{length + 1}", (), "x" * 500)], length + 1)
+    store.close()
+
+    assert length > 20
+    assert loaded(file).length == length + 1
+
+
+def test_a_snapshot_makes_room_in_a_full_store(file):
+    store = Store(file, power=False, max_pages=30)
+    books = store.load().books
+    changes = Changes(books)
+    with pytest.raises(StoreFull):
+        while True:
+            facts = [
+                JobCreated("j", _parameters(), 1, False),
+                DatasetRegistered("d", (), "x" * 500),
+            ]
+            for fact in facts:
+                books.apply(fact)
+                changes.note(fact)
+            written(store, facts, books.length)
+
+    store.compact(changes.snapshot())
+    store.close()
+
+    assert loaded(file) == books
+
+
+def _parameters():
+    return JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+
+
+def test_a_folder_belongs_to_one(tmp_path):
+    lock = FolderLock(tmp_path)
+
+    with pytest.raises(ConfigError, match=rf"{tmp_path} is in use .*process \d+ on"):
+        FolderLock(tmp_path)
+    lock.release()
+    lock.release()
+    FolderLock(tmp_path).release()
+
+
+def test_power_is_bought_with_an_fsync_of_each_transaction(file):
+    with Store(file, power=True) as store:
+        assert store._ask("PRAGMA synchronous") == [(2,)]
+    with Store(file, power=False) as store:
+        assert store._ask("PRAGMA synchronous") == [(1,)]
+        assert store._ask("PRAGMA journal_mode") == [("wal",)]
+        assert store._ask("PRAGMA quick_check") == [("ok",)]
+    assert not list(file.parent.glob("*-wal"))

@@ -1,0 +1,269 @@
+"""The dispatcher's body, in place and behind a real port: workers and readers on their lines."""
+
+import asyncio
+import json
+import socket
+import time
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import Refused, TransformError, Unavailable, UnknownIteration
+from penstock.protocol.control import (
+    Assignment,
+    AttemptProgress,
+    ElementCounts,
+    ReaderHeartbeat,
+    SplitGrant,
+    SplitRequest,
+    WorkerHeartbeat,
+    WorkerRefused,
+)
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import Failure, IterationId, Mode, ReaderStatus
+from tests.dispatcher.running_dispatcher import (
+    FAST,
+    VERSIONS,
+    Line,
+    reader_line,
+    register,
+    request,
+    worker_line,
+)
+
+
+async def test_a_reader_of_an_unknown_iteration_hears_so(api):
+    async with reader_line(api, IterationId(17)) as reader:
+        with pytest.raises(UnknownIteration, match="17"):
+            await reader.hear()
+
+
+async def test_a_reader_without_workers_hears_what_it_waits_for(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+
+    async with reader_line(api, opened.iteration) as reader:
+        view = await reader.hear()
+
+    assert view.waiting_for == "a worker: none is registered at here:1"
+
+
+async def test_a_silent_worker_is_lost_within_its_lease_and_readers_hear_it(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration) as reader, worker_line(api) as worker:
+        await worker.hear_until(lambda order: order.runs)
+        await reader.hear_until(lambda view: any(t.worker for t in view.tasks.values()))
+        began = time.monotonic()
+
+        view = await reader.hear_until(lambda view: not any(t.worker for t in view.tasks.values()))
+
+        assert {task.attempt for task in view.tasks.values()} == {1}
+        assert 0.3 < time.monotonic() - began < 3
+
+
+async def test_a_silent_reader_is_given_up_and_the_worker_hears_it(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration), worker_line(api) as worker:
+
+        async def beat():
+            while True:
+                worker.say(WorkerHeartbeat("w:1", 1, 0))
+                await asyncio.sleep(0.1)
+
+        beating = asyncio.create_task(beat())
+        order = await worker.hear_until(lambda order: ReaderStatus.GONE in order.readers.values())
+        beating.cancel()
+
+    assert len(order.runs) == 1
+
+
+async def test_another_life_of_a_worker_is_known_at_once_and_the_old_one_refused(api):
+    async with worker_line(api) as old:
+        await old.hear()
+        async with worker_line(api, incarnation=2) as new:
+            await new.hear()
+            old.say(WorkerHeartbeat("w:1", 1, 0))
+
+            refused = await old.hear_until(lambda order: isinstance(order, WorkerRefused))
+
+            assert "newer process" in str(refused.failure.error())
+            old.hang_up()
+            with pytest.raises(StopAsyncIteration):
+                await old.hear()
+
+
+async def test_a_worker_that_opens_its_line_anew_is_told_everything_again(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration), worker_line(api) as first:
+        order = await first.hear_until(lambda order: order.runs)
+        async with aclosing(Line(api.worker_control)) as second:
+            second.say(WorkerHeartbeat("w:1", 1, order.as_of, versions=VERSIONS))
+
+            again = await second.hear()
+
+            assert again.runs == order.runs
+            with pytest.raises(Unavailable, match="newer stream"):
+                await first.hear_until(lambda order: False)
+
+
+async def test_a_worker_whose_line_broke_gets_nothing_new(opening):
+    api, _ = await opening(replace(FAST, worker_timeout=30.0))
+    dataset = await register(api, Dataset.range(3))
+    async with worker_line(api, "w:2") as other:
+        await other.hear()
+        async with worker_line(api, "w:1") as broken:
+            await broken.hear()
+        async with asyncio.timeout(5):
+            while any(w["connected"] for w in await workers(api) if w["address"] == "w:1"):
+                await asyncio.sleep(0.01)
+
+        opened = await api.open_iteration(request(dataset, Mode.OFF))
+        async with reader_line(api, opened.iteration) as reader:
+            view = await reader.hear_until(lambda view: view.tasks)
+
+    assert [task.worker for task in view.tasks.values()] == ["w:2"]
+
+
+async def workers(api):
+    return json.loads(await api.status())["workers"]
+
+
+async def test_only_the_workers_of_the_list_may_come(opening):
+    api, _ = await opening(replace(FAST, worker_addresses=("host:%port%", "any", "other:7")))
+
+    async with worker_line(api, "host:99") as good, worker_line(api, "any:1") as fair:
+        assert isinstance(await good.hear(), Assignment)
+        assert isinstance(await fair.hear(), Assignment)
+    async with worker_line(api, "other:8") as bad:
+        refused = await bad.hear()
+        bad.hang_up()
+
+    assert isinstance(refused, WorkerRefused)
+    assert "other:8" in str(refused.failure.error())
+
+
+async def test_status_tells_of_workers_jobs_tasks_and_the_account(api):
+    dataset = await register(api, Dataset.range(10))
+    opened = await api.open_iteration(request(dataset, job="j"))
+    async with reader_line(api, opened.iteration) as reader, worker_line(api) as worker:
+        order = await worker.hear_until(lambda order: order.runs)
+        (run,) = order.runs
+        progress = {run.task: AttemptProgress(1, 4, AckedSet(3), work=ElementCounts(made=4))}
+        worker.say(WorkerHeartbeat("w:1", 1, order.as_of, progress, stats=b'{"memory": 3}'))
+        worker.say(SplitRequest("w:1", 1, run.task, 1, 0, 1))
+        await worker.hear_until(lambda order: isinstance(order, SplitGrant))
+        await reader.hear()
+
+        stats = json.loads(await api.status())
+
+    (known,) = stats["workers"]
+    (iteration,) = stats["iterations"]
+    assert known["address"] == "w:1"
+    assert known["stats"] == {"memory": 3}
+    assert (iteration["job"], iteration["repetition"], iteration["mode"]) == ("j", 1, "dynamic")
+    account = {name: iteration["account"][name] for name in ("made", "taken", "splits", "units")}
+    assert account == {"made": 4, "taken": 3, "splits": 2, "units": 2}
+    assert iteration["tasks"][0]["worker"] == "w:1"
+    assert iteration["readers"][0]["standing"] == "live"
+    assert stats["counts"]["split_requests"] == 1
+
+
+async def test_streams_end_when_the_dispatcher_is_closed(opening):
+    api, body = await opening()
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        body.close()
+
+        with pytest.raises(Unavailable, match="stopping"):
+            await worker.hear()
+
+
+async def test_a_peer_that_does_not_listen_costs_no_memory(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration) as reader:
+        first = await reader.hear()
+        for beat in range(2, 2000):
+            reader.say(ReaderHeartbeat(opened.iteration, "r", first.reader, beat))
+        view = await reader.hear_until(lambda view: view.beat == 1999)
+
+    assert view.standing is ReaderStatus.LIVE
+
+
+async def test_a_closed_dispatcher_takes_no_new_lines(opening):
+    api, body = await opening()
+    body.close()
+
+    async with worker_line(api) as worker:
+        with pytest.raises(Unavailable, match="stopping"):
+            await worker.hear()
+
+
+async def test_user_code_that_failed_is_shown_and_what_was_made_is_still_served(api):
+    dataset = await register(api, Dataset.range(3))
+    opened = await api.open_iteration(request(dataset))
+    async with reader_line(api, opened.iteration) as reader, worker_line(api) as worker:
+        order = await worker.hear_until(lambda order: order.runs)
+        (run,) = order.runs
+        error = TransformError("map(f)", 2, "ValueError: no", "w:1")
+        failed = AttemptProgress(1, 2, AckedSet(0), failure=Failure.of(error))
+        worker.say(WorkerHeartbeat("w:1", 1, order.as_of, {run.task: failed}))
+
+        view = await reader.hear_until(lambda view: any(t.failure for t in view.tasks.values()))
+
+    (task,) = view.tasks.values()
+    assert task.worker == "w:1"
+    assert str(task.failure.error()) == str(error)
+    assert not view.finished
+
+
+async def test_a_worker_is_told_to_drain_and_an_unknown_one_is_refused_with_those_that_are(api):
+    async with worker_line(api) as worker:
+        await worker.hear()
+
+        drains = asyncio.create_task(api.drain("w:1"))
+        order = await worker.hear_until(lambda order: order.drain)
+        worker.say(WorkerHeartbeat("w:1", order.incarnation, order.as_of, draining=True))
+        await drains
+        with pytest.raises(Refused, match=r"w:2.*w:1"):
+            await api.drain("w:2")
+
+
+async def test_a_worker_at_whose_address_nobody_answers_is_lost_before_its_lease_is_over(opening):
+    api, _ = await opening(replace(FAST, worker_timeout=30.0))
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+        dataset = await register(api, Dataset.range(3))
+        opened = await api.open_iteration(request(dataset))
+        async with reader_line(api, opened.iteration) as reader:
+            async with worker_line(api, address) as worker:
+                await worker.hear_until(lambda order: order.runs)
+                worker.hang_up()
+
+            view = await reader.hear_until(
+                lambda view: view.tasks and not any(t.worker for t in view.tasks.values())
+            )
+
+    assert view.tasks
+    assert not await workers(api)
+
+
+async def test_a_worker_whose_line_broke_but_that_answers_is_kept_for_its_lease(opening):
+    api, _ = await opening(replace(FAST, worker_timeout=30.0))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        async with worker_line(api, address) as worker:
+            await worker.hear()
+        (await asyncio.to_thread(listener.accept))[0].close()  # somebody looked
+        async with asyncio.timeout(5):
+            while any(w["connected"] for w in await workers(api)):
+                await asyncio.sleep(0)
+
+        assert [w["address"] for w in await workers(api)] == [address]

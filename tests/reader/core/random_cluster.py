@@ -1,0 +1,323 @@
+"""A small world for the reader's mind: a worker's task, a dispatcher's word, training loops."""
+
+from penstock.protocol.control import ReaderView, SaveResult, TaskView
+from penstock.protocol.data import Ack, FrameHeader, Subscribe
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendAck, SendHeartbeat
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.hand import Hand, NoElement
+from penstock.reader.core.state_machine import ReaderCore
+from tests.reader.core.driven_core import LEASE, Buffer, Counted
+from tests.reader.produced_task import ProducedTask
+
+
+class Loop:
+    """One training loop with its reader, and the messages on their way to and from it."""
+
+    def __init__(self, world, name, limit, buffer=None):
+        self.world, self.name = world, name
+        self.core = ReaderCore(IterationId(1), name, LEASE, limit)
+        self.buffer = self.core.given.borrowed.follower = buffer
+        self.dry = False
+        self.saved = None
+        self.queues = {}
+        self.late = []
+        """What was on its way in streams that were given up, and arrives all the same."""
+        self.permitted_until = -1.0
+        self.beat_due = True
+        self.views = []
+        self.block = self.hand = None
+        self.got = []
+        self.over = False
+
+    def perform(self):
+        for order in self.core.orders():
+            match order:
+                case SendHeartbeat():
+                    self.beat_due = True
+                case OpenTaskStream(task, _, opening):
+                    self.late += self.queues.get(task, ([], []))[0]
+                    self.queues[task] = ([], [])
+                    self.queues[task][1].append(opening)
+                case CloseTaskStream(task):
+                    self.late += self.queues.pop(task, ([], []))[0]
+                case SendAck(task, ack):
+                    if task in self.queues:
+                        self.queues[task][1].append(ack)
+
+    def step(self):
+        """Take one element, if there is one; a loop never looks at an element twice."""
+        if self.buffer is None:
+            self.step_of_block()
+        else:
+            self.step_behind_an_operator()
+
+    def step_behind_an_operator(self):
+        core, buffer, now = self.core, self.buffer, self.world.now
+        core.begin(now)
+        while len(buffer.held) < buffer.size and not self.dry:
+            answer = core.borrow(now, buffer.size - len(buffer.held))
+            if answer is NoElement.WAIT:
+                break
+            if not isinstance(answer, Hand):
+                self.dry = True
+            elif core.lend(answer, now):
+                task, numbers = answer.share.task, range(answer.start, answer.stop)
+                buffer.put((task, number) for number in numbers)
+        full = buffer.held and (self.dry or len(buffer.held) >= buffer.size)
+        if full and core.permit(now) is True:
+            assert now < self.permitted_until, "law 6: handed out without permission"
+            assert core.saving.cut is None, "law 6: handed out at a cut"
+            self.got.append(buffer.take())
+            core.came_back(now)
+        elif self.dry and not buffer.held:
+            self.dry = False  # what others lose may still come
+            self.over = core.finished
+
+    def step_of_block(self):
+        permitted = self.world.now < self.core.permitted_until
+        if permitted and self.block is not None and self.block.at < self.block.count:
+            self.block.at += 1
+        else:
+            answer = self.core.ask(self.world.now)
+            if answer is NoElement.OVER:
+                self.over = True
+            if not isinstance(answer, Hand):
+                return
+            self.hand = answer
+            self.block = Counted(answer.stop - answer.start)
+            if not self.core.accept(answer, self.block, self.world.now):
+                self.block = None
+                return
+        assert self.world.now < self.permitted_until, "law 6: handed out without permission"
+        task = self.hand.share.task
+        self.got.append((task, self.hand.start + self.block.at - 1))
+
+
+class RandomCluster:
+    """Tasks, a dispatcher that knows all, and loops; *chance* decides what happens next."""
+
+    def __init__(
+        self,
+        chance,
+        *,
+        loops,
+        tasks,
+        faults=True,
+        lockstep=False,
+        limit=None,
+        buffers=False,
+        saves=False,
+    ):
+        self.chance, self.faults, self.now = chance, faults, 0.0
+        self.lockstep, self.turn, self.saves = lockstep, 0, saves
+        self.sources = {}
+        for task in range(1, tasks + 1):
+            sizes = [chance.randint(1, 6) for _ in range(chance.randint(0, 6))]
+            nbytes = chance.choice([1, 1 << 18, 1 << 21])
+            split = chance.random() < 0.5
+            self.sources[task] = ProducedTask(task, sum(sizes), sizes, nbytes, split)
+        self.limit = limit or (lambda: ByteLimit(1 << 20))
+        self.loops = [
+            Loop(
+                self,
+                f"loop{i}",
+                self.limit(),
+                Buffer(chance.randint(1, 9), chance, cuts=buffers == "cut") if buffers else None,
+            )
+            for i in range(loops)
+        ]
+        self.words = {}
+        self.cuts, self.verdicts = {}, []
+        self.ids = iter(range(100, 10**6))
+        self.live = {}
+        self.as_of = 0
+        self.given_up = set()
+        self.owner = {}
+        self.beats = {}
+
+    def run(self, steps=20_000):
+        for _ in range(steps):
+            self.now += self.chance.choice([0.0, 0.001, 0.05])
+            loop = self.chance.choice(self.loops)
+            self.chance.choice(
+                [self.take, self.take, self.beat, self.hear, self.hear, self.say, self.tick]
+                + ([self.save] if self.saves else [])
+                + ([self.trouble] if self.faults and self.chance.random() < 0.03 else [])
+            )(loop)
+            loop.perform()
+            if all(each.over for each in self.loops):
+                return self
+        raise AssertionError("law 10: the pass does not end")
+
+    def take(self, loop):
+        if self.lockstep:
+            loop = self.loops[self.turn % len(self.loops)]
+        before = len(loop.got)
+        if not loop.over:
+            loop.step()
+        if len(loop.got) > before or loop.over:
+            self.turn += 1
+        loop.perform()
+
+    def tick(self, loop):
+        loop.core.tick(self.now)
+
+    def beat(self, loop):
+        """Let the dispatcher hear a loop, and answer; answers may be late, and come in order."""
+        if loop.beat_due or self.chance.random() < 0.3:
+            loop.beat_due = False
+            beat = loop.core.beat(self.now)
+            for task, holding in beat.holdings.items():
+                self.sources[task].take(holding.taken.runs)
+            self.words[loop.name] = beat
+            reader, standing = beat.reader, ReaderStatus.LIVE
+            if reader is None:
+                reader = self.live.get(loop.name)
+                if reader is None:
+                    reader = self.live[loop.name] = next(self.ids)
+                    self.as_of += 1
+            elif self.live.get(loop.name) != reader:
+                standing = ReaderStatus.GONE
+            self.begin_attempts()
+            self.judge(loop, beat)
+            self.as_of += 1
+            tasks = {
+                TaskId(task): TaskView(
+                    abs(source.attempt), WorkerId(f"w{task}") if source.attempt > 0 else None
+                )
+                for task, source in self.sources.items()
+                if not source.done
+            }
+            loop.views.append(
+                self.sent(loop, beat)
+                or ReaderView(
+                    self.as_of,
+                    loop.name,
+                    ReaderId(reader),
+                    standing,
+                    beat.beat,
+                    tasks if standing is ReaderStatus.LIVE else {},
+                    finished=not tasks and standing is ReaderStatus.LIVE,
+                    verdicts=tuple(self.verdicts[-4:]),
+                    saves=len(self.verdicts),
+                )
+            )
+        if loop.views and self.chance.random() < 0.7:
+            late = self.faults and self.chance.random() < 0.1
+            view = loop.views.pop(-1 if late else 0)
+            if view.standing is ReaderStatus.LIVE:
+                sent = self.beats[loop.name, view.beat]
+                loop.permitted_until = max(loop.permitted_until, sent + LEASE)
+            loop.core.viewed(view, self.now)
+
+    def begin_attempts(self):
+        """Let attempts begin that every live reader gave its word for."""
+        for task, source in self.sources.items():
+            if source.attempt > 0:
+                continue
+            words = {
+                self.live[name]: beat.holdings.get(task)
+                for name, beat in self.words.items()
+                if self.live.get(name) is not None and beat.reader == self.live[name]
+            }
+            given = all(
+                word is not None and word.fence > -source.attempt for word in words.values()
+            )
+            if given and len(words) == len(self.live):
+                source.start({reader: word.buffered for reader, word in words.items()})
+
+    def judge(self, loop, beat):
+        """Save when all live readers are at a cut: what is taken then must be what loops have."""
+        live = {name for name in self.live if self.live[name] is not None}
+        self.cuts[loop.name] = beat.cut if loop.name in live else None
+        cuts = [self.cuts.get(name) for name in live]
+        number = len(self.verdicts)
+        if cuts and all(cut is not None and cut.number == number for cut in cuts):
+            taken = {task: source.taken for task, source in self.sources.items()}
+            had = {element for each in self.loops for element in each.got}
+            for task, numbers in taken.items():
+                for name in live - self.given_up:
+                    mine = {n for t, n in self.named(name).got if t == task}
+                    assert mine <= set(numbers), "law 11: handed out and not in the save"
+                missing = {(task, n) for n in numbers} - had
+                assert not missing, "law 2: saved as taken, and nobody has it"
+            self.verdicts.append(SaveResult(number, "", b"state"))
+
+    def named(self, name):
+        return next(loop for loop in self.loops if loop.name == name)
+
+    def save(self, loop):
+        """Let a loop come to a cut, or hear the verdict."""
+        if self.chance.random() < 0.2 or loop.core.saving.cut is not None:
+            loop.core.save("", 1.0, self.now)
+
+    def sent(self, loop, beat):
+        self.beats[loop.name, beat.beat] = self.now
+
+    def hear(self, loop):
+        """Let something arrive at a loop's reader."""
+        if loop.late and self.chance.random() < 0.2:
+            message, nbytes = loop.late.pop(0)
+            if isinstance(message, FrameHeader):
+                loop.core.received(message, None, nbytes, self.now)
+        for task, (incoming, _) in list(loop.queues.items()):
+            if incoming and self.chance.random() < 0.7:
+                message, nbytes = incoming.pop(0)
+                if isinstance(message, FrameHeader):
+                    loop.core.received(message, None, nbytes, self.now)
+                    self.check_window(loop, task)
+                else:
+                    loop.core.recalled(message, self.now)
+
+    def say(self, loop):
+        """Let something arrive at the workers."""
+        for task, (incoming, outgoing) in loop.queues.items():
+            while outgoing and self.chance.random() < 0.8:
+                reader = self.live.get(loop.name)
+                message = outgoing.pop(0)
+                if isinstance(message, Subscribe):
+                    loop.core.answered(task, message.opening, self.now)
+                if not isinstance(message, Ack):
+                    reader = self.owner[loop.name, task] = message.reader
+                else:
+                    reader = self.owner[loop.name, task]
+                self.sources[task].hear(reader, message, incoming)
+        for source in self.sources.values():
+            source.serve()
+
+    def trouble(self, loop):
+        kind = self.chance.random()
+        if kind < 0.1:
+            self.now += 2 * LEASE  # everything stood still
+        elif kind < 0.3:
+            self.lose_worker(self.chance.choice(list(self.sources.values())))
+        elif self.chance.random() < 0.6:
+            for task in list(loop.queues):
+                share = loop.core.shares[task]
+                loop.late += loop.queues.pop(task)[0]
+                loop.core.stream_broken(task, share.opening, "cut", self.now)
+        elif loop.name in self.live:
+            reader = self.live.pop(loop.name)
+            self.given_up.add(loop.name)
+            for source in self.sources.values():
+                source.part(reader)
+
+    def lose_worker(self, source):
+        """Let the dispatcher end an attempt; its streams break, or its frames come late."""
+        if source.attempt < 0 or source.done:
+            return
+        source.end()
+        self.as_of += 1
+
+    def check_window(self, loop, task):
+        limit, share = loop.core.limit, loop.core.shares[task]
+        if isinstance(limit, FrameLimit):
+            asked = sum(s.streaming and s.balance > 0 for s in loop.core.shares.values())
+            pieces = sum(len(s.pieces) for s in loop.core.shares.values())
+            assert asked + pieces <= limit.frames + len(loop.core.shares), "frames are bounded"
+        else:
+            assert share.nbytes <= share.window + self.sources[task].nbytes, "bytes are bounded"
+
+    def everything(self):
+        return {(t, n) for t, source in self.sources.items() for n in range(source.total)}

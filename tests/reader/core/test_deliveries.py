@@ -1,0 +1,378 @@
+"""What operators behind a reader hold: places, loans, and who has them in the end."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from penstock.engine.unacked import NOTHING_UNACKED, Unacked
+from penstock.errors import SaveFailed
+from penstock.protocol.control import SaveBarrier, SaveResult
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import Failure, ReaderStatus
+from penstock.reader.core.deliveries import Deliveries
+from penstock.reader.core.effects import SendAck, SendHeartbeat
+from penstock.reader.core.hand import NoElement
+
+
+@pytest.fixture
+def reading(driven_core):
+    """A reader with one task, and operators behind it."""
+    made = driven_core()
+    made.view((1, 1, "w"))
+    made.orders()
+    made.follow()
+    return made
+
+
+def holding(reading, task=1):
+    return reading.core.beat(reading.now).holdings[task]
+
+
+# --- owed ---
+
+
+def test_what_is_owed_of_what_was_given_lies_in_the_runs_or_behind_the_tail():
+    owed = Unacked(RangeSet.of((2, 4), (6, 7)), 9)
+
+    assert owed.missing(12) == RangeSet.of((2, 4), (6, 7), (9, 12))
+    assert owed.missing(3) == RangeSet.of((2, 3))
+    assert not NOTHING_UNACKED.missing(100)
+
+
+def test_what_either_of_two_owes_is_owed():
+    both = Unacked(RangeSet.of((1, 2)), 8) | Unacked(RangeSet.of((4, 6)), 10)
+
+    assert both == Unacked(RangeSet.of((1, 2), (4, 6)), 8)
+
+
+# --- loans ---
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_each_place_is_got_or_comes_back_once_as_the_element_that_it_is(seed, driven_core):
+    chance, borrowed = Random(seed), Deliveries()
+    borrowed.follower = follower = driven_core().follow()
+    follower.chance = chance
+    ends, lent, got, back = Counter(), [], [], []
+    for _ in range(40):
+        match chance.choice(["lend", "lend", "get", "settle", "call in", "give back"]):
+            case "lend":
+                task, count = chance.randint(1, 2), chance.randint(1, 5)
+                borrowed.lend(task, ends[task], ends[task] + count)
+                new = [(task, ends[task] + i) for i in range(count)]
+                follower.put(new)
+                lent += new
+                ends[task] += count
+            case "get" if follower.held:
+                got.append(follower.take())
+            case "settle":
+                assert elements(borrowed.settle()) <= set(got)
+            case "call in":
+                task = chance.randint(1, 2)
+                _, returned = borrowed.call_in(
+                    lambda loan, t=task: loan if loan.task == t else None
+                )
+                back += elements(returned)
+                assert not any(element[0] == task for element in follower.held.values())
+            case "give back" if follower.held:
+                place = chance.choice(sorted(follower.held))
+                dropped = follower.held.pop(place)
+                assert elements(borrowed.give_back(RangeSet.of((place, place + 1)))) == {dropped}
+                back.append(dropped)
+
+    left = list(follower.held.values())
+    assert Counter(got + back + left) == Counter(lent)
+
+
+def only(task, loan):
+    return loan if loan.task == task else None
+
+
+def elements(numbers):
+    return {(task, number) for task, runs in numbers.items() for number in runs}
+
+
+def test_what_is_known_of_loans_is_as_long_as_they_are_scattered(driven_core):
+    borrowed = Deliveries()
+    follower = borrowed.follower = driven_core().follow()
+    for start in range(0, 100_000, 100):
+        borrowed.lend(1, start, start + 100)
+        follower.pulled = start + 100
+        borrowed.settle()
+        assert len(borrowed) <= 1
+
+
+# --- the reader's word on them ---
+
+
+def test_what_operators_hold_is_buffered_until_the_loop_has_it(reading):
+    reading.frame(0, 5)
+    assert reading.borrow(3) == (1, 0, 3)
+    assert holding(reading).buffered == RangeSet.of((0, 5))
+    del reading.buffer.held[1]
+
+    assert holding(reading).taken == AckedSet(0, RangeSet.of((1, 2)))
+    assert holding(reading).buffered == RangeSet.of((0, 1), (2, 5))
+    assert reading.core.beat(0.0).handed == 1
+
+
+def test_the_room_of_what_operators_hold_is_free_again(reading):
+    reading.frame(0, 5, nbytes=40 << 20)
+
+    reading.borrow()
+
+    assert sum(ack.credit for ack in reading.acks()) == 40 << 20
+
+
+def test_what_the_loop_got_is_acknowledged_soon(reading):
+    reading.frame(0, 5)
+    reading.borrow()
+    reading.buffer.held.clear()
+
+    acks = []
+    while not acks:
+        reading.now = reading.core.due(reading.now + 0.001)
+        reading.core.tick(reading.now)
+        acks += [ack.taken for ack in reading.acks() if ack.taken]
+
+    assert reading.now <= 0.06
+    assert acks == [RangeSet.of((0, 5))]
+
+
+def test_a_recall_takes_what_is_here_first_and_then_what_operators_hold(reading):
+    reading.frame(0, 3)
+    reading.frame(3, 6)
+    reading.borrow()
+
+    reading.recall()
+    assert [opening.buffered for opening in reading.opens()] == [RangeSet.of((0, 3))]
+    assert len(reading.buffer.held) == 3
+    reading.recall()
+
+    assert [opening.buffered for opening in reading.opens()] == [NO_RANGES]
+    assert not reading.buffer.held
+
+
+def test_a_recall_waits_until_the_loop_came_back(reading):
+    reading.frame(0, 3)
+    reading.core.begin(0.0)
+    reading.borrow()
+    reading.recall()
+    assert len(reading.buffer.held) == 3
+    del reading.buffer.held[0]
+
+    reading.core.came_back(0.0)
+
+    (opening,) = reading.opens()
+    assert (opening.taken, opening.buffered) == (AckedSet(1), NO_RANGES)
+    assert not reading.buffer.held
+
+
+def test_what_is_cut_into_pieces_counts_as_taken_when_it_is_recalled(reading):
+    reading.follow(cuts=True)
+    reading.frame(0, 3)
+    reading.borrow()
+
+    reading.recall()
+
+    (opening,) = reading.opens()
+    assert opening.taken == AckedSet(3)
+    assert len(reading.buffer.held) == 3
+
+
+def test_a_reader_that_was_given_up_has_its_operators_drop_what_they_hold(reading):
+    reading.frame(0, 4)
+    reading.borrow()
+    del reading.buffer.held[0]
+
+    reading.view(standing=ReaderStatus.GONE)
+
+    assert not reading.buffer.held
+    assert holding(reading).taken == AckedSet(1)
+    assert holding(reading).buffered == NO_RANGES
+
+
+def test_operators_drop_what_turns_out_to_be_taken_by_another(reading):
+    reading.frame(0, 4)
+    reading.borrow()
+
+    reading.frame(6, 7, floor=2)
+
+    assert sorted(reading.buffer.held) == [2, 3]
+    assert holding(reading).buffered == RangeSet.of((2, 4), (6, 7))
+
+
+def test_operators_drop_what_they_hold_of_a_task_that_is_done(reading):
+    reading.frame(0, 4)
+    reading.borrow()
+
+    reading.view((2, 1, "v"))
+
+    assert not reading.buffer.held
+    assert holding(reading).buffered == NO_RANGES
+
+
+def test_the_next_attempt_hears_what_operators_hold(reading):
+    reading.frame(0, 4)
+    reading.borrow(2)
+    reading.view((1, 1, None))
+    assert holding(reading).fence == 2
+
+    reading.view((1, 2, "v"))
+
+    (opening,) = reading.opens()
+    assert (opening.attempt, opening.buffered) == (2, RangeSet.of((0, 4)))
+
+
+# --- the end ---
+
+
+def waits(reading):
+    orders = reading.orders()
+    return [o for o in orders if isinstance(o, SendAck) and not o.ack.taken and not o.ack.credit]
+
+
+def test_a_loop_that_waits_for_more_than_its_operators_hold_says_so_now_and_then(reading):
+    reading.frame(0, 3)
+    reading.borrow()
+    reading.core.begin(0.0)
+    hints = 0
+    while reading.now < 2.0:
+        assert reading.borrow() is NoElement.WAIT
+        hints += len(waits(reading))
+        reading.now += 0.05
+
+    assert hints == 4
+
+
+def test_a_loop_that_does_not_wait_says_nothing(reading):
+    reading.frame(0, 3)
+    reading.borrow()
+
+    reading.now = 1.0
+    reading.core.tick(1.0)
+
+    assert not waits(reading)
+
+
+def test_operators_make_do_when_every_task_says_that_it_was_the_last(reading):
+    reading.view((1, 1, "w"), (2, 1, "v"))
+    reading.frame(0, 3)
+    reading.borrow()
+    reading.core.begin(0.0)
+    assert reading.borrow() is NoElement.WAIT
+
+    reading.recall(last=True)
+    assert reading.borrow() is NoElement.WAIT
+    reading.recall(2, last=True)
+
+    assert reading.borrow() is NoElement.REST
+    assert reading.borrow() is NoElement.WAIT
+
+
+def test_what_was_the_last_is_not_when_more_comes(reading):
+    reading.frame(0, 3)
+    reading.borrow()
+    reading.core.begin(0.0)
+    reading.recall(last=True)
+    reading.frame(3, 5)
+
+    assert reading.borrow() == (1, 3, 5)
+    assert reading.borrow() is NoElement.WAIT
+
+
+def test_operators_that_hold_nothing_wait_for_the_real_end(reading):
+    reading.core.begin(0.0)
+    reading.recall(last=True)
+
+    assert reading.borrow() is NoElement.WAIT
+    reading.view(finished=True)
+    assert reading.borrow() is NoElement.OVER
+
+
+# --- saves ---
+
+
+def test_from_its_cut_to_the_verdict_a_reader_hands_out_nothing_and_says_what_it_took(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"), saves=4)
+    reader.frame(0, 5)
+    reader.ask()
+    reader.orders()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+    assert reader.orders() == [SendHeartbeat()]
+    assert reader.block.count == 1
+    assert reader.core.beat(0.0).cut == SaveBarrier(4, "a", 9.0)
+    assert reader.ask() is NoElement.WAIT
+    assert reader.core.permitted_until < 0
+    reader.view((1, 1, "w"), saves=5, verdicts=(SaveResult(4, "a", b"state"),))
+    assert reader.ask() == (1, 1, 5)
+
+
+def test_the_verdict_is_heard_once_by_the_call_it_is_for(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
+
+    assert reader.core.save("a", 9.0, 0.0).state == b"state"
+    assert reader.core.save("a", 9.0, 0.0) is None
+    assert reader.core.beat(0.0).cut == SaveBarrier(1, "a", 9.0)
+
+
+def test_a_verdict_that_nobody_waited_for_is_gone_when_the_loop_goes_on(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
+    reader.ask()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+
+@pytest.mark.parametrize("saves", [2, 9])
+def test_a_cut_that_comes_too_late_hears_that_the_save_failed(driven_core, saves):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    failed = Failure.of(SaveFailed("save 0: reader 7 is missing"))
+    verdicts = (SaveResult(0, "b", b"", failed),) if saves == 2 else (SaveResult(8, "", b"x"),)
+
+    reader.view((1, 1, "w"), saves=saves, verdicts=verdicts)
+
+    assert reader.core.save("a", 9.0, 0.0).failure.kind == "SaveFailed"
+
+
+def test_a_reader_that_is_given_up_at_its_cut_fails_its_own_save(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+
+    reader.view(standing=ReaderStatus.GONE)
+
+    verdict = reader.core.save("a", 9.0, 0.0)
+    assert "given up" in str(verdict.failure.error())
+    assert reader.core.beat(0.0).cut is None
+
+
+def test_no_cut_is_made_before_the_dispatcher_knows_the_reader(driven_core):
+    reader = driven_core()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+    assert reader.core.beat(0.0).cut is None
+    reader.view((1, 1, "w"), saves=3)
+    reader.core.save("a", 9.0, 0.0)
+    assert reader.core.beat(0.0).cut == SaveBarrier(3, "a", 9.0)
+
+
+def test_operators_may_go_on_pulling_at_a_cut(reading):
+    reading.frame(0, 4)
+    reading.core.save("a", 9.0, 0.0)
+
+    assert reading.borrow(2) == (1, 0, 2)
+    assert reading.core.permit(0.0) is NoElement.WAIT
+    assert holding(reading).taken == NOTHING_ACKED

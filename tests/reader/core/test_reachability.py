@@ -1,0 +1,220 @@
+"""Workers that do not answer a reader: what it says of them, and to whom."""
+
+import pytest
+
+from penstock.protocol.control import UnreachableWorker
+from penstock.reader.core import reachability
+from penstock.reader.core.effects import AskWorker, OpenTaskStream, TellLog
+from penstock.reader.core.flow_control import FrameLimit
+from penstock.reader.core.hand import NoElement
+
+
+@pytest.fixture
+def reading(driven_core):
+    """A reader with a task on worker w, which answers, and one on v, which does not."""
+    made = driven_core()
+    made.view((1, 1, "w", None, 3), (2, 1, "v", None, 5))
+    made.core.answered(1, 1, 0.0)
+    return made
+
+
+def lines(reader):
+    return [order.line for order in reader.orders() if isinstance(order, TellLog)]
+
+
+def pass_by(reader, seconds):
+    reader.now += seconds
+    reader.core.tick(reader.now)
+
+
+def level(reader):
+    return reader.core.beat(reader.now).unreached
+
+
+def test_one_line_after_a_second_names_the_worker_why_and_the_remedy(reading):
+    pass_by(reading, 0.9)
+    assert not lines(reading)
+    assert reading.core.due(reading.now) <= 1.0
+
+    pass_by(reading, 0.1)
+    (line,) = lines(reading)
+    assert "worker v does not answer, for 1.0 s now (no answer yet)" in line
+    assert "task(s) 2" in line
+    assert "--worker-address" in line
+
+    for _ in range(20):
+        reading.core.stream_broken(2, reading.core.shares[2].opening, "refused", reading.now)
+        pass_by(reading, 1.0)
+    assert not lines(reading)
+
+
+def test_beats_say_who_is_not_reached_in_which_life_and_since_when(reading):
+    pass_by(reading, 0.9)
+    assert level(reading) == {}
+
+    pass_by(reading, 3.1)
+
+    assert level(reading) == {"v": UnreachableWorker(5, 4.0)}
+
+
+def test_a_worker_that_answers_at_last_is_said_to(reading):
+    pass_by(reading, 2.0)
+    lines(reading)
+
+    reading.core.answered(2, 1, 3.0)
+
+    assert lines(reading) == ["worker v answers, after 3.0 s"]
+    assert level(reading) == {}
+
+
+def test_a_frame_is_an_answer(reading):
+    reading.frame(0, 4, task=2)
+    pass_by(reading, 5.0)
+
+    assert level(reading) == {}
+
+
+def test_the_answer_to_an_older_opening_is_none(reading):
+    reading.core.stream_broken(2, 1, "reset", 0.0)
+    pass_by(reading, 0.1)
+    reading.core.answered(2, 1, 0.1)
+    pass_by(reading, 2.0)
+
+    assert set(level(reading)) == {"v"}
+
+
+def test_a_worker_whose_stream_broke_is_unreached_from_then_on(reading):
+    pass_by(reading, 100.0)
+    reading.core.answered(2, 1, 100.0)
+
+    reading.core.stream_broken(1, 1, "reset", 100.0)
+    pass_by(reading, 2.0)
+
+    assert level(reading) == {"w": UnreachableWorker(3, 2.0)}
+
+
+def test_a_worker_that_was_left_is_remembered_for_a_while_and_longer_each_time(reading):
+    def found_and_left(attempt):
+        reading.view((1, 1, "w", None, 3), (2, attempt, "v", None, 5))
+        pass_by(reading, 2.0)
+        reading.view((1, 1, "w", None, 3), (2, attempt, None))
+        reading.view((1, 1, "w", None, 3), (2, attempt + 1, "w", None, 3))
+        reading.core.answered(2, reading.core.shares[2].opening, reading.now)
+        pass_by(reading, 0.1)
+
+    found_and_left(1)
+    pass_by(reading, reachability.KEPT - 1)
+    assert set(level(reading)) == {"v"}
+    pass_by(reading, 2.0)
+    assert level(reading) == {}
+
+    found_and_left(3)
+    pass_by(reading, 2 * reachability.KEPT - 1)
+    assert set(level(reading)) == {"v"}
+    pass_by(reading, 2.0)
+    assert level(reading) == {}
+    pass_by(reading, reachability.KEPT_LONGEST)
+    assert not reading.core.reach._trials
+
+
+def test_who_was_left_before_it_was_late_is_not_remembered(reading):
+    pass_by(reading, 0.5)
+    reading.view((1, 1, "w", None, 3), (2, 1, None))
+    pass_by(reading, 5.0)
+
+    assert level(reading) == {}
+
+
+def test_another_life_of_a_worker_begins_anew(reading):
+    pass_by(reading, 10.0)
+    reading.view((1, 1, "w", None, 3), (2, 2, "v", None, 6))
+    pass_by(reading, 0.5)
+    assert level(reading) == {}
+
+    pass_by(reading, 1.5)
+    assert level(reading) == {"v": UnreachableWorker(6, 2.0)}
+
+
+def test_a_worker_that_does_not_answer_gets_no_credit_until_it_does(driven_core):
+    reader = driven_core(FrameLimit(1))
+    reader.view((1, 1, "v"))
+    pass_by(reader, 2.0)
+    reader.core.stream_broken(1, 1, "refused", 2.0)
+    reader.orders()
+    pass_by(reader, 1.0)
+
+    (opening,) = reader.opens()
+    assert opening.credit == 0
+    assert not reader.acks()
+
+    reader.core.answered(1, opening.opening, 3.0)
+    assert [ack.credit for ack in reader.acks()] == [1]
+
+
+def test_operators_make_do_with_what_they_hold_if_the_rest_is_not_reached(reading):
+    reading.follow(4)
+    reading.frame(0, 2)
+    reading.core.begin(0.0)
+    assert reading.borrow() == (1, 0, 2)
+    reading.core.begin(0.0)
+    assert reading.borrow() is NoElement.WAIT
+    pass_by(reading, 2.0)
+
+    reading.recall(last=True)
+
+    assert reading.borrow() is NoElement.REST
+
+
+def asked(reader):
+    return [order.worker for order in reader.orders() if isinstance(order, AskWorker)]
+
+
+def test_a_worker_whose_streams_are_silent_is_asked_sooner_while_the_loop_waits(reading):
+    reading.frame(0, 2)
+    pass_by(reading, 10.0)
+    assert asked(reading) == []
+
+    reading.pull()
+    reading.ask()
+    pass_by(reading, reachability.ASK_AFTER)
+    assert asked(reading) == ["w"]
+    pass_by(reading, reachability.ASK_AFTER / 2)
+    assert asked(reading) == []
+
+
+def test_who_is_asked_and_does_not_answer_is_unreached_since_then(reading):
+    reading.ask()
+    pass_by(reading, reachability.ASK_AFTER)
+    assert asked(reading) == ["w"]
+    pass_by(reading, 3.0)
+
+    reading.core.reach.silent("w", "nothing came", reading.now)
+    pass_by(reading, 0.1)
+
+    assert level(reading)["w"].seconds == pytest.approx(3.1)
+    assert any(isinstance(order, OpenTaskStream) and order.task == 1 for order in reading.orders())
+
+
+def test_a_frame_that_came_meanwhile_speaks_for_the_worker(reading):
+    reading.ask()
+    pass_by(reading, reachability.ASK_AFTER)
+    pass_by(reading, 1.0)
+    reading.frame(0, 2)
+
+    reading.core.reach.silent("w", "nothing came", reading.now)
+
+    assert reading.core.shares[1].flows
+
+
+def test_a_stream_closed_before_its_answer_says_nothing_of_a_worker_whose_others_stand(reading):
+    reading.view((1, 1, "w", None, 3), (3, 1, "w", None, 3))
+    reading.frame(0, 2)
+    reading.view((1, 1, "w", None, 3))
+    reading.orders()
+    pass_by(reading, 2.0)
+    assert not lines(reading)
+    assert level(reading) == {}
+
+    reading.pull()
+    pass_by(reading, 0.1)
+    assert [ack.taken.spans for ack in reading.acks()] == [((0, 2),)]

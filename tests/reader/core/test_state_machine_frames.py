@@ -1,0 +1,252 @@
+"""Stories about the reader's mind: what it opens, hands out and acknowledges."""
+
+import pytest
+
+from penstock.protocol.control import TaskReport
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.reader.core.effects import SendAck
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.hand import NoElement
+
+WAIT, OVER = NoElement.WAIT, NoElement.OVER
+
+
+# --- joining and opening ---
+
+
+def test_the_first_beat_asks_to_be_let_in(driven_core):
+    beat = driven_core().core.beat(0.0)
+
+    assert beat.reader is None
+    assert beat.beat == 1
+    assert not beat.holdings
+
+
+def test_a_task_in_the_view_is_opened_with_nothing_held_and_all_credit(reading):
+    opening = reading.opening
+
+    assert (opening.reader, opening.task, opening.attempt, opening.opening) == (7, 1, 1, 1)
+    assert opening.taken == NOTHING_ACKED
+    assert opening.buffered == NO_RANGES
+    assert opening.credit == 64 << 20
+
+
+def test_the_bytes_are_divided_among_tasks_with_a_frame_for_each_at_least(driven_core):
+    two, many = driven_core(), driven_core(ByteLimit(2 << 20))
+    two.view((1, 1, "w"), (2, 1, "v"))
+    many.view(*((task, 1, "w") for task in range(1, 6)))
+
+    assert [opening.credit for opening in two.opens()] == [32 << 20] * 2
+    assert [opening.credit for opening in many.opens()] == [1 << 20] * 5
+
+
+def test_views_of_others_and_older_views_are_ignored(reading):
+    reading.view((1, 1, "w"), (2, 1, "v"), at=0)
+    reading.view((1, 1, "w"), (2, 1, "v"), reader=8)
+
+    assert set(reading.core.shares) == {1}
+
+
+def test_a_broken_stream_is_opened_anew_after_a_pause_that_grows(reading):
+    waits = []
+    for _ in range(7):
+        share = reading.core.shares[1]
+        reading.core.answered(1, share.opening, reading.now)
+        reading.core.stream_broken(1, share.opening, "refused", reading.now)
+        due = reading.core.due(reading.now)
+        waits.append(round(due - reading.now, 3))
+        reading.core.tick(due - 0.001)
+        assert not reading.opens()
+        reading.now = due
+        reading.core.tick(due)
+        (opening,) = reading.opens()
+        assert opening.opening == share.opening
+
+    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_an_opening_says_what_is_buffered_and_taken(reading):
+    reading.frame(0, 4)
+    reading.ask()
+    reading.block.at = 2
+
+    reading.core.stream_broken(1, 1, "cut", 0.0)
+    reading.now = 1.0
+    reading.core.tick(1.0)
+
+    (opening,) = reading.opens()
+    assert opening.taken == AckedSet(2)
+    assert opening.buffered == RangeSet.of((2, 4))
+    assert opening.credit == (64 << 20) - 100
+
+
+# --- frames ---
+
+
+def test_elements_are_handed_out_in_order_and_counted_as_the_loop_takes_them(reading):
+    reading.frame(0, 3)
+    reading.frame(3, 5)
+
+    assert reading.ask() == (1, 0, 3)
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(1, AckedSet(1), RangeSet.of((1, 5)))
+    reading.block.at = 3
+    assert reading.ask() == (1, 3, 5)
+    reading.block.at = 2
+    assert reading.ask() is WAIT
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(1, AckedSet(5), NO_RANGES)
+
+
+def test_an_operator_that_asks_takes_all_it_is_given(reading):
+    reading.frame(0, 5)
+
+    assert reading.pull(limit=3) == (1, 0, 3)
+    assert reading.core.beat(0.0).holdings[1].taken == AckedSet(3)
+    assert reading.pull(limit=3) == (1, 3, 5)
+
+
+def test_only_the_numbers_of_the_part_are_this_readers(reading):
+    reading.frame(0, 10, part=[(2, 4), (7, 8)])
+
+    assert reading.pull() == (1, 2, 4)
+    assert reading.pull() == (1, 7, 8)
+    assert reading.pull() is WAIT
+
+
+def test_numbers_that_are_here_or_taken_are_dropped(reading):
+    reading.frame(0, 3)
+    reading.pull()
+    reading.frame(3, 6)
+    reading.frame(0, 8)
+
+    assert reading.pull() == (1, 3, 6)
+    assert reading.pull() == (1, 6, 8)
+
+
+@pytest.mark.parametrize("stale", [{"opening": 0}, {"attempt": 0}])
+def test_frames_of_another_opening_or_attempt_are_dropped(reading, stale):
+    reading.frame(0, 3, **stale)
+
+    assert reading.ask() is WAIT
+
+
+def test_frames_of_a_task_that_no_view_named_are_dropped(reading):
+    frame = FrameHeader(2, 1, 1, 0, 3, 0, RangeSet.of((0, 3)), b"")
+
+    reading.core.received(frame, None, 1, 0.0)
+
+    assert reading.ask() is WAIT
+
+
+def test_tasks_take_turns_by_arrival(reading):
+    reading.view((1, 1, "w"), (2, 1, "v"))
+    reading.frame(0, 1, task=2)
+    reading.frame(0, 1, task=1)
+    reading.frame(1, 2, task=2)
+
+    assert [reading.pull()[0] for _ in range(3)] == [2, 1, 2]
+
+
+def test_what_lies_below_the_floor_was_taken_by_another_and_is_dropped(reading):
+    reading.frame(0, 4)
+    reading.ask()
+
+    reading.frame(6, 8, floor=3)
+
+    assert reading.block.count == 1  # the rest of the block was withdrawn
+    assert reading.ask() == (1, 3, 4)
+    reading.block.at = 1
+    assert reading.ask() == (1, 6, 8)
+    assert reading.core.shares[1].taken.floor == 4
+
+
+# --- acknowledgements and credit ---
+
+
+def test_several_acknowledgements_travel_as_one(reading):
+    for start in range(3):
+        reading.frame(start, start + 1)
+    for _ in range(3):
+        reading.pull()
+    assert reading.acks() == []
+
+    reading.now = 0.05
+    reading.core.tick(0.05)
+
+    assert [ack.taken for ack in reading.acks()] == [RangeSet.of((0, 3))]
+
+
+def test_a_loop_that_waits_with_nothing_acknowledges_when_it_is_quiet(reading):
+    reading.now = 0.01
+    reading.frame(0, 10)
+    reading.pull()
+    assert reading.ask() is WAIT
+    assert reading.acks() == []  # more may follow on its heels
+
+    reading.now = reading.core.due(0.01)
+    reading.core.tick(reading.now)
+
+    assert reading.now == pytest.approx(0.011)
+    assert [ack.taken for ack in reading.acks()] == [RangeSet.of((0, 10))]
+
+
+def test_a_loop_that_is_faster_than_its_worker_does_not_acknowledge_each_frame(reading):
+    count = 0
+    for turn in range(100):
+        reading.now = turn / 1000
+        reading.frame(turn, turn + 1)
+        reading.pull()
+        assert reading.ask() is WAIT
+        count += len(reading.acks())
+
+    assert count <= 100 / 1000 / 0.05 + 1
+
+
+def test_half_the_window_is_given_back_without_delay(driven_core):
+    reader = driven_core(ByteLimit(4 << 20))
+    reader.view((1, 1, "w"))
+    reader.orders()
+    reader.frame(0, 1, nbytes=2 << 20)
+    reader.frame(1, 2, nbytes=2 << 20)
+    reader.pull()
+    assert [ack.credit for ack in reader.acks()] == [2 << 20]
+
+
+def test_dropped_frames_give_their_credit_back(driven_core):
+    reader = driven_core(ByteLimit(4 << 20))
+    reader.view((1, 1, "w"))
+    reader.orders()
+    reader.frame(0, 1, nbytes=1 << 20)
+    reader.pull()
+    reader.frame(0, 1, nbytes=1 << 20)
+
+    assert sum(ack.credit for ack in reader.acks()) == 2 << 20
+
+
+def test_a_limit_in_frames_asks_for_one_frame_at_a_time(driven_core):
+    reader = driven_core(FrameLimit(1))
+    reader.view((1, 1, "w"), (2, 1, "v"))
+    assert [opening.credit for opening in reader.opens()] == [1, 0]
+
+    reader.frame(0, 1, nbytes=1000)
+    assert reader.acks() == []
+    reader.now = 1.0
+    reader.pull()
+
+    acks = [(o.task, o.ack.credit) for o in reader.orders() if isinstance(o, SendAck)]
+    assert [(task, credit) for task, credit in acks if credit] == [(2, 1)]
+
+
+def test_a_task_that_does_not_answer_keeps_the_others_for_a_second_only(driven_core):
+    reader = driven_core(FrameLimit(1))
+    reader.view((1, 1, "w"), (2, 1, "v"))
+    reader.orders()
+    assert reader.ask() is WAIT
+    reader.now = 0.9
+    assert reader.ask() is WAIT
+    assert reader.orders() == []
+
+    reader.now = 1.1
+    assert reader.ask() is WAIT
+
+    assert [(o.task, o.ack.credit) for o in reader.orders()] == [(2, 1)]

@@ -1,0 +1,288 @@
+"""Stories about the reader's mind: recall, leases, readers given up, ends and failures."""
+
+import pytest
+
+from penstock.errors import PenstockError, TransformError
+from penstock.protocol.control import TaskReport
+from penstock.protocol.data import Recall, StreamEnd
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import Failure, ReaderStatus
+from penstock.reader.core.effects import CloseTaskStream, OpenTaskStream, SendHeartbeat
+from penstock.reader.core.hand import NoElement
+
+WAIT, OVER = NoElement.WAIT, NoElement.OVER
+FAILED = Failure.of(TransformError("map(f)", 3, "ValueError: no"))
+
+
+# --- recall ---
+
+
+def test_recall_gives_back_what_the_loop_does_not_ask_for(reading):
+    reading.frame(0, 5)
+    reading.frame(5, 9)
+    reading.ask()
+
+    reading.recall()
+
+    (opening,) = reading.opens()
+    assert opening.opening == 2
+    assert opening.taken == AckedSet(1)
+    assert opening.buffered == NO_RANGES
+    assert reading.block.count == 1
+    assert reading.ask() is WAIT
+
+
+def test_recall_waits_until_a_loop_that_asks_has_its_element(reading):
+    assert reading.core.ask(0.0) is WAIT
+    reading.frame(0, 5)
+    reading.recall()
+    assert reading.opens() == []
+
+    assert reading.ask() == (1, 0, 5)
+
+    (opening,) = reading.opens()
+    assert opening.taken == AckedSet(1)
+    assert opening.buffered == NO_RANGES
+    assert reading.block.count == 1
+
+
+def test_recall_is_honoured_when_a_loop_stops_asking(reading):
+    assert reading.core.ask(0.0) is WAIT
+    reading.frame(0, 5)
+    reading.recall()
+
+    reading.core.came_back(0.0)
+
+    (opening,) = reading.opens()
+    assert opening.buffered == NO_RANGES
+
+
+def test_recall_of_nothing_or_of_another_attempt_does_nothing(reading):
+    reading.recall()
+    reading.frame(0, 2)
+    reading.core.recalled(Recall(1, 2), 0.0)
+
+    assert reading.opens() == []
+    assert reading.ask() == (1, 0, 2)
+
+
+def test_a_block_that_is_recalled_while_it_is_decoded_is_not_used(reading):
+    reading.frame(0, 2)
+    hand = reading.core.ask(0.0)
+    reading.view((1, 1, "w"), standing=ReaderStatus.GONE)
+
+    assert not reading.core.accept(hand, None, 0.0)
+    assert reading.core.shares[1].taken == NOTHING_ACKED
+
+
+# --- permission and standing ---
+
+
+def test_a_block_whose_decoding_outlasts_the_lease_is_used_when_that_is_renewed(reading):
+    reading.frame(0, 2)
+    hand = reading.core.ask(0.0)
+
+    assert not reading.core.accept(hand, None, 31.0)
+    assert reading.core.shares[1].taken == NOTHING_ACKED
+
+    reading.now = 31.0
+    reading.view((1, 1, "w"))
+
+    assert reading.ask() == (1, 0, 2)
+
+
+def test_nothing_is_handed_out_after_the_lease_until_it_is_renewed(reading):
+    reading.frame(0, 2)
+    reading.frame(2, 4)
+    reading.ask()
+    reading.now = 31.0
+    assert reading.ask() is WAIT
+
+    reading.view((1, 1, "w"))
+
+    assert reading.ask() == (1, 1, 2)
+
+
+def test_permission_runs_from_the_sending_of_the_beat_that_was_answered(driven_core):
+    reader = driven_core()
+    reader.core.beat(0.0)
+    reader.core.beat(10.0)
+    reader.now = 20.0
+    reader.view((1, 1, "w"), answers=False)
+    assert reader.core.member.permitted_until == float("-inf")
+
+    reader.now = 12.0
+    reader.view((1, 1, "w"))
+
+    assert reader.core.member.permitted_until == 42.0
+
+
+def test_a_reader_that_was_given_up_drops_its_buffer_keeps_what_it_took_and_joins_anew(reading):
+    reading.frame(0, 4)
+    reading.ask()
+    reading.orders()
+
+    reading.view(standing=ReaderStatus.GONE)
+
+    assert reading.orders() == [CloseTaskStream(1), SendHeartbeat()]
+    beat = reading.core.beat(0.0)
+    assert beat.reader is None
+    assert beat.holdings[1] == TaskReport(1, AckedSet(1), NO_RANGES)
+    assert reading.ask() is WAIT
+
+    reading.view((1, 1, "w"), reader=8)
+    (opening,) = reading.opens()
+    assert (opening.reader, opening.opening, opening.taken) == (8, 2, AckedSet(1))
+
+
+def test_leaving_says_what_was_taken_and_takes_the_rest_from_the_loop(reading):
+    reading.frame(0, 4)
+    reading.ask()
+    reading.block.at = 2
+    reading.orders()
+
+    reading.core.leave(0.0)
+
+    ack, beat_now = reading.orders()
+    assert ack.ack.taken == RangeSet.of((0, 2))
+    assert beat_now == SendHeartbeat()
+    assert reading.block.count == 2
+    beat = reading.core.beat(0.0)
+    assert beat.leaving
+    assert beat.holdings[1].taken == AckedSet(2)
+    reading.view(standing=ReaderStatus.LEFT)
+    assert reading.core.member.left
+
+
+def test_a_reader_that_was_never_let_in_simply_goes(driven_core):
+    reader = driven_core()
+    reader.core.leave(0.0)
+
+    assert reader.core.member.left
+    assert reader.orders() == []
+
+
+def test_a_reader_whose_first_beat_is_not_answered_yet_does_not_simply_go(driven_core):
+    reader = driven_core()
+    reader.core.beat(0.0)
+
+    reader.core.leave(0.0)
+
+    assert not reader.core.member.left
+    assert reader.orders() == [SendHeartbeat()]
+    beat = reader.core.beat(0.0)
+    assert beat.leaving
+    assert beat.reader is None
+    reader.view((1, 1, "w"), reader=7)  # the answer to the first beat
+    assert not reader.core.member.left
+    reader.view(standing=ReaderStatus.LEFT, reader=7)
+    assert reader.core.member.left
+
+
+# --- the end, losses, failures ---
+
+
+def test_the_pass_is_over_when_the_dispatcher_says_so(reading):
+    reading.frame(0, 1)
+    reading.pull()
+    assert reading.ask() is WAIT
+
+    reading.view(finished=True)
+
+    assert reading.ask() is OVER
+    assert reading.ask() is OVER
+
+
+def test_a_done_task_is_dropped_with_what_another_took_of_it(reading):
+    reading.frame(0, 4)
+    reading.ask()
+
+    reading.view((2, 1, "v"))
+
+    assert reading.block.count == 1
+    assert reading.ask() is WAIT
+    assert reading.core.shares[1].buffered == NO_RANGES
+
+
+def test_a_task_between_two_attempts_gives_its_word_and_is_opened_by_the_next(reading):
+    reading.frame(0, 3)
+    reading.view((1, 1, None))
+    orders = reading.orders()
+    assert orders == [CloseTaskStream(1), SendHeartbeat()]
+    assert reading.core.beat(0.0).holdings[1] == TaskReport(2, NOTHING_ACKED, RangeSet.of((0, 3)))
+
+    reading.view((1, 2, "v"))
+
+    (opening,) = reading.opens()
+    assert (opening.attempt, opening.buffered) == (2, RangeSet.of((0, 3)))
+    assert reading.ask() == (1, 0, 3)
+
+
+def test_a_failure_on_the_stream_is_raised_behind_the_elements_before_it(reading):
+    reading.frame(0, 3)
+    reading.end(failure=FAILED)
+
+    assert reading.pull() == (1, 0, 3)
+    for _ in range(2):
+        with pytest.raises(TransformError, match="element 3"):
+            reading.ask()
+
+
+def test_a_failure_told_by_the_dispatcher_does_not_overtake_elements_on_the_stream(reading):
+    reading.view((1, 1, "w", FAILED))
+    assert reading.ask() is WAIT
+    reading.frame(0, 3)
+
+    assert reading.pull() == (1, 0, 3)
+    assert reading.ask() is WAIT
+    reading.end(failure=FAILED)
+    with pytest.raises(TransformError):
+        reading.ask()
+
+
+def test_a_failure_told_by_the_dispatcher_counts_when_the_stream_is_silent(reading):
+    reading.view((1, 1, "w", FAILED))
+    assert reading.ask() is WAIT
+    reading.now = 1.1
+
+    with pytest.raises(TransformError):
+        reading.ask()
+
+
+def test_a_failed_task_does_not_keep_the_others_from_being_read(reading):
+    reading.view((1, 1, "w"), (2, 1, "v"))
+    reading.end(failure=FAILED)
+    reading.frame(0, 1, task=2)
+    with pytest.raises(TransformError):
+        reading.ask()
+
+    assert reading.pull() == (2, 0, 1)
+    assert reading.ask() is WAIT
+
+
+def test_the_end_of_a_superseded_stream_is_ignored(reading):
+    reading.frame(0, 2)
+    reading.ask()
+    reading.recall()
+    share = reading.core.shares[1]
+    assert share.opening == 2
+
+    reading.core.stream_ended(1, StreamEnd(1, 1), 0.0)
+
+    assert share.streaming
+    assert not share.ended
+
+
+def test_unknown_errors_cross_as_what_they_are(reading):
+    reading.end(failure=Failure("FromTheFuture", ("words",)))
+
+    with pytest.raises(PenstockError, match="words"):
+        reading.ask()
+
+
+def test_orders_are_given_once(reading):
+    reading.view((1, 1, "w"), (2, 1, "v"))
+
+    assert [type(order) for order in reading.orders()] == [OpenTaskStream]
+    assert reading.orders() == []
+    assert not reading.core.pressing

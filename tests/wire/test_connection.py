@@ -1,0 +1,299 @@
+import asyncio
+import socket
+import time
+from contextlib import aclosing, asynccontextmanager, closing
+
+import grpc
+import pytest
+
+from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
+from penstock.protocol.data import Recall, Subscribe
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.wire.connection import connect, listening
+from penstock.wire.worker import WorkerClient, encode_reply, worker_handlers
+from tests.wire.foreign_servers import stranger_that_says
+
+OPEN = Subscribe(1, 5, 1, 2, AckedSet(3), RangeSet(), 1 << 20)
+
+
+async def one_request():
+    yield OPEN
+    await asyncio.Event().wait()
+
+
+class PatientWorker:
+    """Sends one message, and goes on until it is told to stop."""
+
+    def __init__(self):
+        self.stopped = asyncio.Event()
+        self.calls = 0
+
+    async def read(self, requests):
+        await anext(requests)
+        try:
+            yield encode_reply(Recall(5, 1))
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.set()
+
+    async def status(self):
+        self.calls += 1
+        await asyncio.sleep(0.05)
+        return b"{}"
+
+
+@asynccontextmanager
+async def client_of(address, *, timeout=5.0, patience=5.0):
+    async with connect(address, patience=patience) as channel:
+        yield WorkerClient(channel, timeout=timeout)
+
+
+def serve(api, **changes):
+    return listening(
+        worker_handlers(api), **{"host": "127.0.0.1", "port": 0, "drain": 0.0, **changes}
+    )
+
+
+def free_port():
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return server.getsockname()[1]
+
+
+async def read_one(client):
+    async with aclosing(client.read(one_request())) as replies:
+        return await anext(replies)
+
+
+async def attempts(client):
+    """Try both ways of calling; return what was raised."""
+    with pytest.raises((Unavailable, Refused)) as unary:
+        await client.status()
+    with pytest.raises((Unavailable, Refused)) as stream:
+        await read_one(client)
+    return [unary.value, stream.value]
+
+
+# --- nobody there, or somebody else ---
+
+
+async def test_an_absent_service_is_unavailable_at_once_and_named():
+    address = f"127.0.0.1:{free_port()}"
+    start = time.monotonic()
+
+    async with client_of(address) as client:
+        raised = await attempts(client)
+
+    assert [type(each) for each in raised] == [Unavailable, Unavailable]
+    assert all(address in str(each) for each in raised)
+    assert time.monotonic() - start < 2
+
+
+async def test_a_name_that_nobody_has_is_unavailable():
+    async with client_of("no-such-host.invalid:1", timeout=3) as client:
+        with pytest.raises(Unavailable, match="no-such-host"):
+            await client.status()
+
+
+async def test_a_service_that_never_speaks_is_unavailable_within_the_timeout():
+    with closing(socket.create_server(("127.0.0.1", 0))) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        start = time.monotonic()
+
+        async with client_of(address, timeout=0.3, patience=0.5) as client:
+            raised = await attempts(client)
+
+    assert isinstance(raised[0], WaitedTooLong)
+    assert "0.3 s" in str(raised[0])
+    assert all(address in str(each) for each in raised)
+    assert time.monotonic() - start < 4
+
+
+async def test_a_web_server_is_no_service():
+    answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+    with stranger_that_says(answer) as address:
+        async with client_of(address, timeout=3) as client:
+            raised = await attempts(client)
+
+    assert all(isinstance(each, Unavailable) and address in str(each) for each in raised)
+
+
+async def test_another_grpc_service_is_told_from_ours():
+    foreign = grpc.method_handlers_generic_handler("somebody.Else", {})
+
+    async with (
+        listening(foreign, host="127.0.0.1", port=0, drain=0) as port,
+        client_of(f"127.0.0.1:{port}") as client,
+    ):
+        raised = await attempts(client)
+
+    assert [type(each) for each in raised] == [Refused, Refused]
+    assert all("does not know /penstock.v1.Worker/" in str(each) for each in raised)
+
+
+def babbling(kind):
+    async def status(_request, _context):
+        return b"\xff\xff"
+
+    async def read(_requests, _context):
+        yield b"\xff\xff"
+
+    methods = {
+        "Status": grpc.unary_unary_rpc_method_handler(status),
+        "Read": grpc.stream_stream_rpc_method_handler(read),
+    }
+    return grpc.method_handlers_generic_handler(kind, methods)
+
+
+async def test_answers_that_are_no_messages_are_refused():
+    async with (
+        listening(babbling("penstock.v1.Worker"), host="127.0.0.1", port=0, drain=0) as port,
+        client_of(f"127.0.0.1:{port}") as client,
+    ):
+        raised = await attempts(client)
+
+    assert [type(each) for each in raised] == [VersionMismatch, VersionMismatch]
+
+
+async def test_requests_that_are_no_messages_are_refused_by_the_service():
+    async with serve(PatientWorker()) as port, connect(f"127.0.0.1:{port}") as channel:
+        call = channel.grpc.stream_stream("/penstock.v1.Worker/Read")()
+        await call.write(b"\xff\xff")
+
+        with pytest.raises(grpc.aio.AioRpcError, match="no ReadRequest"):
+            await call.read()
+
+
+# --- ports ---
+
+
+async def test_a_port_in_use_is_named():
+    async with serve(PatientWorker()) as port:
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
+            async with serve(PatientWorker(), port=port):
+                pass
+
+
+async def test_a_host_of_another_machine_is_named():
+    with pytest.raises(ConfigError, match="192.0.2.1:0"):
+        async with serve(PatientWorker(), host="192.0.2.1"):
+            pass
+
+
+async def test_an_ipv6_host_needs_no_brackets():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+
+    async with serve(PatientWorker(), host="::1") as port, client_of(f"[::1]:{port}") as client:
+        assert await client.status() == b"{}"
+
+
+async def test_a_port_can_be_had_again_at_once():
+    async with serve(PatientWorker()) as port, client_of(f"127.0.0.1:{port}") as client:
+        assert await client.status() == b"{}"
+
+    async with serve(PatientWorker(), port=port) as again:
+        assert again == port
+
+
+# --- hanging up ---
+
+
+async def test_calls_under_way_get_time_to_end():
+    api = PatientWorker()
+    async with serve(api, drain=5) as port:
+        client_block = client_of(f"127.0.0.1:{port}")
+        client = await client_block.__aenter__()
+        call = asyncio.create_task(client.status())
+        while not api.calls:
+            await asyncio.sleep(0)
+
+    assert await call == b"{}"
+    await client_block.__aexit__(None, None, None)
+
+
+async def test_a_stream_under_way_is_cut_behind_the_drain_and_its_reader_told():
+    api = PatientWorker()
+    start = time.monotonic()
+    async with client_block(api, drain=0.2) as (client, leave):
+        async with aclosing(client.read(one_request())) as replies:
+            await anext(replies)
+            leaving = asyncio.create_task(leave())
+
+            with pytest.raises(Unavailable, match="127.0.0.1"):
+                await anext(replies)
+            await leaving
+        await api.stopped.wait()
+
+    assert time.monotonic() - start < 1
+
+
+@asynccontextmanager
+async def client_block(api, *, drain):
+    """Yield a client, and what makes its service leave."""
+    block = serve(api, drain=drain)
+    port = await block.__aenter__()
+
+    async def leave():
+        await block.__aexit__(None, None, None)
+
+    async with client_of(f"127.0.0.1:{port}") as client:
+        yield client, leave
+
+
+async def test_a_client_that_vanishes_ends_its_streams_on_the_service():
+    api = PatientWorker()
+    async with serve(api) as port:
+        async with client_of(f"127.0.0.1:{port}") as client:
+            replies = client.read(one_request())
+            await anext(replies)
+
+        async with asyncio.timeout(2):
+            await api.stopped.wait()
+        with pytest.raises(Unavailable, match="hung up"):
+            await anext(replies)
+
+
+async def test_closing_the_line_ends_a_call_that_another_task_waits_for():
+    api = PatientWorker()
+    async with serve(api) as port:
+        async with client_of(f"127.0.0.1:{port}") as client:
+            waiting = asyncio.create_task(client.status())
+            while not api.calls:
+                await asyncio.sleep(0)
+
+        with pytest.raises(Unavailable, match="hung up"):
+            await waiting
+
+
+async def test_one_client_hanging_up_leaves_another_of_the_same_service_alone():
+    async with serve(PatientWorker()) as port, client_of(f"127.0.0.1:{port}") as stays:
+        async with client_of(f"127.0.0.1:{port}") as leaves:
+            await leaves.status()
+
+        assert await stays.status() == b"{}"
+
+
+async def test_a_line_finds_a_service_that_came_back():
+    async with serve(PatientWorker()) as port:
+        pass
+    async with client_of(f"127.0.0.1:{port}") as client:
+        with pytest.raises(Unavailable):
+            await client.status()
+
+        async with serve(PatientWorker(), port=port), asyncio.timeout(5):
+            while True:
+                try:
+                    assert await client.status() == b"{}"
+                    break
+                except Unavailable:
+                    await asyncio.sleep(0.05)
+
+
+async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("grpc_proxy", f"http://127.0.0.1:{free_port()}")
+
+    async with serve(PatientWorker()) as port, client_of(f"127.0.0.1:{port}") as client:
+        assert await client.status() == b"{}"

@@ -1,0 +1,51 @@
+"""What waits to be sent on one stream to a reader."""
+
+import asyncio
+
+import pytest
+
+from penstock.errors import Refused
+from penstock_worker.send_buffer import SendBuffer
+
+
+async def test_a_stream_asks_only_when_it_has_nothing_to_send():
+    asked = []
+    out = SendBuffer(1, asked.append)
+    out.put(b"one")
+    assert out.nbytes == 3
+    assert await out.next() == b"one"
+    assert asked == []
+
+    waiting = asyncio.ensure_future(out.next())
+    await asyncio.sleep(0)
+    assert (asked, waiting.done()) == ([1], False)
+    out.put(b"two")
+
+    assert await waiting == b"two"
+    assert (asked, out.wakes) == ([1], 1)
+
+
+async def test_a_stream_that_is_answered_at_once_is_not_put_to_sleep():
+    out = SendBuffer(1, lambda name: out.put(b"here"))
+
+    assert await out.next() == b"here"
+    assert out.wakes == 0
+
+
+async def test_nothing_is_sent_behind_the_end():
+    out = SendBuffer(1, lambda name: None)
+    out.put(b"frame")
+    out.end(b"end")
+    out.put(b"late")
+
+    assert [await out.next() for _ in range(4)] == [b"frame", b"end", None, None]
+
+
+async def test_a_failure_comes_behind_what_is_there():
+    out = SendBuffer(1, lambda name: None)
+    out.put(b"frame")
+    out.fail(Refused("no"))
+
+    assert await out.next() == b"frame"
+    with pytest.raises(Refused, match="no"):
+        await out.next()
