@@ -38,7 +38,18 @@ from typing import Any
 
 
 class PenstockError(Exception):
-    """Base of all the errors below; catch it to catch them all."""
+    """Base of all the errors below; catch it to catch them all.
+
+    Attributes:
+        retryable: whether trying the same again may help.
+
+    >>> from penstock.errors import Overloaded, PenstockError
+    >>> try:
+    ...     raise Overloaded("the worker is full")
+    ... except PenstockError as error:
+    ...     print(error.retryable)
+    True
+    """
 
     retryable = False
 
@@ -48,11 +59,16 @@ class PenstockError(Exception):
 
 
 class ConfigError(PenstockError, ValueError):
-    """The settings contradict themselves."""
+    """The settings contradict themselves, or one is malformed; the message names it."""
 
 
 class DatasetError(PenstockError, ValueError):
-    """The pipeline, or an argument given to it, is malformed."""
+    """The pipeline, or an argument given to it, is malformed. The message names the operator.
+
+    >>> Dataset.range(3).batch(0)
+    Traceback (most recent call last):
+    penstock.errors.DatasetError: batch: batch_size must be an integer of at least 1, not 0
+    """
 
 
 class DefinitionError(DatasetError):
@@ -78,6 +94,9 @@ class MissingFile(DatasetError, FileNotFoundError):
 class TransformError(PenstockError, RuntimeError):
     """A user's function raised, or took its process along.
 
+    What it raised is the error's ``__cause__`` where that was in this process. An iterator goes on
+    behind the element; see also `Dataset.ignore_errors`.
+
     Attributes:
         operator: the operator and the function, as in ``map(decode)``.
         number: which call it was: the number of the operator's input element, from 0.
@@ -86,6 +105,15 @@ class TransformError(PenstockError, RuntimeError):
         remote_traceback: the traceback where it was raised, as text; without Penstock's frames.
         given: what the function was called with, as text that is cut short; nothing if it was
             called with nothing. A note of the error shows it below the traceback.
+
+    >>> from penstock.errors import TransformError
+    >>> def inverse(x):
+    ...     return 6 // int(x)
+    >>> try:
+    ...     next(iter(Dataset.range(3).map(inverse)))
+    ... except TransformError as error:
+    ...     print(error.operator, error.number, repr(error.__cause__))
+    map(inverse) 0 ZeroDivisionError(...)
     """
 
     def __init__(
@@ -110,7 +138,7 @@ class TransformError(PenstockError, RuntimeError):
             self.add_note(f"its input was {given}")
 
     def fields(self) -> tuple[Any, ...]:
-        """See `PenstockError.fields`."""
+        """Return the six attributes, in the order of the constructor."""
         told = self.worker, self.remote_traceback, self.given
         return (self.operator, self.number, self.detail, *told)
 
@@ -122,9 +150,19 @@ class TransformError(PenstockError, RuntimeError):
         worker: str | None = None,
         remote_traceback: str | None = None,
     ) -> TransformError:
-        """Return the same error, from the same cause, with what is given in the place of its own.
+        """Return the same error, from the same cause, with other attributes.
 
-        None leaves a field as it is.
+        None leaves an attribute as it is.
+
+        Args:
+            number: in the place of `number`.
+            detail: in the place of `detail`.
+            worker: in the place of `worker`.
+            remote_traceback: in the place of `remote_traceback`.
+
+        >>> from penstock.errors import TransformError
+        >>> print(TransformError("map(f)", 0, "ValueError: no").but(number=7))
+        map(f) failed at element 7: ValueError: no
         """
         made = TransformError(
             self.operator,

@@ -46,13 +46,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AutotuneOptions:
-    """What `AUTOTUNE` may do.
+    """What `AUTOTUNE` may do. None leaves an option as it is.
 
     Attributes:
         enabled: False takes *cpu_budget* threads and buffers of two elements, and measures nothing.
         cpu_budget: how many threads may work in all operators that are tuned, together; by default
             as many as there are cores.
         ram_budget: how many bytes buffers that are tuned may hold together; by default 256 MiB.
+
+    Raises:
+        DatasetError: when a budget is no integer of at least 1, or *enabled* no bool.
+
+    >>> two = Options(autotune=AutotuneOptions(cpu_budget=2))
+    >>> squares = Dataset.range(3).map(lambda x: x * x, num_parallel_calls=AUTOTUNE)
+    >>> list(squares.with_options(two).batch(3))
+    [array([0, 1, 4])]
     """
 
     enabled: bool | None = None
@@ -89,6 +97,13 @@ class Options:
             `Dataset.visitation` that finds them. ``"warn"``, which holds where nothing is said,
             logs them once, when what workers make is first read; ``"ignore"`` says nothing;
             ``"fail"`` refuses to distribute the pipeline, and to read it.
+
+    Raises:
+        DatasetError: when a value is none of these.
+
+    >>> Options(threads=0)
+    Traceback (most recent call last):
+    penstock.errors.DatasetError: options: threads must be an integer of at least 1, not 0
     """
 
     deterministic: bool | None = None
@@ -109,7 +124,14 @@ class Options:
             )
 
     def under(self, earlier: Options) -> Options:
-        """Return these options, and where they say nothing *earlier* ones."""
+        """Return these options, and where they say nothing earlier ones.
+
+        Args:
+            earlier: what holds where these are None.
+
+        >>> Options(threads=2).under(Options(threads=8, deterministic=False)).deterministic
+        False
+        """
         mine, theirs = self.autotune, earlier.autotune
         return Options(
             _first(self.deterministic, earlier.deterministic),

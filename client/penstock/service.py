@@ -22,15 +22,33 @@ def save_job(
     *,
     without_missing: bool = False,
 ) -> State:
-    """Save the job that *iterator* reads, under a name; return its state.
+    """Return the state of the job that an iterator reads, saved under a name.
 
     As `DatasetIterator.state`, with which it shares everything else: all readers of the job call
-    it at the same step. With a *label*, such as ``f"step {step}"``, readers that are at different
-    steps are told so at once, instead of saving what none of them meant.
+    it at the same step. With a *label*, readers that are at different steps are told so at once,
+    instead of saving what none of them meant.
+
+    Args:
+        iterator: what reads a dataset with `distribute`.
+        label: the name, as ``f"step {step}"``: the same for all readers.
+        timeout: for how many seconds the job's other readers, and the dispatcher, may keep this
+            waiting; by default as `distribute` says.
+        without_missing: see `DatasetIterator.state`.
 
     Raises:
         DatasetError: when *iterator* reads no job, or *label* is no name.
         SaveFailed: the same for all readers, saying who is missing or who saves what.
+        Closed: when *iterator* was closed.
+
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=1) as cluster:
+    ...     dataset = Dataset.range(6).distribute("distributed_epoch", cluster.target).batch(3)
+    ...     with iter(dataset) as batches:
+    ...         first = next(batches)
+    ...         state = save_job(batches, "step 1")
+    ...     rest = list(dataset.iterator(state))
+    >>> first, rest
+    (array([0, 1, 2]), [array([3, 4, 5])])
     """
     given: Any = iterator
     if not isinstance(given, DatasetIterator) or not given.reads_job:

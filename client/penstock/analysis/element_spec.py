@@ -43,9 +43,14 @@ Shape: TypeAlias = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """An array, a scalar or text: *shape* has None for an axis that may differ.
+    """What an array, a NumPy scalar or text looks like, in the place of an element's leaf.
 
-    *dtype* is a `numpy.dtype`, or `str` or `bytes` for text, also for arrays of text.
+    Attributes:
+        shape: a length for each axis, None for one that may differ; empty for scalars and text.
+        dtype: a `numpy.dtype`; for text, and for arrays of it, `str` or `bytes`.
+
+    >>> Dataset.range(5).batch(2).element_spec
+    ArraySpec(shape=(None,), dtype=dtype('int64'))
     """
 
     shape: Shape
@@ -54,7 +59,14 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """A dataset inside an element, as `Dataset.window` makes them, of elements like *element*."""
+    """What a dataset inside an element looks like, as `Dataset.window` makes them.
+
+    Attributes:
+        element: the spec of its elements.
+
+    >>> Dataset.range(5).window(2).element_spec
+    DatasetSpec(element=ArraySpec(shape=(), dtype=dtype('int64')))
+    """
 
     element: Spec
 

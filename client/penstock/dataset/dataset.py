@@ -30,6 +30,9 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
     `bytes`. Class methods make datasets, every other method returns a new one, and iterating reads
     it; each iterator is a new pass.
 
+    Args:
+        node: the last stage of a graph: for tools. Others begin with a class method, as `range`.
+
     >>> list(Dataset.range(6).map(lambda x: x * x).batch(4))
     [array([0, 1, 4, 9]), array([16, 25])]
     """

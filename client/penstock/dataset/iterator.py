@@ -43,6 +43,10 @@ class DatasetIterator(Iterator[Element]):
     goes to one of them, the end to all. `state` and `close` may be called while others wait for an
     element; what another thread is about to get then counts as got.
 
+    Args:
+        node: the last stage of the graph to read.
+        state: see `Dataset.iterator`.
+
     >>> with iter(Dataset.range(5).batch(2)) as batches:
     ...     next(batches)
     array([0, 1])

@@ -10,7 +10,14 @@ from penstock.errors import PenstockError, by_name
 
 
 class ShardingPolicy(IntEnum):
-    """How the input of a distributed dataset is divided among workers."""
+    """How the input of a distributed dataset is divided among workers.
+
+    >>> from penstock.service import ShardingPolicy
+    >>> dataset = Dataset.range(4).distribute(ShardingPolicy.DYNAMIC, "grpc://host:5050")
+    >>> dataset.distribute(ShardingPolicy.FILE, "grpc://host:5050")
+    Traceback (most recent call last):
+    penstock.errors.NotAvailableYet: ShardingPolicy.FILE is not available yet; OFF and DYNAMIC are
+    """
 
     OFF = 0
     """Each worker that takes part yields the whole dataset; ``"parallel_epochs"`` says the same."""

@@ -79,9 +79,16 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
             as `JobUsed`; ``"ignore"`` says nothing.
 
     Raises:
-        DatasetError: when an argument is malformed, or the pipeline is refused by its own
-            `Options.external_state_policy`.
+        DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
+            divided among workers, or is refused by its own `Options.external_state_policy`.
+        DefinitionError: when it is applied to a pipeline that cannot be sent to a worker.
         NotAvailableYet: naming what is planned and not built.
+
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=1) as cluster:
+    ...     by_workers = distribute("distributed_epoch", cluster.target, job_name="squares")
+    ...     list(Dataset.range(4).map(lambda x: x * x).apply(by_workers).batch(4))
+    [array([0, 1, 4, 9])]
     """
     name = arguments.job_name_of(job_name)
     frames = max_outstanding_requests

@@ -37,7 +37,13 @@ class BackgroundDeparture:
 
 
 class BackgroundServer(ABC):
-    """A service on the background loop that all of Penstock shares in this process."""
+    """A service on the background loop that all of Penstock shares in this process.
+
+    As a context manager it starts, and at the end of the block stops at once.
+
+    Args:
+        start: whether it starts here and now; False leaves that to `start`, or to ``with``.
+    """
 
     noun: ClassVar[str]
     """What it is, for messages."""
@@ -59,7 +65,11 @@ class BackgroundServer(ABC):
 
     @property
     def address(self) -> str:
-        """Where it answers, as ``host:port``."""
+        """Where it answers, as ``host:port``.
+
+        Raises:
+            Closed: when it was not started, or stopped by itself: from what stopped it.
+        """
         if self._life is None:
             raise Closed(f"this {self.noun} has not been started")
         if (failure := self._life.failure) is not None:
@@ -71,6 +81,7 @@ class BackgroundServer(ABC):
 
         Raises:
             Closed: after `stop`.
+            PenstockError: what kept it from starting; see the class.
         """
         with self._lock:
             if self._stopped:
@@ -88,8 +99,16 @@ class BackgroundServer(ABC):
     def stop(self, *, at_once: bool = False) -> None:
         """Stop, and leave nothing behind. Idempotent, from any thread.
 
-        A service that leaves in order does, unless it is to stop *at_once*. Another thread may
-        say that while this one waits.
+        Args:
+            at_once: False lets a service that leaves in order do so first, as a worker does for up
+                to `WorkerConfig.drain` seconds. Another thread may say True while this one waits.
+
+        >>> from penstock_cluster import DispatchServer
+        >>> server = DispatchServer()
+        >>> server.stop()
+        >>> server.start()
+        Traceback (most recent call last):
+        penstock.errors.Closed: a dispatcher that was stopped cannot be started; make another one
         """
         self._stopped = True
         if at_once and self._life is not None:
@@ -99,7 +118,11 @@ class BackgroundServer(ABC):
                 self._life.end(in_order=not at_once)
 
     def join(self) -> None:
-        """Wait until it has stopped; raise what stopped it, if it was not `stop`."""
+        """Wait until it has stopped; raise what stopped it, if it was not `stop`.
+
+        Raises:
+            PenstockError: what stopped it.
+        """
         if self._life is not None:
             self._life.join()
 

@@ -24,18 +24,24 @@ START_WITHIN = 30.0
 
 
 class LocalCluster:
-    """A dispatcher and *workers* workers, each a process, on free ports of this machine.
+    """A dispatcher and workers, each a process, on free ports of this machine.
 
-    >>> with LocalCluster(workers=2) as cluster:  # doctest: +SKIP
-    ...     dataset = Dataset.range(10).distribute("distributed_epoch", cluster.target)
-
-    The processes end with this one, whatever ends it. Scripts need no ``__main__`` guard.
+    The processes end with this one, whatever ends it. Scripts need no ``__main__`` guard. As a
+    context manager it starts, and at the end of the block stops.
 
     Args:
         workers: how many workers to start with; more come with `add_worker`.
         work_dir: where the dispatcher keeps its files; a temporary folder if none is given.
         dispatcher: settings of the dispatcher.
         worker: settings of each worker; the dispatcher's address is filled in.
+
+    Raises:
+        ConfigError: when *workers* is no integer of at least 0.
+
+    >>> with LocalCluster(workers=2) as cluster:
+    ...     dataset = Dataset.range(10).distribute("distributed_epoch", cluster.target)
+    ...     sorted(int(x) for x in dataset)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
 
     def __init__(
@@ -59,7 +65,11 @@ class LocalCluster:
 
     @property
     def dispatcher(self) -> Member:
-        """The dispatcher's process."""
+        """The dispatcher's process.
+
+        Raises:
+            Closed: before the start.
+        """
         if self._dispatcher is None:
             raise Closed("the cluster has not been started: use it in a with block")
         return self._dispatcher
@@ -71,7 +81,7 @@ class LocalCluster:
 
     @property
     def work_dir(self) -> Path:
-        """Where the dispatcher keeps its files."""
+        """The folder where the dispatcher keeps its files; there from the start on."""
         return self._work_dir
 
     def __enter__(self) -> Self:
@@ -95,11 +105,13 @@ class LocalCluster:
             self.stop()
 
     def start(self) -> None:
-        """Start all processes; return when every worker is registered.
+        """Start all processes; return when every worker is registered. Idempotent while they run.
 
         Raises:
-            ConfigError: where this is not Linux.
+            ConfigError: where this is not Linux, or a process ended at its start; its own message
+                is on stderr.
             WaitedTooLong: naming who did not answer within 30 s.
+            Closed: after `stop`.
         """
         if self._closed:
             raise Closed("this cluster was stopped; make another one")
@@ -139,7 +151,13 @@ class LocalCluster:
                 shutil.rmtree(self._work_dir, ignore_errors=True)
 
     def add_worker(self) -> Member:
-        """Start one more worker; return it once it is registered."""
+        """Start one more worker; return it once it is registered.
+
+        Raises:
+            ConfigError: when it ended at its start; its own message is on stderr.
+            WaitedTooLong: when it did not register within 30 s.
+            Closed: before the start, and after `stop`.
+        """
         (worker,) = self._start_workers(1, time.monotonic() + START_WITHIN)
         return worker
 

@@ -21,7 +21,20 @@ GRACE = 2.0
 class Member:
     """A dispatcher or a worker in a process of its own. Methods may be called from any thread.
 
-    It leaves within *drain* seconds when it is told to.
+    `LocalCluster` makes them: see its `dispatcher` and `workers`.
+
+    Args:
+        module: what to run, as ``python -m`` does.
+        name: what messages call it.
+        env: variables beside those of this process.
+        start_within: seconds within which `restart` must see it answer.
+        drain: seconds within which it leaves when it is told to.
+
+    >>> from penstock_cluster import LocalCluster
+    >>> with LocalCluster(workers=2) as cluster:
+    ...     cluster.workers[0].kill()
+    ...     [worker.running for worker in cluster.workers]
+    [False, True]
     """
 
     def __init__(
@@ -66,7 +79,11 @@ class Member:
         return process.poll() if process is not None else None
 
     def launch(self) -> int:
-        """Start the process; return the pipe on which it says that it is ready."""
+        """Start the process; return the pipe on which it says that it is ready, for `wait_ready`.
+
+        Raises:
+            Closed: when it runs already, or `end` or `close` was called.
+        """
         with self._lock, self._state:
             if self._closed:
                 raise Closed(f"{self.name}: its cluster was closed")
@@ -94,11 +111,22 @@ class Member:
             return ready
 
     def wait_ready(self, ready: int, deadline: float) -> None:
-        """Wait until the process has said on *ready* where it answers.
+        """Wait until the process has said where it answers: `address`.
+
+        Args:
+            ready: the pipe that `launch` returned, which is closed.
+            deadline: until when, in seconds of `time.monotonic`.
 
         Raises:
             ConfigError: when the process ends instead; its own message is on stderr.
-            WaitedTooLong: naming it, when *deadline* (monotonic seconds) passes.
+            WaitedTooLong: naming it, when *deadline* passes.
+
+        >>> import time
+        >>> member = Member("penstock_dispatcher", "dispatcher", {}, start_within=30)
+        >>> member.wait_ready(member.launch(), time.monotonic() + 30)
+        >>> member.running, member.address.startswith("127.0.0.1:")
+        (True, True)
+        >>> member.close()
         """
         try:
             line = _read_line(ready, deadline)
@@ -136,7 +164,13 @@ class Member:
             self.kill()
 
     def restart(self) -> None:
-        """Terminate the process if it runs, start it again in its place; return when it answers."""
+        """Terminate the process if it runs, start it again in its place; return when it answers.
+
+        Raises:
+            ConfigError: see `wait_ready`.
+            WaitedTooLong: see `wait_ready`.
+            Closed: when `end` or `close` was called.
+        """
         with self._lock:
             self.terminate()
             ready = self.launch()

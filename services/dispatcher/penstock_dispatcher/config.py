@@ -25,6 +25,13 @@ class DispatcherConfig:
     Names and places are those of tf.data service, without ``_ms``. What it has and this has not:
     ``worker_max_concurrent_snapshots`` (there are no snapshots), and times below zero, which mean
     "never" there (here that is ``math.inf``, of `job_gc_timeout` alone).
+
+    Raises:
+        ConfigError: naming the setting and its value, when it is malformed or contradicts another.
+
+    >>> DispatcherConfig(fault_tolerant_mode=True)
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: fault_tolerant_mode=True needs a work_dir
     """
 
     port: int = 0
@@ -130,7 +137,19 @@ class DispatcherConfig:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
-        """Read ``PENSTOCK_PORT`` and so on; what is *given*, and not None, goes first."""
+        """Return the settings that ``PENSTOCK_*`` variables give, as ``PENSTOCK_PORT``.
+
+        Args:
+            env: the variables; by default those of this process.
+            given: fields by name, which go before variables; those that are None do not.
+
+        Raises:
+            ConfigError: when a variable cannot be read, or settings contradict themselves.
+
+        >>> config = DispatcherConfig.from_env({"PENSTOCK_PORT": "5050"}, work_dir="state")
+        >>> config.port, config.work_dir
+        (5050, 'state')
+        """
         named = {name: value for name, value in given.items() if value is not None}
         return replace(settings.from_env(cls, env), **named)
 

@@ -121,12 +121,19 @@ def _advertised(host: str, port: int) -> str:
 class DispatchServer(BackgroundServer):
     """A dispatcher in this process, on the background loop that all of Penstock shares here.
 
-    >>> with DispatchServer(DispatcherConfig(port=5050)) as dispatcher:  # doctest: +SKIP
-    ...     print(dispatcher.target)
+    As a context manager it stops at the end of the block.
+
+    Args:
+        config: its settings; None is the defaults: any free port, and nothing kept on disk.
+        start: whether it starts here and now; False leaves that to `start`, or to ``with``.
 
     Raises:
-        ConfigError: when the port or the folder cannot be had.
+        ConfigError: when *config* is none, or the port or the folder cannot be had.
         JournalError: when what is in the folder cannot be read.
+
+    >>> with DispatchServer(DispatcherConfig(port=0)) as dispatcher:
+    ...     dispatcher.target == f"grpc://127.0.0.1:{dispatcher.port}"
+    True
     """
 
     noun: ClassVar[str] = "dispatcher"
@@ -145,7 +152,7 @@ class DispatchServer(BackgroundServer):
 
     @property
     def port(self) -> int:
-        """The port that is bound."""
+        """The TCP port that is bound; a free one where the settings say 0."""
         return int(self.address.rpartition(":")[2])
 
     def _serving(self) -> Serve:

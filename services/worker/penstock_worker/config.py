@@ -20,7 +20,16 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """Everything that can be set, from code or from ``PENSTOCK_*`` variables. Times in seconds."""
+    """Everything that can be set, from code or from ``PENSTOCK_*`` variables. Times in seconds.
+
+    Raises:
+        ConfigError: naming the setting and its value, when it is malformed.
+        NotAvailableYet: when `data_transfer_protocol` is another than gRPC.
+
+    >>> WorkerConfig(dispatcher_address="dispatcher")
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: dispatcher_address must look like host:port or ...
+    """
 
     dispatcher_address: str | None = None
     """Where the dispatcher is: ``host:port`` or ``grpc://host:port``. A worker needs one."""
@@ -119,7 +128,19 @@ class WorkerConfig:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
-        """Read ``PENSTOCK_PORT`` and so on; what is *given*, and not None, goes first."""
+        """Return the settings that ``PENSTOCK_*`` variables give, as ``PENSTOCK_PORT``.
+
+        Args:
+            env: the variables; by default those of this process.
+            given: fields by name, which go before variables; those that are None do not.
+
+        Raises:
+            ConfigError: when a variable cannot be read, or settings contradict themselves.
+
+        >>> config = WorkerConfig.from_env({"PENSTOCK_DRAIN": "0.5"}, port=5051)
+        >>> config.drain, config.port
+        (0.5, 5051)
+        """
         named = {name: value for name, value in given.items() if value is not None}
         return replace(settings.from_env(cls, env), **named)
 

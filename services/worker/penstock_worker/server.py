@@ -161,13 +161,25 @@ def advertised(config: WorkerConfig, port: int) -> WorkerId:
 class WorkerServer(BackgroundServer):
     """A worker in this process, on the background loop that all of Penstock shares here.
 
-    `stop` leaves in order, as `WorkerConfig.drain` says; leaving the block stops at once.
+    Its runners, where users' functions run, are processes of their own. `stop` leaves in order, as
+    `WorkerConfig.drain` says; the end of a ``with`` block stops at once.
 
-    >>> with WorkerServer(WorkerConfig(dispatcher_address="host:5050")) as worker:  # doctest: +SKIP
-    ...     worker.join()
+    Args:
+        config: its settings, with the dispatcher's address.
+        start: whether it starts here and now; False leaves that to `start`, or to ``with``.
 
     Raises:
-        PenstockError: see `serve`.
+        ConfigError: when *config* has no dispatcher's address, or the port cannot be had.
+        Unavailable: when the dispatcher does not answer within `WorkerConfig.dispatcher_timeout`.
+        PenstockError: when the dispatcher refuses this worker, as with `VersionMismatch`.
+
+    >>> from penstock_dispatcher import DispatchServer
+    >>> with (
+    ...     DispatchServer() as dispatcher,
+    ...     WorkerServer(WorkerConfig(dispatcher_address=dispatcher.target)),
+    ... ):
+    ...     list(Dataset.range(3).distribute("distributed_epoch", dispatcher.target).batch(3))
+    [array([0, 1, 2])]
     """
 
     noun: ClassVar[str] = "worker"
