@@ -204,9 +204,8 @@ WORKER = """
     import asyncio, os, signal, sys
     from penstock import Dataset
     from penstock.definition import encode
-    from penstock.protocol.control import Codec
-    from penstock.protocol.types import EngineState
-    from penstock_worker.runner.messages import Start
+    from penstock.protocol.types import Checkpoint, Codec
+    from penstock_worker.runner.messages import StartRun
     from penstock_worker.runner.pool import RunnerPool
 
     print("script", flush=True)
@@ -220,7 +219,7 @@ WORKER = """
     async def main():
         pool = await RunnerPool().__aenter__()
         definition = encode(Dataset.range(9).map(spin).node).to_bytes()
-        start = Start(1, "d", 0, 0, Codec.NONE, EngineState(), ())
+        start = StartRun(1, "d", 0, 0, Codec.NONE, Checkpoint(), ())
         heard = asyncio.Event()
         runner = await pool.start(definition, start, lambda *_: heard.set())
         await heard.wait()
