@@ -63,6 +63,7 @@ check: $(READY)  ## lint, types, import contracts, generated code is current
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(MAKE) protos
 	git diff --exit-code -- client/penstock/wire/_pb

@@ -16,7 +16,8 @@ class Budget:
     """
 
     def __init__(self, cores: int, ram: int) -> None:
-        self.cores, self.ram = cores, ram
+        self.cores: int = cores
+        self.ram: int = ram
         self._lock = threading.RLock()  # a finaliser may `forget` in the middle of it
         self._threads = cores - 1
         self._bytes: dict[int, float] = {}

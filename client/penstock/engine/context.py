@@ -26,7 +26,7 @@ class SkipCounter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.elements = 0
+        self.elements: int = 0
 
     def add(self) -> None:
         """Count one."""

@@ -54,7 +54,7 @@ class Member:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
         self._closed = False
-        self.address = ""
+        self.address: str = ""
         """Where it answers, as ``host:port``; the same after a restart."""
 
     def __repr__(self) -> str:

@@ -141,9 +141,9 @@ class PassSessions:
     """The tracks of a run, oldest first."""
 
     def __init__(self, saved: IteratorState | None = None) -> None:
-        self.lock = SingleEntry()
-        self.run = 0
-        self.asking = False
+        self.lock: SingleEntry = SingleEntry()
+        self.run: int = 0
+        self.asking: bool = False
         self.replaces: tuple[str, ...] = ()
         """Readers of the run before, whose place this one takes."""
         self._tracks: list[PassSession] = []
