@@ -2,7 +2,7 @@
 
     pip install pillow
     python examples/images.py photos              # the pipeline runs here
-    python examples/images.py photos host:7000    # the mesh there runs it
+    python examples/images.py photos host:7000    # the cluster there runs it
 
 Workers on other hosts need Pillow, and the same folder under the same path; or give a URL that
 fsspec reads, such as s3://bucket/photos. What is no image is left out, and named in photos.skipped.

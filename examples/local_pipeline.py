@@ -4,7 +4,7 @@
     python examples/local_pipeline.py "data/*.jsonl"
 
 Each line of a file is one example, as JSON: {"text": "...", "label": 0}. Nothing else has to run;
-see two_hosts.py for how such a pipeline moves to a mesh.
+see two_hosts.py for how such a pipeline moves to a cluster.
 """
 
 import argparse

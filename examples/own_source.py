@@ -1,7 +1,7 @@
 """Sources of your own: a table whose rows have numbers, and pages that come one after another.
 
     python examples/own_source.py              # the pipelines run here
-    python examples/own_source.py host:7000    # the mesh there runs them
+    python examples/own_source.py host:7000    # the cluster there runs them
 
 Workers open the table too: on other hosts, it must be there under the same path.
 """

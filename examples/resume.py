@@ -1,7 +1,7 @@
 """A training loop that is killed (kill -9 if you like), and goes on exactly where it saved.
 
     python examples/resume.py checkpoint.json              # the pipeline runs here
-    python examples/resume.py checkpoint.json host:7000    # the mesh there runs it
+    python examples/resume.py checkpoint.json host:7000    # the cluster there runs it
 
 Kill it, start it again in the same way, as often as you like. In the end every sample was in the
 model once: the model and the place in the input are saved together, so what was done since the last

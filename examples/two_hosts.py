@@ -36,7 +36,7 @@ def prepare(i: int, *, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def train(address: str, job_name: str | None) -> None:
-    """Read one pass of the samples from the mesh at *address*."""
+    """Read one pass of the samples from the cluster at *address*."""
     dataset = (
         Dataset.range(SAMPLES)
         .shuffle(SAMPLES)

@@ -1,1 +1,1 @@
-"""Load for any running mesh: simulated readers, what they waited for, and what it cost."""
+"""Load for any running cluster: simulated readers, what they waited for, and what it cost."""

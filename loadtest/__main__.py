@@ -1,4 +1,4 @@
-"""``python -m loadtest --target host:port --readers 8 --seconds 30``: put load on a mesh."""
+"""``python -m loadtest --target host:port --readers 8 --seconds 30``: put load on a cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def main(
         Path | None, typer.Option("--plot", help="draw the course to this file (matplotlib)")
     ] = None,
 ) -> None:
-    """Read from a running mesh, and say what the readers waited and what it cost.
+    """Read from a running cluster, and say what the readers waited and what it cost.
 
     Exits with 1 when a reader failed, or nothing came at all.
     """

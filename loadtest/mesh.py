@@ -1,4 +1,4 @@
-"""The mesh under load: what its processes use, and workers that join it and leave it."""
+"""The cluster under load: what its processes use, and workers that join it and leave it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.member import Member
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at the mesh."""
+"""Seconds between two looks at the cluster."""
 
 START_WITHIN = 30.0
 """Seconds within which a worker that joins must have registered."""
@@ -50,7 +50,7 @@ class Watch:
         try:
             asyncio.run(self._look())
         except Exception as exc:  # noqa: BLE001  who shows the load shows this
-            self.trouble = f"the mesh is not looked at any more: {type(exc).__name__}: {exc}"
+            self.trouble = f"the cluster is not watched any more: {type(exc).__name__}: {exc}"
 
     async def _look(self) -> None:
         async with connect(address_of(self.target)) as channel:
@@ -72,7 +72,7 @@ def _costs(stats: dict[str, Any]) -> dict[str, Cost]:
 
 
 class Churn:
-    """Workers of this machine that join the mesh, and leave it by SIGTERM or SIGKILL in turn."""
+    """Workers of this machine that join the cluster, and leave it by SIGTERM or SIGKILL in turn."""
 
     def __init__(self, target: str) -> None:
         self.joined = self.left = 0

@@ -16,7 +16,7 @@ from loadtest.histogram import Histogram
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process of the mesh has used: CPU seconds since it began, bytes of memory now."""
+    """What a process of the cluster has used: CPU seconds since it began, bytes of memory now."""
 
     cpu: float
     memory: int

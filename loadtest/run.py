@@ -37,7 +37,7 @@ class Reader:
 
 
 class Run:
-    """One run of a load against a mesh."""
+    """One run of a load against a cluster."""
 
     def __init__(self, what: Input, load: Load, show: Show) -> None:
         self.result = Result()

@@ -102,7 +102,7 @@ def test_what_cannot_run_here_says_why_it_is_run_here():
     with pytest.raises(MissingFile) as failed:
         dataset.element_spec
 
-    assert "without the mesh" in failed.value.__notes__[0]
+    assert "without workers" in failed.value.__notes__[0]
 
 
 def test_one_element_is_made_at_the_first_use_only_and_nothing_else_asks_for_it():

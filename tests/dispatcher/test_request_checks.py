@@ -74,7 +74,7 @@ def test_what_is_no_address_is_no_worker(worker):
 
 
 def test_a_worker_that_says_too_much_is_refused():
-    with pytest.raises(Refused, match="bytes of itself"):
+    with pytest.raises(Refused, match="bytes of statistics"):
         request_checks.check_signal(replace(WORKER, stats=bytes(request_checks.MOST_STATS + 1)))
 
 

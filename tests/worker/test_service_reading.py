@@ -206,7 +206,7 @@ async def test_the_first_message_of_a_reader_must_say_what_to_read(monkeypatch):
 
     monkeypatch.setattr(service, "OPEN_WITHIN", 0.01)
     for said, error, words in [
-        (wrong(), Refused, "must be Open, not Ack"),
+        (wrong(), Refused, "must be Subscribe, not Ack"),
         (silent(), Unavailable, "hung up"),
         (stuck(), WaitedTooLong, "said nothing for 0.01 s"),
     ]:
@@ -236,7 +236,7 @@ async def test_a_reader_of_what_never_comes_may_try_again(reader, dispatcher, wo
     await wait(lambda: one.error)
 
     assert isinstance(one.error, Unavailable)
-    assert "host:1 was not told within 3 s to run attempt 1 of task 7" in str(one.error)
+    assert "host:1 was not assigned attempt 1 of task 7 within 3 s" in str(one.error)
     assert worker[0].stats().streams == 0
 
 

@@ -84,7 +84,7 @@ def element_spec(node: Node) -> Spec:
     except Exception as exc:
         if distributed:
             exc.add_note(
-                "element_spec makes one element in this process, without the mesh: what comes "
+                "element_spec makes one element in this process, without workers: what comes "
                 "before distribute must be able to run here, too"
             )
         raise

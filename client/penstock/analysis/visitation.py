@@ -28,12 +28,13 @@ class Guarantee(Enum):
     EXACT_COPIES = "each task's copy exactly once, whatever dies"
     ONCE_WHILE_NOTHING_DIES = (
         "each element exactly once while nothing dies; when a worker or its process does, elements "
-        "made since its last saved state may be lost or repeated, and are counted as inexact"
+        "made since its last checkpoint may be lost or repeated, and are counted as "
+        "nondeterministic"
     )
     COPIES_WHILE_NOTHING_DIES = (
         "each task's copy exactly once while nothing dies; when a worker or its process does, "
-        "elements made since its last saved state may be lost or repeated, and are counted as "
-        "inexact"
+        "elements made since its last checkpoint may be lost or repeated, and are counted as "
+        "nondeterministic"
     )
 
 
@@ -96,15 +97,15 @@ def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
 
 
 def _cut(root: Node) -> Iterator[str]:
-    """Yield a note for what takes elements of the mesh apart."""
+    """Yield a note for what cuts elements that come from workers into pieces."""
     for path, node in walk(root):
         if isinstance(node, _CUTTERS) and any(
             isinstance(below, Distribute) and where.startswith(f"{path}.")
             for where, below in walk(root)
         ):
             yield (
-                f"{node.label} behind distribute cuts elements into pieces, and an element counts "
-                "as taken once it is begun: what is left of it is lost if this process dies; do it "
+                f"{node.label} behind distribute cuts elements into pieces, and an element is "
+                "acked once it is begun: what is left of it is lost if this process dies; do it "
                 "before distribute"
             )
 

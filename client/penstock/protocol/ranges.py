@@ -39,7 +39,7 @@ class RangeSet:
         at = -1
         for start, stop in self.spans:
             if not at < start < stop:
-                raise ValueError(f"{start} to {stop} behind {at} are no runs of numbers")
+                raise ValueError(f"{start} to {stop} behind {at} are no ranges of numbers")
             at = stop
 
     def __or__(self, other: RangeSet) -> RangeSet:

@@ -21,7 +21,7 @@ def check_linux(what: str, remedy: str) -> None:
 
 
 def check_service(what: str) -> None:
-    """Refuse to run *what*, a part of a mesh, where this is not Linux.
+    """Refuse to run *what*, a part of a cluster, where this is not Linux.
 
     Raises:
         ConfigError: as `check_linux`.

@@ -62,7 +62,7 @@ async def _until_told(service: Coroutine[Any, Any, None], leave: Callable[[], No
         await task
     except asyncio.CancelledError:
         if not task.cancelling():  # Else we asked for it: a clean stop.
-            words = "the service ended by a cancellation that nobody asked for"
+            words = "the service was cancelled without a request to stop"
             raise InternalError(words) from None
 
 

@@ -247,4 +247,4 @@ def _now(known: Coroutine[Any, Any, T]) -> T:
         known.send(None)
     except StopIteration as result:
         return cast("T", result.value)
-    raise AssertionError("gRPC told that a call is done, but has no status of it")
+    raise AssertionError("gRPC says that a call is done, but has no status of it")

@@ -39,7 +39,7 @@ def run(
         float | None, typer.Option(help="seconds that a reader may be silent")
     ] = None,
     job_gc_timeout: Annotated[
-        float | None, typer.Option(help="seconds that an iteration is kept that nobody reads")
+        float | None, typer.Option(help="seconds that an iteration without readers is kept")
     ] = None,
     job_gc_check_interval: Annotated[
         float | None, typer.Option(help="seconds between looks for what may be forgotten")
@@ -48,14 +48,14 @@ def run(
         bool | None,
         typer.Option(
             "--gc-dynamic-sharding-jobs",
-            help="forget named DYNAMIC jobs, too: who comes back hears an error",
+            help="forget named DYNAMIC jobs, too: readers that come back get an error",
         ),
     ] = None,
     heartbeat_interval: Annotated[
-        float | None, typer.Option(help="seconds between beats of a worker")
+        float | None, typer.Option(help="seconds between heartbeats of a worker")
     ] = None,
     refresh_interval: Annotated[
-        float | None, typer.Option(help="seconds between beats of a reader")
+        float | None, typer.Option(help="seconds between heartbeats of a reader")
     ] = None,
 ) -> None:
     """Run a dispatcher until it is told to stop (SIGTERM or Ctrl-C).

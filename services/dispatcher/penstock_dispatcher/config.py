@@ -203,5 +203,5 @@ class DispatcherConfig:
         if getattr(self, lease) < 2 * getattr(self, interval):
             raise ConfigError(
                 f"{lease}={getattr(self, lease):g} must be at least twice "
-                f"{interval}={getattr(self, interval):g}: one lost beat is no death"
+                f"{interval}={getattr(self, interval):g}: a lost heartbeat must not expire it"
             )

@@ -41,7 +41,7 @@ def tell(fact: Fact, books: DispatcherState) -> None:
         case TaskFailed(task, failure):
             log.info("task %d failed: %s", task, printable_lines(str(failure.error())))
         case ReaderRemoved(iteration, _, ReaderStatus.GONE):
-            log.warning("%s of iteration %d is given up", _called(books, fact), iteration)
+            log.warning("%s of iteration %d expired", _called(books, fact), iteration)
         case SaveCompleted(iteration, SaveResult(missing=(_, *_) as missing)):
             log.warning(
                 "a save of iteration %d goes without %s", iteration, printable(", ".join(missing))

@@ -63,8 +63,8 @@ def check_signal(signal: WorkerEvent) -> None:
             check_versions("a worker", signal.versions)
         if len(signal.stats) > MOST_STATS:
             raise Refused(
-                f"worker {signal.worker} says {len(signal.stats)} bytes of itself, and {MOST_STATS}"
-                " are heard: it is no Penstock worker, or of another version"
+                f"worker {signal.worker} sends {len(signal.stats)} bytes of statistics, and at "
+                f"most {MOST_STATS} are read: it is no Penstock worker, or of another version"
             )
 
 

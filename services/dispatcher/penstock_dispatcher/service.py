@@ -305,7 +305,7 @@ class DispatcherService:
         log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
         self._closed = True
         self._journal.abandon()
-        safe = "what it told anybody is on disk: start it again" if self.remembers else FORGETS
+        safe = "what it acknowledged is on disk: start it again" if self.remembers else FORGETS
         self._failure = self._failure or InternalError(
             f"the dispatcher at {self.address} stopped, for {doing} failed: {exc!r}. This is a "
             f"fault in Penstock; {safe}"

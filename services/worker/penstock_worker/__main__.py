@@ -24,16 +24,18 @@ def run(
         str | None, typer.Option(help="host:port of the dispatcher")
     ] = None,
     worker_address: Annotated[
-        str | None, typer.Option(help="address that readers are told; %port% is the bound port")
+        str | None, typer.Option(help="address that readers connect to; %port% is the bound port")
     ] = None,
     host: Annotated[str | None, typer.Option(help="interface to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free one")] = None,
-    heartbeat_interval: Annotated[float | None, typer.Option(help="seconds between beats")] = None,
+    heartbeat_interval: Annotated[
+        float | None, typer.Option(help="seconds between heartbeats")
+    ] = None,
     dispatcher_timeout: Annotated[
         float | None, typer.Option(help="seconds that the dispatcher may be absent at the start")
     ] = None,
     buffer_bytes: Annotated[
-        int | None, typer.Option(help="bytes of a task that may be made before they are taken")
+        int | None, typer.Option(help="bytes of a task that may be produced before they are acked")
     ] = None,
     max_element_bytes: Annotated[
         int | None, typer.Option(help="bytes of the largest element that is delivered")

@@ -133,6 +133,6 @@ class ControlStream:
 
     def _lost(self, trouble: PenstockError) -> None:
         if not self.trouble and self.registered.is_set():
-            log.warning("%s; reading goes on, and the line is tried again", trouble)
+            log.warning("%s; reading goes on, and the connection is tried again", trouble)
         self.trouble = str(trouble)
         self.down.set()

@@ -174,14 +174,14 @@ class WorkerService:
         try:
             async for request in requests:
                 if not isinstance(request, Ack):
-                    raise Refused("a reader may send one Open for each stream")  # noqa: TRY301
+                    raise Refused("a reader may send one Subscribe for each stream")  # noqa: TRY301
                 self.handle(StreamAcked(out.name, request))
             out.end()
         except PenstockError as exc:
             out.fail(exc)
         except Exception as exc:
             log.exception("stream %d of worker %s failed", out.name, self.address)
-            out.fail(InternalError(f"worker {self.address} failed to hear a reader: {exc!r}"))
+            out.fail(InternalError(f"worker {self.address} failed to read from a reader: {exc!r}"))
 
     # --- effects ---
 
@@ -302,5 +302,7 @@ async def _first(requests: AsyncIterator[ReadRequest]) -> Subscribe:
     except StopAsyncIteration:
         raise Unavailable("a reader hung up before it said what to read") from None
     if not isinstance(opening, Subscribe):
-        raise Refused(f"the first message of a reader must be Open, not {type(opening).__name__}")
+        raise Refused(
+            f"the first message of a reader must be Subscribe, not {type(opening).__name__}"
+        )
     return opening

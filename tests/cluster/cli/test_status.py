@@ -86,10 +86,10 @@ def test_what_runs_comes_first_and_what_is_over_has_a_line():
     text = shown(picture(look(*passes), None))
 
     assert text.index("new, repetition 0") < text.index("\nfinished\n") < text.index("old 7")
-    assert "old 7, repetition 0: 100 elements taken by 1 reader\n" in text
+    assert "old 7, repetition 0: 100 elements acked by 1 reader\n" in text
     assert "old 2" not in text
     assert "3 more: penstock jobs big:7000" in text
-    assert "live" not in text
+    assert not re.search(r"\blive\b", text)
 
 
 def reader(number=7, standing="live", silent=0.1, process=None):
@@ -109,7 +109,7 @@ def test_readers_are_shown_by_process_and_those_that_left_in_one_line():
 
     assert "reader 1 (host a, pid 7, rank 1): live, 50 elements" in text
     assert "reader 2 (host b, pid 8, rank 2; penstock 0.0.9, Python 3.11.2): silent for 9.0" in text
-    assert "reader 3: given up, 50 elements" in text
+    assert "reader 3: expired, 50 elements" in text
     assert "readers that have left: 2, with 100 elements" in text
 
 
@@ -129,7 +129,7 @@ def test_what_a_pass_waits_for_is_shown():
 
 
 def test_what_silent_readers_hold_is_shown():
-    held = "2 elements are held by reader 7 (host a, pid 7; silent 4.0 s, given up at 33 s)"
+    held = "2 elements are unacked at reader 7 (host a, pid 7; silent 4.0 s, expires at 33 s)"
 
     text = shown(picture(look(a_pass(1, readers=[reader()], held_by=held)), None), 100)
 
@@ -215,7 +215,7 @@ def test_jobs_as_json_are_a_list(cluster):
     (mine,) = [job for job in jobs if job["job"] == "as json"]
     assert mine["pipeline"] == "range → map(increment)"
     assert (mine["state"], mine["finished"], mine["readers"]) == ("finished", True, 0)
-    assert (mine["taken"], mine["anonymous"]) == (10, False)
+    assert (mine["acked"], mine["anonymous"]) == (10, False)
 
 
 def test_status_says_what_every_process_speaks(cluster):

@@ -64,9 +64,9 @@ def test_an_account_that_balances_has_no_faults():
 @pytest.mark.parametrize(
     "changed, fault",
     [
-        ({"taken": 99, "handed": 99, "repeated": 0}, "99 of 100 elements were taken"),
-        ({"handed": 98, "repeated": 0}, "loops were handed 98"),
-        ({"repeated": 5, "handed": 105}, "5 elements were repeated, and 4 doubted"),
+        ({"taken": 99, "handed": 99, "repeated": 0}, "99 of 100 elements were acked"),
+        ({"handed": 98, "repeated": 0}, "loops consumed 98"),
+        ({"repeated": 5, "handed": 105}, "5 elements were redelivered, and 4 are in doubt"),
     ],
 )
 def test_what_does_not_balance_is_said_in_words(changed, fault):
@@ -197,7 +197,7 @@ def test_an_element_that_counts_as_taken_and_that_nobody_was_handed_is_a_fault()
     life.reads("r1", RangeSet.of((0, 6)), leaving=True)
     life.reads("r2", RangeSet.of((6, 9)), leaving=True)
 
-    assert life.stats.faults == ("10 elements count as taken, but loops were handed 9",)
+    assert life.stats.faults == ("10 elements are acked, but loops consumed 9",)
 
 
 def test_readers_that_have_not_told_all_are_waited_for():

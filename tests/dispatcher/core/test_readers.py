@@ -85,7 +85,7 @@ def test_the_log_says_who_reads_and_who_is_given_up(caplog):
     lines = [record.getMessage() for record in caplog.records]
     assert lines[-2:] == [
         "reader 3 (host a, pid 7, rank 1) reads iteration 2",
-        "reader 3 (host a, pid 7, rank 1) of iteration 2 is given up",
+        "reader 3 (host a, pid 7, rank 1) of iteration 2 expired",
     ]
 
 
@@ -104,7 +104,9 @@ def test_what_silent_readers_hold_is_said_in_views_and_counters_with_their_proce
     said = life.beat(iteration, "here", here).held_by
     (counted,) = life.core.stats(life.now).iterations
 
-    assert said.startswith(f"elements may be held by reader {dead[0]} (host a, pid 0; silent 3.2 s")
+    assert said.startswith(
+        f"elements may be unacked at reader {dead[0]} (host a, pid 0; silent 3.2 s"
+    )
     assert said.count("host a") == 4
     assert said.endswith("; and by 2 more silent readers")
     assert counted.held_by == said

@@ -155,7 +155,7 @@ async def test_a_disk_that_hangs_does_not_keep_a_dispatcher_from_stopping(
     await asyncio.to_thread(journal._writer._thread.join, 10)
     journal._lock.release()
 
-    assert [r for r in caplog.records if "nobody was told" in r.getMessage()]
+    assert [r for r in caplog.records if "none of them was acknowledged" in r.getMessage()]
     async with living(config) as (_, journal):
         assert "j" in journal.books.jobs
 

@@ -153,7 +153,7 @@ async def test_a_dispatcher_that_stops_while_its_store_is_full_keeps_what_it_ack
     async with living(config, max_pages=60) as (api, _):
         _, names, _ = await fill(api)
 
-    assert [r for r in caplog.records if "nobody was told" in r.getMessage()]
+    assert [r for r in caplog.records if "none of them was acknowledged" in r.getMessage()]
     async with living(config) as (_, journal):
         assert list(journal.books.jobs)[: len(names)] == names
         assert len(journal.books.jobs) <= len(names) + 1

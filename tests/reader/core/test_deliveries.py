@@ -354,7 +354,7 @@ def test_a_reader_that_is_given_up_at_its_cut_fails_its_own_save(driven_core):
     reader.view(standing=ReaderStatus.GONE)
 
     verdict = reader.core.save("a", 9.0, 0.0)
-    assert "given up" in str(verdict.failure.error())
+    assert "expired" in str(verdict.failure.error())
     assert reader.core.beat(0.0).cut is None
 
 

@@ -112,7 +112,7 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(driven_core)
     assert cause(reader.core, "here:1", "", 0.0).grace == 0
 
     reader.view(
-        (1, 1, None), waiting_for="reader 4: silent for 3 s, given up in 30 s", on_readers=True
+        (1, 1, None), waiting_for="reader 4: silent for 3 s, expires in 30 s", on_readers=True
     )
 
     why = cause(reader.core, "here:1", "", 0.0)
@@ -128,7 +128,7 @@ def test_a_task_that_waits_for_a_dead_reader_gets_the_time_for_that(driven_core)
 @pytest.mark.parametrize("task", [(1, 1, "w"), (1, 1, None)])
 def test_a_wait_for_work_says_what_silent_readers_hold_and_has_no_limit(driven_core, task):
     reader, patience = driven_core(), WaitTimeout(3.0, 0.0)
-    held = "200 elements are held by reader 12 (host a, rank 1; silent 12.0 s, given up at 33 s)"
+    held = "200 elements are unacked at reader 12 (host a, rank 1; silent 12.0 s, expires at 33 s)"
     reader.view((1, 1, "w"))
     reader.view(task, held_by=held)
     reader.core.answered(1, 1, 0.0)
@@ -161,7 +161,7 @@ def test_a_verdict_is_waited_for_as_long_as_the_dispatcher_answers(driven_core):
     why = cause(reader.core, "here:1", "", 0.0)
 
     assert why.whom is WaitTarget.WORK
-    assert why.what.startswith("the verdict on save_job('best'): the job's other readers have 30 s")
+    assert why.what.startswith("the result of save_job('best'): the job's other readers have 30 s")
     assert cause(reader.core, "here:1", "refused", 0.0).whom is WaitTarget.DISPATCHER
 
 

@@ -43,5 +43,5 @@ class NoElement(Enum):
     """Why there is nothing for the loop."""
 
     WAIT = "nothing is here now"
-    REST = "nothing more comes before operators let go of what they hold"
+    REST = "nothing more comes before operators use up what they have"
     OVER = "the pass is over"

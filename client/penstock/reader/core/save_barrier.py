@@ -42,8 +42,8 @@ class SaveState:
         """
         if self.cut is not None and self.cut.label != label:
             raise SaveFailed(
-                f"{called(label)} has to wait: the verdict on {called(self.cut.label)} is still "
-                "out; call that one again to hear it"
+                f"{called(label)} has to wait: the result of {called(self.cut.label)} is still "
+                "to come; call that one again to get it"
             )
         verdict, self._verdict = self._verdict, None
         return verdict if verdict is not None and verdict.label == label else None
@@ -65,15 +65,15 @@ class SaveState:
                 self._judged(replace(verdict, label=cut.label))
                 return
         if view.saves > cut.number:
-            self._fail(cut, f"its verdict is older than those that {view.saves - 1} others left")
+            self._fail(
+                cut, f"its result is older than those that are kept, of {view.saves - 1} others"
+            )
 
     def parted(self) -> None:
         """Know that this reader was given up."""
         self._next = None
         if self.cut is not None:
-            self._fail(
-                self.cut, "this reader was silent for longer than its lease, and was given up"
-            )
+            self._fail(self.cut, "this reader was silent for longer than its lease, and expired")
 
     def _fail(self, cut: SaveBarrier, why: str) -> None:
         number, label = cut.number, cut.label

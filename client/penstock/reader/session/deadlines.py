@@ -62,7 +62,7 @@ def cause(core: ReaderCore, address: str, trouble: str, now: float) -> WaitReaso
     if cut is not None:
         others = f"the job's other readers have {cut.timeout:g} s to come to it"
         waits = f"; it waits for {core.waiting_for}" * bool(core.waiting_for)
-        return WaitReason(WaitTarget.WORK, f"the verdict on {called(cut.label)}: {others}{waits}")
+        return WaitReason(WaitTarget.WORK, f"the result of {called(cut.label)}: {others}{waits}")
     return _no_elements(core, address)
 
 
@@ -74,7 +74,7 @@ def _no_elements(core: ReaderCore, address: str) -> WaitReason:
         )
     readable = [share for share in core.shares.values() if share.readable]
     if not readable:
-        what = f"somebody to go on with task(s) {idle}" if idle else "tasks, or the end of the pass"
+        what = f"a worker to go on with task(s) {idle}" if idle else "tasks, or the end of the pass"
         return _work(core, f"{what}, from the dispatcher at {address}")
     if not any(share.flows for share in readable):
         workers = dict.fromkeys(share.worker for share in readable if share.worker is not None)

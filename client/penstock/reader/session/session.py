@@ -387,8 +387,8 @@ def _state_of(verdict: SaveResult) -> bytes:
         raise verdict.failure.error()
     if verdict.missing:
         log.warning(
-            "%s went without %s: what was handed out there and not told yet counts as doubted, and "
-            "comes again to who restores the state",
+            "%s went without %s: what was handed out there and not reported yet is in doubt, and "
+            "is delivered again to readers that restore the state",
             called(verdict.label),
             ", ".join(verdict.missing),
         )

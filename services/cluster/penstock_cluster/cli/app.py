@@ -22,8 +22,8 @@ from penstock_health.probe import probe
 
 app = typer.Typer(
     name="penstock",
-    help="Input data for training, prepared on a mesh of workers.",
-    epilog="Exit codes: 0 done; 1 it failed; 2 called wrongly; 3 nobody answers at the address.",
+    help="Input data for training, prepared by a cluster of workers.",
+    epilog="Exit codes: 0 done; 1 it failed; 2 called wrongly; 3 no answer from the address.",
     add_completion=False,
     no_args_is_help=True,
 )
@@ -48,7 +48,7 @@ def penstock(
         typer.Option("--version", is_eager=True, callback=_version, help="show it, and end"),
     ] = False,
 ) -> None:
-    """Input data for training, prepared on a mesh of workers."""
+    """Input data for training, prepared by a cluster of workers."""
 
 
 Target = Annotated[str, typer.Argument(help="the dispatcher, as host:port or grpc://host:port")]
@@ -102,7 +102,7 @@ def jobs(
 def drain(target: Target, worker: Annotated[str, typer.Argument(help="its host:port")]) -> None:
     """Have a worker leave in order: its tasks go on elsewhere, and its process ends."""
     ask(target, lambda dispatcher: dispatcher.drain(WorkerId(worker)))
-    screen.print(f"worker {worker} was told to leave")
+    screen.print(f"worker {worker} drains")
 
 
 @app.command()

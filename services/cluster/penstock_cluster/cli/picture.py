@@ -21,7 +21,7 @@ from penstock_dispatcher.core.stats import (
 )
 
 SILENT = 3.0
-"""Seconds after which silence is worth a word: three beats."""
+"""Seconds after which silence is worth a word: three heartbeats."""
 
 FINISHED_SHOWN = 5
 """So many finished passes have a line of their own, the newest."""
@@ -29,7 +29,7 @@ FINISHED_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of the mesh of *target*: *at* in monotonic seconds, *date* since 1970."""
+    """What was seen of the cluster of *target*: *at* in monotonic seconds, *date* since 1970."""
 
     target: str
     at: float
@@ -61,7 +61,7 @@ def jobs_table(now: Look) -> RenderableType:
         GridColumn("state"),
         GridColumn("readers", Give.LEAVE, "right"),
         GridColumn("tasks", Give.LEAVE, "right"),
-        GridColumn("taken", justify="right"),
+        GridColumn("acked", justify="right"),
     )
     rows = [_job_row(it, now) for it in now.stats.iterations]
     return Grid(columns, rows + [_forgotten_row(was) for was in now.stats.forgotten])
@@ -121,7 +121,7 @@ def _workers(now: Look, before: Look | None) -> RenderableType:
         GridColumn("state", Give.WRAP),
         *([GridColumn("version", Give.WRAP)] if mixed else []),
         GridColumn("tasks", Give.LEAVE, "right"),
-        GridColumn("made", Give.LEAVE, "right"),
+        GridColumn("produced", Give.LEAVE, "right"),
         *([GridColumn("elements/s", Give.LEAVE, "right")] if before is not None else []),
         GridColumn("buffered, MB", Give.LEAVE, "right"),
         GridColumn("sent, MB", Give.LEAVE, "right"),
@@ -148,7 +148,7 @@ def _standing(worker: WorkerSummary) -> str | Text:
     if worker.draining:
         return "drains"
     if not worker.connected:
-        return Text(f"line closed, silent for {worker.silent:.1f} s", "yellow")
+        return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
     if worker.unreachable:
         return Text(f"unreachable for {_count(worker.unreachable, 'reader')}", "yellow")
     return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
@@ -173,10 +173,10 @@ def _pass(it: IterationStats, now: Look) -> Iterator[RenderableType]:
     yield from _readers(it.readers, now.stats.versions)
     account = it.account
     yield Text(
-        f"made {account.made:,}, replayed {account.replayed:,}, taken {account.taken:,}, "
-        f"handed out {account.handed:,}, repeated {account.repeated:,} of "
-        f"{account.doubted:,} doubted, given back {account.given_back:,}, "
-        f"skipped {account.skipped:,}, inexact {account.inexact:,}"
+        f"produced {account.made:,}, replayed {account.replayed:,}, acked {account.taken:,}, "
+        f"consumed {account.handed:,}, redelivered {account.repeated:,} of "
+        f"{account.doubted:,} in doubt, requeued {account.given_back:,}, "
+        f"skipped {account.skipped:,}, nondeterministic {account.inexact:,}"
     )
 
 
@@ -184,8 +184,8 @@ def _tasks(it: IterationStats) -> Iterator[RenderableType]:
     columns = (
         GridColumn("task"),
         GridColumn("worker"),
-        GridColumn("made", Give.LEAVE, "right"),
-        GridColumn("taken", Give.LEAVE, "right"),
+        GridColumn("produced", Give.LEAVE, "right"),
+        GridColumn("acked", Give.LEAVE, "right"),
         GridColumn("attempt", Give.LEAVE, "right"),
         GridColumn("splits", Give.LEAVE, "right"),
     )
@@ -231,7 +231,7 @@ def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
     name = f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
     elements = _count(reader.handed, "element")
     if reader.standing != "live":
-        return Text(f"{name}: given up, {elements}", "yellow")
+        return Text(f"{name}: expired, {elements}", "yellow")
     if reader.silent is not None and reader.silent > SILENT:
         return Text(f"{name}: silent for {reader.silent:.1f} s, {elements}", "yellow")
     return Text(f"{name}: live, {elements}")
@@ -244,7 +244,7 @@ def _finished(passes: list[IterationStats], target: str) -> Iterator[Text]:
         pipeline = f" ({it.outline})" if it.private and it.outline else ""
         yield Text(
             f"{it.job}{pipeline}, repetition {it.repetition}: "
-            f"{_count(it.account.taken, 'element')} taken by {_count(len(it.readers), 'reader')}"
+            f"{_count(it.account.taken, 'element')} acked by {_count(len(it.readers), 'reader')}"
         )
     if len(passes) > FINISHED_SHOWN:
         yield Text(f"{len(passes) - FINISHED_SHOWN} more: penstock jobs {target}")

@@ -25,7 +25,7 @@ def fetch(target: str) -> bytes:
 
 
 def look(target: str) -> Look:
-    """Look at the mesh of *target*.
+    """Look at the cluster of *target*.
 
     Raises:
         VersionMismatch: when what answers counts other things.
@@ -42,12 +42,12 @@ def look(target: str) -> Look:
 
 
 def show_status(target: str) -> None:
-    """Print what the mesh is doing now."""
+    """Print what the cluster is doing now."""
     screen.print(picture(look(target), None))
 
 
 def watch(target: str) -> None:
-    """Show what the mesh is doing, until Ctrl-C. A dispatcher that is away is waited for."""
+    """Show what the cluster is doing, until Ctrl-C. A dispatcher that is away is waited for."""
     before: Look | None = None
     with Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
         while True:
@@ -85,7 +85,7 @@ def _job(it: IterationStats, now: Look) -> dict[str, Any]:
         "finished": it.finished,
         "readers": it.live_readers,
         "tasks": len(it.tasks),
-        "taken": it.account.taken,
+        "acked": it.account.taken,
     }
 
 
@@ -100,5 +100,5 @@ def _forgotten(was: ForgottenStats) -> dict[str, Any]:
         "finished": False,
         "readers": 0,
         "tasks": 0,
-        "taken": was.taken,
+        "acked": was.taken,
     }

@@ -24,7 +24,7 @@ def main(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 2,
     target: Annotated[
         str | None,
-        typer.Option(help="Read from the mesh of this dispatcher, which has the same files."),
+        typer.Option(help="Read from the cluster of this dispatcher, which has the same files."),
     ] = None,
 ) -> None:
     """Train a small language model on text that a cluster prepares: a local one, or any.
@@ -34,8 +34,8 @@ def main(
     console = Console()
     try:
         text = Corpus.find(corpus)
-        mesh = f"the mesh at {target}" if target else f"a dispatcher and {workers} workers"
-        console.print(f"{len(text.files):,} files, {text.nbytes:,} bytes; {mesh}")
+        source = f"the cluster at {target}" if target else f"a dispatcher and {workers} workers"
+        console.print(f"{len(text.files):,} files, {text.nbytes:,} bytes; {source}")
         with ExitStack() as held:
             if target is None:
                 target = held.enter_context(LocalCluster(workers)).target

@@ -62,13 +62,13 @@ class Account:
         if not self.finished:
             return ()
         if self.taken != self.elements and not self.inexact:
-            found.append(f"{self.taken} of {self.elements} elements were taken")
+            found.append(f"{self.taken} of {self.elements} elements were acked")
         if self.handed < self.taken and not self.untold:
-            found.append(
-                f"{self.taken} elements count as taken, but loops were handed {self.handed}"
-            )
+            found.append(f"{self.taken} elements are acked, but loops consumed {self.handed}")
         if self.repeated > self.doubted and self.bounded:
-            found.append(f"{self.repeated} elements were repeated, and {self.doubted} doubted")
+            found.append(
+                f"{self.repeated} elements were redelivered, and {self.doubted} are in doubt"
+            )
         return tuple(found)
 
 

@@ -12,7 +12,7 @@ LOST_HISTORY = "this dispatcher's history was lost or rolled back"
 
 
 def check_worker(books: DispatcherState, beat: WorkerHeartbeat, addresses: tuple[str, ...]) -> None:
-    """Refuse a worker that cannot be part of this mesh.
+    """Refuse a worker that cannot be part of this cluster.
 
     Raises:
         PenstockError: saying why.
@@ -29,8 +29,8 @@ def check_worker(books: DispatcherState, beat: WorkerHeartbeat, addresses: tuple
     unborn = [task for task in beat.progress if task >= books.next_id]
     if beat.as_of > books.as_of or unborn:
         raise Refused(
-            f"worker {beat.worker} follows orders as of {beat.as_of}, here it is {books.as_of}: "
-            f"{LOST_HISTORY}; restart the worker"
+            f"worker {beat.worker} is at revision {beat.as_of}, and this dispatcher at "
+            f"{books.as_of}: {LOST_HISTORY}; restart the worker"
         )
 
 
@@ -42,15 +42,15 @@ def check_split_request(task: TaskRecord, ask: SplitRequest) -> None:
     """
     fault = None
     if not 0 <= ask.stream < len(task.logs):
-        fault = f"it draws from {len(task.logs)} streams"
+        fault = f"it draws from {len(task.logs)} split providers"
     elif ask.position < task.logs[ask.stream].start:
-        fault = f"the log is forgotten before {task.logs[ask.stream].start}"
+        fault = f"the split log begins at {task.logs[ask.stream].start}"
     elif ask.position > task.logs[ask.stream].stop:
-        fault = f"the log ends at {task.logs[ask.stream].stop}: {LOST_HISTORY}"
+        fault = f"the split log ends at {task.logs[ask.stream].stop}: {LOST_HISTORY}"
     if fault:
         raise Refused(
-            f"worker {ask.worker} asks for position {ask.position} of stream {ask.stream} of task "
-            f"{ask.task}, but {fault}"
+            f"worker {ask.worker} asks for position {ask.position} of split provider "
+            f"{ask.stream} of task {ask.task}, but {fault}"
         )
 
 

@@ -89,12 +89,12 @@ def _order_seeds(
 
 def _forgotten(name: str, repetition: int, job: JobRecord) -> JobForgotten:
     was = job.unfinished[repetition]
-    why = "nobody read it for job_gc_timeout, and gc_dynamic_sharding_jobs is on"
+    why = "no reader came for job_gc_timeout, and gc_dynamic_sharding_jobs is on"
     if was.failure is not None:
         why = f"it failed: {str(was.failure.error()).partition(chr(10))[0]}"
     return JobForgotten(
         f"repetition {repetition} of job {name!r} (dataset {job.parameters.dataset}) was forgotten "
-        f"after {was.taken} of its elements had been taken: {why}. Read from the beginning, it "
+        f"after {was.taken} of its elements had been acked: {why}. Read from the beginning, it "
         "would deliver these again. To do that, use another job_name; to go on, restore a saved "
         "state of the job"
     )

@@ -92,8 +92,8 @@ def _unknown(desk: DecisionContext, beat: ReaderHeartbeat) -> None:
         _hang_up(desk, beat, superseded(beat.iteration, job))
         return
     error = UnknownIteration(
-        f"iteration {beat.iteration} is not known at {desk.address}: it was forgotten because "
-        "nobody read it, or the dispatcher was restarted and keeps no journal"
+        f"iteration {beat.iteration} is not known at {desk.address}: it was forgotten because it "
+        "had no reader, or the dispatcher was restarted and keeps no journal"
     )
     _hang_up(desk, beat, error)
 

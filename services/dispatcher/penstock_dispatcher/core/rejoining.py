@@ -32,7 +32,7 @@ def read_before(
     this = f"job {plan.job!r}, repetition {request.repetition}"
     iteration = desk.books.iterations.get(plan.iteration)
     if iteration is None:
-        return f"{this} is over: it was read before, and by whom is forgotten here"
+        return f"{this} is over: it was read before, and its readers are forgotten here"
     taken = account.of(iteration, desk.heard).taken
     if not taken:
         return ""
@@ -42,7 +42,7 @@ def read_before(
         return ""
     return (
         f"{this} was read before: {_elements(taken)} went to {_readers(desk, iteration)}, and "
-        "nobody reads it now"
+        "it has no reader now"
     )
 
 
@@ -80,7 +80,7 @@ def _readers(desk: DecisionContext, iteration: IterationRecord) -> str:
 def _end(iteration: IterationRecord, reader: ReaderId) -> str:
     match iteration.readers[reader].standing:
         case ReaderStatus.GONE:
-            return ", given up"
+            return ", expired"
         case ReaderStatus.LEFT:
             return ", left"
     return "" if iteration.finished else ", its connection is closed"

@@ -237,10 +237,14 @@ def _check_streams(state: JobState, streams: Sequence[SplitProviderSpec]) -> Non
     dynamic = state.mode is Mode.DYNAMIC
     wanted = len(streams) if dynamic and not state.over else 0
     if len(state.sources) != wanted:
-        raise _bad("$.sources", f"it has {len(state.sources)}, and the dataset {wanted} streams")
+        raise _bad(
+            "$.sources", f"it has {len(state.sources)}, and the dataset {wanted} split providers"
+        )
     for i, (at, stream) in enumerate(zip(state.sources, streams, strict=False)):
         if (at.files is not None) != (stream.files is not None):
-            raise _bad(f"$.sources[{i}].files", f"this stream has {_no(stream.files)} files")
+            raise _bad(
+                f"$.sources[{i}].files", f"this split provider has {_no(stream.files)} files"
+            )
 
 
 def _no(files: FilePattern | None) -> str:
@@ -281,22 +285,22 @@ def _check_task(
 ) -> None:
     count = len(state.sources)
     if len(task.logs) != count or len(task.ended) not in (0, count):
-        raise _bad(f"{place}.logs", f"there must be one for each of {count} streams")
+        raise _bad(f"{place}.logs", f"there must be one for each of {count} split providers")
     if task.taken.floor < task.state.number:
         raise _bad(
             f"{place}.taken",
-            f"the state is before element {task.state.number}, and all is taken before "
+            f"the checkpoint is before element {task.state.number}, and all is acked before "
             f"{task.taken.floor} only",
         )
     for low, high in task.taken.more:
         if low >= high:
-            raise _bad(f"{place}.taken.more", f"[{low}, {high}] holds nothing")
+            raise _bad(f"{place}.taken.more", f"[{low}, {high}] is empty")
     for i, saved in enumerate(task.logs):
         _check_log(f"{place}.logs[{i}]", saved, sources[i])
     for i, at in enumerate(task.state.positions):
         known = task.logs[i] if i < count else job_state.LogState()
         if not known.start <= at <= known.start + len(known.splits):
-            raise _bad(f"{place}.state.positions[{i}]", f"the log does not hold position {at}")
+            raise _bad(f"{place}.state.positions[{i}]", f"the split log has no position {at}")
 
 
 def _check_log(place: str, saved: job_state.LogState, source: SplitProvider) -> None:

@@ -79,7 +79,7 @@ def shown(desk: DecisionContext, iteration: IterationRecord, reader: ReaderId, n
     if silence < _beats(desk):
         return iteration.called(reader, f"last heard {silence:.1f} s ago")
     lease = desk.settings.reader_lease * DRIFT
-    return iteration.called(reader, f"silent {silence:.1f} s, given up at {lease:.0f} s")
+    return iteration.called(reader, f"silent {silence:.1f} s, expires at {lease:.0f} s")
 
 
 def answer(
@@ -95,7 +95,7 @@ def answer(
         why = f"this dispatcher knows of {iteration.saves}: its history was lost or rolled back"
         return _refusal(cut, why)
     if cut.number < iteration.saves:
-        return _refusal(cut, "it was judged long ago, and the verdict is not kept")
+        return _refusal(cut, "it was decided long ago, and its result is not kept")
     if iteration.finished:
         job = desk.books.jobs[iteration.job]
         return SaveResult(cut.number, cut.label, job_state.encode(job_state.over(job, iteration)))
@@ -197,7 +197,7 @@ def _missing(
         for name, task in iteration.tasks.items()
         if task.suspects
     ]
-    return f"what readers took that were given up was not told: {', '.join(unsettled)}"
+    return f"what expired readers consumed was not reported: {', '.join(unsettled)}"
 
 
 def _who(iteration: IterationRecord, cuts: Mapping[ReaderId, SaveBarrier]) -> str:

@@ -124,7 +124,7 @@ class ForgottenStats:
 
 @dataclass(frozen=True, slots=True)
 class DispatcherStats:
-    """Everything that can be said about the mesh at one moment. Durations are in seconds."""
+    """Everything that can be said about the cluster at one moment. Durations are in seconds."""
 
     address: str
     as_of: int

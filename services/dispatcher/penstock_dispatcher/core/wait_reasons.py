@@ -68,8 +68,8 @@ def _held(desk: DecisionContext, iteration: IterationRecord, reader: ReaderId, n
             count += len(buffered - desk.taken(name, task).runs)
     whom = saves.shown(desk, iteration, reader, now)
     if not count:
-        return f"elements may be held by {whom}"
-    return f"{count} element{'s are' if count > 1 else ' is'} held by {whom}"
+        return f"elements may be unacked at {whom}"
+    return f"{count} element{'s are' if count > 1 else ' is'} unacked at {whom}"
 
 
 def _unstarted(
@@ -100,7 +100,7 @@ def _silent_readers(
             continue
         if missing := _unsworn(desk, iteration, picture.stalled, reader):
             left = max(0.0, desk.settings.reader_lease * DRIFT - silence)
-            silent = f"silent for {silence:.1f} s, given up in {left:.1f} s"
+            silent = f"silent for {silence:.1f} s, expires in {left:.1f} s"
             yield f"{iteration.called(reader, silent)}, before {_tasks(missing)} can go on"
 
 
@@ -144,7 +144,7 @@ def _saving(
 def _unable(desk: DecisionContext, worker: WorkerId, now: float) -> str:
     word = desk.heard.workers[worker]
     if word.leaving:
-        return f"worker {worker}: it drains, and takes nothing new"
+        return f"worker {worker}: it drains, and gets nothing new"
     if not word.connected:
         return f"worker {worker}: its connection is closed, {_given_up(desk, worker, now)}"
     return _late(desk, worker, now)
@@ -157,7 +157,7 @@ def _late(desk: DecisionContext, worker: WorkerId, now: float) -> str:
 
 def _given_up(desk: DecisionContext, worker: WorkerId, now: float) -> str:
     silence = _silence(desk, desk.heard.workers[worker].at, now)
-    return f"given up in {max(0.0, desk.settings.worker_lease - silence):.1f} s"
+    return f"expires in {max(0.0, desk.settings.worker_lease - silence):.1f} s"
 
 
 def _silence(desk: DecisionContext, at: float, now: float) -> float:

@@ -227,7 +227,7 @@ class DurableJournal:
         if self._failed is not None:
             raise JournalError(
                 f"the dispatcher cannot write {self._store.file} any more: {self._failed}; look "
-                "at the disk, then start it again: what it told anybody is safe"
+                "at the disk, then start it again: what it acknowledged is safe"
             ) from self._failed
 
     async def aclose(self) -> None:
@@ -245,7 +245,7 @@ class DurableJournal:
                     await self._rested.wait()
         if self._noted > self._written:
             log.warning(
-                "%s: %d decisions were not written, and nobody was told of them",
+                "%s: %d facts were not written, and none of them was acknowledged",
                 self._store.file,
                 self._noted - self._written,
             )

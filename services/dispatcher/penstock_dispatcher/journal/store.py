@@ -92,8 +92,8 @@ class Store:
             )
         if tail.nbytes:
             log.warning(
-                "%s: the last write was cut short; its %d bytes from byte %d on are dropped, and "
-                "nobody had been told of them",
+                "%s: the last write was cut short; its %d bytes from byte %d on are dropped; "
+                "none of it was acknowledged",
                 logged,
                 tail.nbytes,
                 tail.at,

@@ -379,8 +379,8 @@ class WorkerCore:
 
     def _unknown(self, opening: Subscribe) -> str:
         return (
-            f"worker {self.worker} was not told within {PATIENCE:g} s to run attempt "
-            f"{opening.attempt} of task {opening.task}"
+            f"worker {self.worker} was not assigned attempt {opening.attempt} of task "
+            f"{opening.task} within {PATIENCE:g} s"
         )
 
     def _open_early(self, now: float, out: list[Effect]) -> None:

@@ -213,7 +213,7 @@ class WorkerConnection:
                 if self._inbox is not None and self._inbox.start.run == order.run:
                     _note(self._inbox, order)
             case _:
-                raise AssertionError(f"{order!r} is no order")
+                raise AssertionError(f"{order!r} is no command")
 
     def _stop_inbox(self) -> None:
         if self._inbox is not None:

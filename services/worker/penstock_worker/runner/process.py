@@ -249,7 +249,7 @@ class RunnerProcess:
         try:
             self._on_report(self, report)
         except Exception as exc:  # noqa: BLE001  the reports behind this one must not be lost
-            context = {"message": f"{report} was not taken", "exception": exc}
+            context = {"message": f"{report} was not handled", "exception": exc}
             self._loop.call_exception_handler(context)
 
 
