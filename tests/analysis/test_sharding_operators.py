@@ -10,10 +10,11 @@ from penstock.analysis.index_selection import selected
 from penstock.analysis.sharding import assignments, pass_number_of, split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.iterator import DatasetIterator
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, TransformError
 from penstock.graph.node import Node
+from penstock.graph.run import open_root
 from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
 from penstock.protocol.splits import Split
@@ -103,7 +104,7 @@ def test_each_pass_has_the_turn_that_it_has_in_a_local_run(counts):
 
         def open(self, context, state):
             turns.append(context.turn)
-            return open_node(Range(0, 1, 1), Context(0))
+            return open_root(Range(0, 1, 1), Context(0))
 
     root = Turns()
     for count in reversed(counts):
@@ -138,7 +139,7 @@ def run_task(node, streams, logs):
     """Return what a task makes that drew *logs*, one for each stream."""
     splits = SplitReader(lambda stream, position: logs[stream][position])
     context = Context(1, splits=splits, streams=assignments(streams))
-    run = open_node(selected(node), context)
+    run = open_root(selected(node), context)
     out = []
     while block := run.block(3):
         out += block

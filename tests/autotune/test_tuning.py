@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
+from penstock.graph.run import open_root
 from penstock.options import AUTOTUNE, AutotuneOptions, Options
 from penstock.serialization.fingerprint import fingerprint
 
@@ -92,7 +93,7 @@ def test_calls_that_wait_get_more_threads_within_the_cores(operator):
 
 
 def test_threads_that_did_not_help_end():
-    run = open_node(Dataset.range(1000).map(lambda x: x, 4).node, Context.local(1))
+    run = open_root(Dataset.range(1000).map(lambda x: x, 4).node, Context.local(1))
     run.block(1)
     wait_until(lambda: len(threads()) == 5)
 
@@ -112,7 +113,7 @@ class Bursts:
     """A reader of a tuned `prefetch` that waits until the buffer is full, and then empties it."""
 
     def __init__(self, dataset):
-        self.run = open_node(dataset.node, Context.local(1))
+        self.run = open_root(dataset.node, Context.local(1))
         self.lane = self.run._lane
         self.run.block(1)
 

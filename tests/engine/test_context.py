@@ -1,9 +1,10 @@
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.engine.splits import SourceProgress, SplitReader
 from penstock.errors import MissingFile, StateError
+from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 
 
@@ -36,19 +37,19 @@ def test_an_error_of_a_state_names_the_operator_and_its_place():
     node = Dataset.range(5).take(3).map(lambda x: x).node
 
     with pytest.raises(StateError, match=r"does not fit take \(at \.0\)"):
-        open_node(node, Context.local(1), [3, 7])
+        open_root(node, Context.local(1), [3, 7])
 
 
 def test_other_errors_of_opening_stay_what_they_are(tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("a\nb\n")
     node = Dataset.text_lines(file).node
-    saved = open_node(node, Context.local(1)).mark()(0)
+    saved = open_root(node, Context.local(1)).mark()(0)
     file.unlink()
 
     for state in (None, saved):
         with pytest.raises(MissingFile):
-            open_node(node, Context.local(1), state)
+            open_root(node, Context.local(1), state)
 
 
 def test_a_first_pass_begins_with_the_log():

@@ -14,10 +14,11 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.element import NestedDataset, is_namedtuple, normalise
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.splits import SplitReader
 from penstock.errors import ElementError, TransformError
+from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 
 SEED = 7
@@ -142,7 +143,7 @@ class _Proof:
         self.whole = self.drain(None, 1)
 
     def open(self, state: State) -> OpIterator:
-        return open_node(self.make().node, self.surroundings.context(state), state)
+        return open_root(self.make().node, self.surroundings.context(state), state)
 
     def drain(self, state: State, n: int, seen: int = 0) -> list[Any]:
         run = self.open(state)

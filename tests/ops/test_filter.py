@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
 from penstock.graph.node import UNKNOWN
+from penstock.graph.run import open_root
 
 
 def is_odd(x):
@@ -81,7 +82,7 @@ def test_random_decisions_survive_a_restore(check_states):
 
 
 def test_to_skip_passes_over_errors_in_silence():
-    run = open_node(Dataset.range(13).filter(picky).node, Context.local(1))
+    run = open_root(Dataset.range(13).filter(picky).node, Context.local(1))
 
     assert run.skip(2) == 2
     assert run.block(1) == [10]

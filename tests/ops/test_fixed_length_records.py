@@ -4,9 +4,10 @@ import zlib
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, MissingFile, TransformError
 from penstock.graph.node import UNKNOWN
+from penstock.graph.run import open_root
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 
@@ -107,7 +108,7 @@ def test_how_many_there_are_is_not_known():
 
 def test_a_file_is_closed_with_its_iterator(tmp_path):
     (tmp_path / "a").write_bytes(gzip.compress(b"abcd"))
-    run = open_node(records([tmp_path / "a"], 1, compression="GZIP").node, Context.local(0), None)
+    run = open_root(records([tmp_path / "a"], 1, compression="GZIP").node, Context.local(0), None)
     run.block(1)
 
     run.close()

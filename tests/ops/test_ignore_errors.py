@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, MissingFile, TransformError
 from penstock.graph.node import UNKNOWN
+from penstock.graph.run import open_root
 from penstock.ops.internal import dead_letters
 
 
@@ -94,7 +95,7 @@ def test_an_error_of_a_job_is_no_element():
 
 
 def test_what_does_not_get_further_is_raised():
-    run = open_node(failing(3).node, Context.local(0))
+    run = open_root(failing(3).node, Context.local(0))
     stuck = Stuck()
     run._upstream, run._below = stuck, stuck.mark()
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction
+from penstock.graph.run import open_root
 
 
 class Point(NamedTuple):
@@ -132,7 +133,7 @@ def test_a_restored_map_calls_the_function_for_no_element_already_returned(count
 @pytest.mark.parametrize("calls", [None, 3])
 def test_to_skip_calls_nothing(counted, calls):
     fn = counted(double)
-    run = open_node(Dataset.range(100).map(fn, calls).node, Context.local(1))
+    run = open_root(Dataset.range(100).map(fn, calls).node, Context.local(1))
 
     assert run.skip(90) == 90
     assert fn.calls == []
@@ -142,7 +143,7 @@ def test_to_skip_calls_nothing(counted, calls):
 
 def test_to_skip_does_not_count_what_was_returned_before_a_restore():
     node = Dataset.range(10).map(double, 2, deterministic=False).node
-    run = open_node(node, Context.local(1), [1, [1], [[2, 4], [6, 7]]])
+    run = open_root(node, Context.local(1), [1, [1], [[2, 4], [6, 7]]])
 
     assert run.skip(4) == 4
     assert run.skip(9) == 2
@@ -156,7 +157,7 @@ def test_to_skip_passes_over_calls_that_are_made():
         done.release()
         return x
 
-    run = open_node(Dataset.range(4).map(signal, 4, deterministic=False).node, Context.local(1))
+    run = open_root(Dataset.range(4).map(signal, 4, deterministic=False).node, Context.local(1))
     (first,) = run.block(1)
     for _ in range(4):
         assert done.acquire(timeout=20)
@@ -340,7 +341,7 @@ def test_a_call_that_ends_its_thread_takes_no_other_element_along():
         return x
 
     out = []
-    run = open_node(Dataset.range(1000).map(leave, 2).node, Context.local(1))
+    run = open_root(Dataset.range(1000).map(leave, 2).node, Context.local(1))
     with pytest.raises(SystemExit):
         while True:
             out += run.block(64)

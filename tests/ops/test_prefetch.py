@@ -10,8 +10,9 @@ import weakref
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import Closed, DatasetError, TransformError
+from penstock.graph.run import open_root
 from penstock.ops import prefetch
 
 
@@ -52,7 +53,7 @@ def test_errors_keep_their_places(check_states):
 
 
 def test_an_error_of_the_run_itself_may_be_tried_again():
-    run = open_node(Dataset.range(5).prefetch(2).node, Context.local(1))
+    run = open_root(Dataset.range(5).prefetch(2).node, Context.local(1))
     source = run._upstream
     block, calls = source.block, []
 
@@ -82,7 +83,7 @@ def test_the_buffer_is_filled_again_and_never_holds_more_than_its_size():
         excess.append(len(made) - asked[0] > 5)
         return x
 
-    run = open_node(Dataset.range(1000).map(fn).prefetch(5).node, Context.local(1))
+    run = open_root(Dataset.range(1000).map(fn).prefetch(5).node, Context.local(1))
     taken = 0
     for n in (1, 1, 3, 2, 5, 1, 1, 1, 4):
         asked[0] = taken + n
@@ -107,7 +108,7 @@ def test_the_thread_starts_with_the_first_element():
 
 def test_skipping_before_the_start_makes_nothing(counted):
     fn = counted(lambda x: x)
-    run = open_node(Dataset.range(100).map(fn).prefetch(4).node, Context.local(1))
+    run = open_root(Dataset.range(100).map(fn).prefetch(4).node, Context.local(1))
 
     assert run.skip(50) == 50
     assert not fn.calls
@@ -190,7 +191,7 @@ def test_closing_stops_an_input_that_fills_a_large_buffer(make):
 
 def test_a_dropped_iterator_ends_its_thread_and_closes_the_input():
     closed = threading.Event()
-    run = open_node(Dataset.range(10**9).prefetch(3).node, Context.local(1))
+    run = open_root(Dataset.range(10**9).prefetch(3).node, Context.local(1))
     close = run._upstream.close
     run._upstream.close = lambda: (closed.set(), close())
     run.block(1)

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.run import open_root
 
 
 class Squares:
@@ -64,7 +65,7 @@ def test_an_item_that_is_no_element_is_an_error():
 
 def test_to_skip_reads_nothing():
     squares = Squares(100)
-    run = open_node(Dataset.from_sequence(squares).node, Context.local(1))
+    run = open_root(Dataset.from_sequence(squares).node, Context.local(1))
 
     assert run.skip(90) == 90
     assert squares.asked == []

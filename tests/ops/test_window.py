@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, DefinitionError, ElementError
 from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.graph.run import open_root
 
 
 def windows(n, size, shift, stride, drop):
@@ -91,7 +92,7 @@ def test_what_a_window_holds_cannot_be_written_to():
 
 
 def test_a_window_cannot_be_pickled_batched_or_handed_to_a_training_loop():
-    (window,) = open_node(Dataset.range(3).window(3).node, Context.local(1)).block(1)
+    (window,) = open_root(Dataset.range(3).window(3).node, Context.local(1)).block(1)
 
     with pytest.raises(DefinitionError, match=r"exists only inside the pipeline.*flat_map"):
         pickle.dumps(window.node)

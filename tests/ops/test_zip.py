@@ -3,9 +3,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
+from penstock.graph.run import open_root
 
 
 class Pair(NamedTuple):
@@ -136,7 +137,7 @@ def test_a_zip_that_has_ended_reads_no_more(counted):
     fn.calls.clear()
 
     assert list(it) == list(make().iterator(ended)) == []
-    run = open_node(make().node, Context.local(1))
+    run = open_root(make().node, Context.local(1))
     assert run.skip(9) == 4
     assert run.block(9) == []
     assert fn.calls == []

@@ -14,9 +14,10 @@ import numpy as np
 
 from penstock.element import Element, NestedDataset, map_leaves, rebuild
 from penstock.engine import seeds
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, Node
+from penstock.graph.run import open_root
 from penstock.graph.traversal import rewritten, walk
 from penstock.ops.batch import Batch
 from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
@@ -33,7 +34,6 @@ from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.ops.zip import Zip
 from penstock.protocol.types import Mode
-from penstock.reader.node import Distribute
 
 Spec: TypeAlias = Any
 """A nest like an element, with an `ArraySpec` or a `DatasetSpec` in each leaf's place."""
@@ -77,7 +77,7 @@ def element_spec(node: Node) -> Spec:
     Raises:
         DatasetError: when there is no element.
     """
-    distributed = any(isinstance(below, Distribute) for _, below in walk(node))
+    distributed = any(below.on_workers for _, below in walk(node))
     seen: dict[str, Node] = {}
     try:
         element = _first(rewritten(node, _local), seen)
@@ -94,7 +94,7 @@ def element_spec(node: Node) -> Spec:
 def _first(node: Node, seen: dict[str, Node]) -> Element:
     """Make the first element; note in *seen* what is opened, by path."""
     context = replace(Context.local(seeds.fresh()), watch=seen.setdefault)
-    run = open_node(node, context)
+    run = open_root(node, context)
     try:
         block = run.block(1)
     finally:
@@ -107,7 +107,7 @@ def _first(node: Node, seen: dict[str, Node]) -> Element:
 
 
 def _local(node: Node) -> Node:
-    return node.remote.node if isinstance(node, Distribute) else node
+    return node.on_workers[0] if node.on_workers else node
 
 
 def _spec_of(leaf: Any) -> ArraySpec | DatasetSpec:
@@ -134,6 +134,9 @@ class _Shapes:
 
     def widened(self, node: Node, path: str, spec: Spec) -> Spec:
         """Return *spec*, of an element of *node*, with None for each axis that may differ."""
+        if node.on_workers:
+            below, mode = node.on_workers
+            return self._on_workers(mode).widened(below, path, spec)
         return self._WIDEN.get(type(node), _Shapes._passed_on)(self, node, path, spec)
 
     def _rows(self, node: Batch | PaddedBatch) -> int | None:
@@ -185,9 +188,6 @@ class _Shapes:
         ]
         return tuple(wide) if node.like is None else rebuild(node.like, wide)
 
-    def _distributed(self, node: Distribute, path: str, spec: Spec) -> Spec:
-        return self._below(node).widened(node.remote.node, path, spec)
-
     def _flattened(self, node: Node, path: str, spec: Spec) -> Spec:  # noqa: ARG002
         inner = self.seen.get(f"{path}/")
         if inner is None:
@@ -217,6 +217,9 @@ class _Shapes:
 
     def _short(self, node: Node, path: str) -> Iterable[int]:
         """Return how many rows batches have of which some are shorter."""
+        if node.on_workers:
+            below, mode = node.on_workers
+            return self._on_workers(mode)._short(below, path)  # noqa: SLF001
         match node:
             case Batch() | PaddedBatch():
                 elements = node.upstream.cardinality
@@ -226,8 +229,6 @@ class _Shapes:
                 return [] if node.drop_remainder else [node.size]
             case BucketBySequenceLength():
                 return node.sizes
-            case Distribute():
-                return self._below(node)._short(node.remote.node, path)  # noqa: SLF001
             case Unbatch() | Window():
                 return []
             case _:
@@ -242,14 +243,13 @@ class _Shapes:
         for i, below in enumerate(node.inputs):
             yield from self._short(below, f"{path}.{i}")
 
-    def _below(self, node: Distribute) -> _Shapes:
-        return replace(self, divided=Mode(node.mode) is Mode.DYNAMIC)
+    def _on_workers(self, mode: Mode) -> _Shapes:
+        return replace(self, divided=mode is Mode.DYNAMIC)
 
     _WIDEN: ClassVar[dict[type[Node], Callable[[_Shapes, Any, str, Spec], Spec]]] = {
         Batch: _batched,
         BucketBySequenceLength: _bucketed,
         ChooseFromDatasets: _chosen,
-        Distribute: _distributed,
         Enumerate: _numbered,
         FlatMap: _flattened,
         GroupByWindow: _flattened,

@@ -18,7 +18,6 @@ from penstock.ops.rebatch import Rebatch
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.protocol.types import Mode
-from penstock.reader.node import Distribute
 
 
 class Guarantee(Enum):
@@ -64,10 +63,10 @@ class Visitation:
 
 def visitation(root: Node) -> Visitation:
     """Return the promise that the pipeline that ends in *root* can keep, and why."""
-    distributed = [node for _, node in walk(root) if isinstance(node, Distribute)]
+    distributed = [node.on_workers for _, node in walk(root) if node.on_workers]
     if not distributed:
         return _of_pipeline(root, None)
-    found = [_of_pipeline(node.remote.node, Mode(node.mode)) for node in distributed]
+    found = [_of_pipeline(node, mode) for node, mode in distributed]
     weakest = max((each.promise for each in found), key=list(Guarantee).index)
     apart = dict.fromkeys(label for each in found for label in each.apart)
     reasons = dict.fromkeys(reason for each in found for reason in each.reasons)
@@ -100,8 +99,7 @@ def _cut(root: Node) -> Iterator[str]:
     """Yield a note for what cuts elements that come from workers into pieces."""
     for path, node in walk(root):
         if isinstance(node, _CUTTERS) and any(
-            isinstance(below, Distribute) and where.startswith(f"{path}.")
-            for where, below in walk(root)
+            below.on_workers and where.startswith(f"{path}.") for where, below in walk(root)
         ):
             yield (
                 f"{node.label} behind distribute cuts elements into pieces, and an element is "

@@ -17,6 +17,7 @@ from penstock.dataset.sources import Sources
 from penstock.element import Element
 from penstock.engine.iterator import State
 from penstock.errors import DatasetError
+from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader.distribute import distribute
@@ -270,3 +271,6 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
 
     def __repr__(self) -> str:
         return f"<Dataset {self.node.label}>"
+
+
+DatasetBase.concrete = Dataset

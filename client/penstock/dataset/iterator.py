@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from penstock.element import Element, NestedDataset, leaves
+from penstock.engine.block_size import BLOCK_SECONDS, MAX_BLOCK
 from penstock.engine.iterator import State
 from penstock.errors import Closed, ElementError, Reentered
 from penstock.graph.node import Node
@@ -22,9 +23,6 @@ from penstock.runtime.deferred_close import close_dropped, in_own_thread
 
 T = TypeVar("T")
 
-MAX_BLOCK = 256
-BLOCK_SECONDS = 0.002
-"""About how long making one block may take: slow pipelines work element by element."""
 
 LOOK_AROUND = 0.1
 """Seconds after which a thread that waits for another one's block looks whether there is a point

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from penstock.dataset.iterator import BLOCK_SECONDS
 from penstock.element import Element
 from penstock.engine.iterator import OpIterator
 
 MOST = 1 << 16
 """Elements that are asked for at once at the most."""
+
+
+MAX_BLOCK = 256
+BLOCK_SECONDS = 0.002
+"""About how long making one block may take: slow pipelines work element by element."""
 
 
 class BlockSizer:

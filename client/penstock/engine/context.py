@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from penstock.autotune.tuning import Tuning
 from penstock.engine import seeds
@@ -13,12 +13,25 @@ from penstock.engine.iterator import OpIterator, State
 from penstock.engine.splits import SplitReader
 from penstock.engine.unacked import without_unacked
 from penstock.errors import PenstockError, StateError
-from penstock.graph.traversal import options_of
 from penstock.options import Options
 
-if TYPE_CHECKING:
-    from penstock.graph.node import Node
-    from penstock.reader.delivery.sessions import PassSessions
+
+class Opens(Protocol):
+    """A node of a graph, as far as the engine knows it: what makes a running operator."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """Return the operator, running from *state* on."""
+
+
+class SourceSessions(Protocol):
+    """The sessions of a run that reads jobs; `penstock.reader.delivery.sessions` has them."""
+
+    def first_turn(self, path: str) -> int | None:
+        """Return the pass in which the `repeat` at *path* begins, if it goes on from a state."""
 
 
 class SkipCounter:
@@ -55,14 +68,14 @@ class Context:
     outlasting: bool = False
     """Whether operators may use what earlier runs in this process kept: not where elements must
     be a function of the task alone."""
-    tracks: PassSessions | None = None
+    tracks: SourceSessions | None = None
     """Where readers of jobs are kept; marks then say what is owed of them (`engine.owed`)."""
     turns: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
     left_out: SkipCounter = field(default_factory=SkipCounter)
     tuning: Tuning | None = None
     """What options say; None before anything is opened."""
-    watch: Callable[[str, Node], object] | None = None
+    watch: Callable[[str, Any], object] | None = None
     """Is told of everything that is opened, with its path; also of inner datasets."""
 
     @classmethod
@@ -72,7 +85,7 @@ class Context:
         task: int = 0,
         *,
         outlasting: bool = False,
-        tracks: PassSessions | None = None,
+        tracks: SourceSessions | None = None,
     ) -> Context:
         """Return the context of a run that reads every source whole."""
         return cls(seeds.derive(seed, "task", task), outlasting=outlasting, tracks=tracks)
@@ -83,7 +96,7 @@ class Context:
         return self.splits is not None and self.path in self.streams
 
     def open(
-        self, node: Node, state: State = None, *, branch: int = 0, turn: int | None = None
+        self, node: Opens, state: State = None, *, branch: int = 0, turn: int | None = None
     ) -> OpIterator:
         """Run *node*, this operator's input number *branch*, from *state* on.
 
@@ -123,10 +136,8 @@ class Context:
         return seeds.derive(base, "turn", self.turn) if every_turn and self.turn else base
 
 
-def open_node(node: Node, context: Context, state: State = None) -> OpIterator:
+def open_node(node: Opens, context: Context, state: State = None) -> OpIterator:
     """Run *node* in *context* from *state* on; a state of another shape is a clear error."""
-    if context.tuning is None:
-        context = replace(context, tuning=Tuning.of(options_of(node)))
     if context.watch is not None:
         context.watch(context.path, node)
     try:

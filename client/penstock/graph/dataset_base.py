@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from penstock.element import NestedDataset
 from penstock.graph.node import Node
 from penstock.graph.traversal import check_extent
@@ -11,6 +13,9 @@ class DatasetBase(NestedDataset):
     """A graph of stages, seen from its last."""
 
     __slots__ = ("__weakref__", "_node")
+
+    concrete: ClassVar[type[DatasetBase]]
+    """`Dataset` itself, for operators that make datasets and stand below it."""
 
     def __init__(self, node: Node) -> None:
         check_extent(node)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from penstock.protocol.splits import FilePattern
-from penstock.protocol.types import SourceSlice
+from penstock.protocol.types import Mode, SourceSlice
 
 if TYPE_CHECKING:
     from penstock.engine.context import Context
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.options import Options
 
 S = TypeVar("S", bound=Any)
-V = TypeVar("V")
 
 INFINITE = -1
 """Cardinality of a dataset that never ends."""
@@ -120,6 +119,11 @@ class Node:
     @property
     def options(self) -> Options | None:
         """Options that this stage gives to the whole pipeline."""
+        return None
+
+    @property
+    def on_workers(self) -> tuple[Node, Mode] | None:
+        """The pipeline that workers run for this stage, and how it is divided; None: none is."""
         return None
 
     @property

@@ -6,15 +6,17 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, NamedTuple
 
+from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import PenstockError, StateError
 from penstock.graph.node import Node
+from penstock.graph.traversal import options_of
 from penstock.protocol.malformed import MALFORMED, glimpse
 
 _UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
@@ -29,6 +31,15 @@ class LoopBlock(NamedTuple):
 
 
 END: Final = LoopBlock(None, iter(()), 0)
+
+
+def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
+    """Run the pipeline that ends in *node* from *state* on, as its options say.
+
+    Raises:
+        StateError: when the state does not fit.
+    """
+    return open_node(node, replace(context, tuning=Tuning.of(options_of(node))), state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,7 @@ class LocalRun(PipelineRun):
             ) from exc
 
     def _opened(self, at: State) -> OpIterator:
-        return open_node(self._node, Context.local(self._seed, outlasting=True), at)
+        return open_root(self._node, Context.local(self._seed, outlasting=True), at)
 
     def _checked(self, state: State) -> tuple[int, State]:
         if isinstance(state, dict) and "jobs" in state:

@@ -24,9 +24,8 @@ from typing import ClassVar
 
 from penstock.autotune.budget import Budget
 from penstock.autotune.buffers import BufferTuner
-from penstock.dataset.iterator import MAX_BLOCK
 from penstock.element import Element, nbytes
-from penstock.engine.block_size import BlockSizer
+from penstock.engine.block_size import MAX_BLOCK, BlockSizer
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import Closed

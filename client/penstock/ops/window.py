@@ -24,6 +24,7 @@ from penstock.element import (
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DefinitionError, ElementError
+from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node, function
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
@@ -137,9 +138,7 @@ def nest(elements: Sequence[Element]) -> Element:
 
 def in_memory(values: list[Element]) -> NestedDataset:
     """Return *values* as a dataset; nobody writes to them any more."""
-    from penstock.dataset.dataset import Dataset  # noqa: PLC0415  which imports every operator
-
-    return Dataset(InMemory(values))
+    return DatasetBase.concrete(InMemory(values))
 
 
 class _WindowIterator(OpIterator):

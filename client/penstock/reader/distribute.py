@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from penstock.analysis.sharding import per_task_operators
 from penstock.element import NestedDataset
 from penstock.errors import DatasetError
+from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.traversal import options_of
 from penstock.options import ExternalStatePolicy, check_count
 from penstock.protocol.types import Mode, ShardingPolicy
@@ -16,8 +16,15 @@ from penstock.reader import arguments
 from penstock.reader.external_state import refuse_weak
 from penstock.reader.node import Distribute, RemotePipeline
 
-if TYPE_CHECKING:
-    from penstock.dataset.dataset import Dataset
+D = TypeVar("D", bound=DatasetBase)
+
+
+class Distribution(Protocol):
+    """What `distribute` returns: a function for `Dataset.apply`."""
+
+    def __call__(self, dataset: D, /) -> D:
+        """Return a dataset whose elements are those of *dataset*, made by workers."""
+
 
 log = logging.getLogger("penstock.service")
 
@@ -39,7 +46,7 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
     writable: bool = False,
     timeout: float = 60.0,
     on_finished: str = "warn",
-) -> Callable[[Dataset], Dataset]:
+) -> Distribution:
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
     Neither that function nor this one runs a user's function, reads data or calls anybody; the
@@ -103,7 +110,7 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
     arguments.check_coordination(consumer_index, num_consumers, name)
     arguments.check_later(data_transfer_protocol, cross_trainer_cache, ordered, remainder)
 
-    def apply(dataset: Dataset) -> Dataset:
+    def apply(dataset: D, /) -> D:
         if not isinstance(dataset, NestedDataset):
             raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
         if options_of(dataset.node).external_state_policy == ExternalStatePolicy.FAIL:

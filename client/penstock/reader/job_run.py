@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from penstock.engine import seeds
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.unacked import Unacked, UnackedBySession
 from penstock.graph.node import Node
-from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted
+from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root
 from penstock.graph.traversal import walk
 from penstock.ops.internal.tracked_shuffle import cuts
 from penstock.protocol.ranges import RangeSet
@@ -158,7 +158,7 @@ class TrackedJobRun(JobRun):
 
     def _open(self, state: State) -> OpIterator:
         context = Context.local(seeds.fresh(), outlasting=True, tracks=self._tracks)
-        run = open_node(self._node, context, state)
+        run = open_root(self._node, context, state)
         self._hold.clear(run.mark())
         return run
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.definition import Definition, encode
 from penstock.engine.context import Context
@@ -101,6 +101,11 @@ class Distribute(Node):
         return below if below in (0, INFINITE) else UNKNOWN
 
     @property
+    def on_workers(self) -> tuple[Node, Mode]:
+        """See `Node.on_workers`."""
+        return self.remote.node, Mode(self.mode)
+
+    @property
     def shared(self) -> bool:
         """See `Node.shared`."""
         return self.job_name is not None
@@ -117,8 +122,8 @@ class Distribute(Node):
         """
         from penstock.reader.delivery.direct_iterator import DirectSessionIterator, no_state  # noqa: PLC0415  as above
 
-        tracks = context.tracks
-        if tracks is not None:
+        if context.tracks is not None:
+            tracks = cast("PassSessions", context.tracks)
             return SessionIterator(tracks, self.enter(context, tracks))
         if state is not None:
             no_state()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
+from penstock.graph.run import open_root
 from penstock.ops.internal import cache_file, cache_writer
 
 
@@ -151,7 +152,7 @@ def test_elements_of_all_kinds_come_back_as_they_were(plain, tmp_path, small_blo
 def test_a_block_is_read_when_it_is_wanted_and_no_other(tmp_path, small_blocks, reads):
     make = lambda: Dataset.range(400).cache(tmp_path / "cache")
     list(make())
-    run = open_node(make().node, Context.local(0, outlasting=True))
+    run = open_root(make().node, Context.local(0, outlasting=True))
 
     assert run.skip(201) == 201
     assert reads == []
@@ -197,7 +198,7 @@ def test_where_elements_must_be_the_tasks_own_no_file_is_shared(check_states, tm
     before = file.read_bytes()
 
     def task(number):  # as on a worker
-        run = open_node(
+        run = open_root(
             Dataset.range(20).map(noisy).cache(file).repeat(2).node, Context.local(7, number)
         )
         out = []

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.errors import MissingFile, StateError
+from penstock.graph.run import open_root
 
 LOG = [(10, 13), (20, 21), (30, 34), None]
 UNITS = [10, 11, 12, 20, 30, 31, 32, 33]
@@ -190,7 +191,7 @@ def test_lines_are_read_of_the_files_of_the_splits(check_states, tmp_path):
 def test_a_missing_file_of_a_split_is_an_error_of_its_own(splits, tmp_path):
     (tmp_path / "b").write_text("x\ny\n")
     names = [str(tmp_path / name) for name in "abc"]
-    run = open_node(
+    run = open_root(
         Dataset.text_lines(names).node,
         Context(1, splits=splits([tuple(names), None]), streams={"": 0}),
     )
@@ -205,7 +206,7 @@ def test_a_missing_file_of_a_split_is_an_error_of_its_own(splits, tmp_path):
 
 def test_reading_asks_for_no_split_ahead_of_need(splits):
     reader = splits(LOG)
-    run = open_node(Dataset.range(100).node, Context(1, splits=reader, streams={"": 0}))
+    run = open_root(Dataset.range(100).node, Context(1, splits=reader, streams={"": 0}))
 
     run.block(2)
     run.block(1)
@@ -218,7 +219,7 @@ def test_inner_datasets_read_their_sources_whole(splits):
     reader = splits(LOG)
     context = Context(1, splits=reader, streams={"": 0})
 
-    run = open_node(Dataset.range(3).node, context.inner(5))
+    run = open_root(Dataset.range(3).node, context.inner(5))
 
     assert [x.item() for x in run.block(9)] == [0, 1, 2]
     assert reader.fetched == []
@@ -227,7 +228,7 @@ def test_inner_datasets_read_their_sources_whole(splits):
 @pytest.mark.parametrize("state", [[11], [-1], "x", [1, 2], {"a": 1}])
 def test_a_state_of_something_else_is_a_clear_error(state):
     with pytest.raises(StateError, match="does not fit range"):
-        open_node(Dataset.range(10).node, Context.local(1), state)
+        open_root(Dataset.range(10).node, Context.local(1), state)
 
 
 def test_what_a_thread_reads_ahead_of_a_take_is_dropped_with_its_pass(check_states):

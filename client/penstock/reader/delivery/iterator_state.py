@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from penstock.engine.iterator import State
 from penstock.errors import PenstockError, StateError
 from penstock.protocol.malformed import MALFORMED, glimpse
-from penstock.reader.delivery.sessions import Turns
 from penstock.runtime.versions import versions
+
+Turns: TypeAlias = tuple[tuple[str, int], ...]
+"""The passes of the enclosing `repeat`s: see `penstock.engine.context.Context.turns`."""
 
 _POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
 

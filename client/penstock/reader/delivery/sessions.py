@@ -13,19 +13,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
 from penstock.protocol.ranges import RangeSet
+from penstock.reader.delivery.iterator_state import IteratorState, SavedJob, Turns
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.unacked import AckTracker, UnackedBySession
-    from penstock.reader.delivery.iterator_state import IteratorState, SavedJob
-
-Turns: TypeAlias = tuple[tuple[str, int], ...]
-"""The passes of the enclosing `repeat`s: see `penstock.engine.context.Context.turns`."""
 
 
 class SessionApi(Protocol):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import Any, Protocol, assert_never
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
@@ -28,12 +28,10 @@ from penstock.reader.core.effects import (
 )
 from penstock.reader.core.flow_control import ACK_EVERY
 from penstock.reader.core.reachability import ANSWER_WITHIN
+from penstock.reader.core.state_machine import ReaderCore
 from penstock.transport.pool import TransportPool
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
-
-if TYPE_CHECKING:
-    from penstock.reader.session.session import Session
 
 log = logging.getLogger("penstock.reader")
 
@@ -64,10 +62,36 @@ class _NetworkStream:
         self.reading = None
 
 
+class SessionPort(Protocol):
+    """What the streams of a session need of it. All but `core` takes the session's lock."""
+
+    @property
+    def core(self) -> ReaderCore:
+        """What decides; it is changed through `apply` only."""
+
+    def apply(self, change: Callable[..., None], *args: Any) -> None:
+        """Have *change*, a method of the core, take in what happened."""
+
+    def received(self, frame: FrameHeader, payload: memoryview) -> None:
+        """Take in a frame."""
+
+    def beat(self) -> ReaderHeartbeat:
+        """Return the next heartbeat."""
+
+    def tick(self, idle_from: float) -> float:
+        """Look at the clock; return the seconds until the next look."""
+
+    def orders(self) -> list[ReaderEffect]:
+        """Return what is to be done now, in order."""
+
+    def fail(self, failure: BaseException) -> None:
+        """End the session with *failure*."""
+
+
 class SessionNetwork:
     """What one reader has open. Everything but the constructor runs in the loop."""
 
-    def __init__(self, session: Session, dispatcher: str, beat_interval: float) -> None:
+    def __init__(self, session: SessionPort, dispatcher: str, beat_interval: float) -> None:
         self._session = session
         self._dispatcher, self._beat_interval = dispatcher, beat_interval
         self._streams: dict[TaskId, _NetworkStream] = {}

@@ -8,11 +8,12 @@ import time
 import traceback
 from dataclasses import dataclass, replace
 
-from penstock.engine.context import Context, SkipCounter, open_node
+from penstock.engine.context import Context, SkipCounter
 from penstock.engine.iterator import OpIterator
 from penstock.engine.splits import SplitReader
 from penstock.errors import StateError
 from penstock.graph.node import Node
+from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Failure
 from penstock_worker.runner import failures
@@ -113,7 +114,7 @@ class EngineLoop:
         if start.logs:
             node, splits = pipeline.divided, SplitReader(self._fetch)
             context = replace(context, splits=splits, streams=pipeline.streams)
-        return open_node(node, context, json.loads(start.state.state))
+        return open_root(node, context, json.loads(start.state.state))
 
     def _make(self, engine: OpIterator) -> None:
         frames, inbox, pace, states = self._frames, self._inbox, self._pace, self._states

@@ -21,8 +21,9 @@ import numpy as np
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.engine import seeds
-from penstock.engine.context import Context, open_node
+from penstock.engine.context import Context
 from penstock.frames.frame import FrameBuilder
+from penstock.graph.run import open_root
 from penstock.protocol.types import Failure
 from penstock_worker.runner import main
 from penstock_worker.runner.arena import Arena
@@ -61,7 +62,7 @@ def rehearse() -> None:
     pipeline = main.load(encode(Dataset.range(2).map(abs).node).to_bytes())
     if isinstance(pipeline, Failure):
         raise pipeline.error()
-    engine = open_node(pipeline.node, Context.local(seeds.fresh()))
+    engine = open_root(pipeline.node, Context.local(seeds.fresh()))
     builder = FrameBuilder()
     builder.add(engine.block(2))
     layout, elements = builder.take()
