@@ -136,13 +136,13 @@ def test_elements_of_two_structures_in_a_window_cost_that_window(check_states):
 def test_a_restored_run_makes_only_elements_of_the_next_window(counted):
     fn = counted(lambda x: x)
     dataset = Dataset.range(100).map(fn).window(5, 3).flat_map(lambda w: w.batch(5))
-    run = open_node(dataset.node, Context.local(7))
+    run = open_root(dataset.node, Context.local(7))
     ahead = len(run.block(20)) - 10  # at the end of a block, the window before is not left yet
     state = run.mark()(ahead)
     run.close()
     fn.calls.clear()
 
-    run = open_node(dataset.node, Context.local(7), state)
+    run = open_root(dataset.node, Context.local(7), state)
     assert run.block(1)[0].tolist() == [30, 31, 32, 33, 34]
     run.close()
     assert ahead > 0
