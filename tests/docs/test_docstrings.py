@@ -10,6 +10,8 @@ import pytest
 
 import penstock
 import penstock_cluster
+import penstock_dispatcher
+import penstock_worker
 from penstock import errors, service
 from penstock.dataset.iterator import DatasetIterator
 
@@ -65,12 +67,15 @@ def test_the_example_shows_what_happens(test, tmp_path, monkeypatch):
 
 
 def kinds():
-    """Each public class and function, by the name that users import."""
-    for module in (penstock, service, penstock_cluster):
+    """Each public class and function, by a name that users import it by."""
+    found = {}
+    for module in (penstock, service, penstock_dispatcher, penstock_worker, penstock_cluster):
         for name in module.__all__:
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
-                yield f"{module.__name__}.{name}", value
+                found.setdefault(value, f"{module.__name__}.{name}")
+    for value, path in found.items():
+        yield path, value
     for name, value in vars(errors).items():
         if inspect.isclass(value) and issubclass(value, errors.PenstockError):
             yield f"penstock.errors.{name}", value

@@ -193,6 +193,7 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
 
         Raises:
             DatasetError: when *reduce_func* is not callable.
+            ElementError: when *initial_state* is no nest of arrays and text.
             TransformError: when *reduce_func* raises, or returns something else than a state.
             PenstockError: each error that reading raises.
 

@@ -120,8 +120,9 @@ class Elementwise(DatasetBase):
 
         Raises:
             DatasetError: when an argument is malformed.
-            TransformError: in the place of an element, once there were *max_errors* errors. It may
-                also be any other error of an element, as an `ElementError`.
+            TransformError: in the place of each element that fails behind *max_errors* others;
+                from the element's own error.
+            PenstockError: what is no error of one element, as a `MissingFile`: it is not ignored.
 
         >>> inverse = Dataset.range(-1, 3).map(lambda x: 6 // int(x))
         >>> list(inverse.ignore_errors().batch(3))

@@ -184,10 +184,11 @@ class FileSources(DatasetBase):
             compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
 
         Raises:
-            DatasetError: when an argument is malformed; where reading begins, when a header does
-                not fit it, or pyarrow is not installed.
+            DatasetError: when an argument is malformed; where reading begins, when it names a
+                column that is not there, or pyarrow is not installed.
             MissingFile: where a file that does not exist is read.
-            TransformError: in the place of a row that is malformed.
+            TransformError: in the place of a row that is malformed, or of all rows of a file whose
+                header is not that of the first.
 
         >>> from pathlib import Path
         >>> _ = Path("people.csv").write_text("name,age\nAda,36\nAlan,41\n")
