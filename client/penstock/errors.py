@@ -14,14 +14,14 @@ PenstockError                    .retryable says whether trying again may help
 ├── Refused                      a service answered, and said no
 │   ├── JobMismatch              the job exists with other parameters        ValueError
 │   ├── JobUsed                  others read it, or a part of it, before     RuntimeError
-│   ├── UnknownDataset           nobody registered it                        LookupError
+│   ├── UnknownDataset           it is not registered                        LookupError
 │   ├── UnknownIteration         it is over or was never opened              LookupError
 │   ├── JobForgotten             a pass ended early, and cannot go on        LookupError
 │   ├── Superseded               a saved state of the job was restored since RuntimeError
 │   ├── VersionMismatch          the two sides cannot talk                   RuntimeError
 │   ├── StoreFull                nothing more can be written down            RuntimeError
 │   └── Overloaded               it is full: wait, then try again            RuntimeError
-├── Unavailable                  nobody answered                             ConnectionError
+├── Unavailable                  no answer came                              ConnectionError
 │   └── WaitedTooLong            a deadline passed; says for whom            TimeoutError
 ├── InternalError                Penstock has a fault; the message says where RuntimeError
 ├── Closed                       the object was closed or stopped before     RuntimeError
@@ -177,7 +177,7 @@ class TransformError(PenstockError, RuntimeError):
 
 
 class SaveFailed(PenstockError, RuntimeError):
-    """A job was not saved: for none of its readers, whoever of them is told first."""
+    """A job was not saved, for none of its readers."""
 
 
 class JournalError(PenstockError, RuntimeError):
@@ -193,7 +193,7 @@ class JobMismatch(Refused, ValueError):
 
 
 class JobUsed(Refused, RuntimeError):
-    """Others, who are gone, read all or a part of what was to be read from its beginning."""
+    """Readers that are gone read all, or a part, of what was to be read from its beginning."""
 
 
 class UnknownDataset(Refused, LookupError):
@@ -205,7 +205,7 @@ class UnknownIteration(Refused, LookupError):
 
 
 class JobForgotten(Refused, LookupError):
-    """Part of this pass was taken, and what was left of it is forgotten: it cannot go on."""
+    """Part of this pass was acked, and the rest of it is forgotten: it cannot go on."""
 
 
 class Superseded(Refused, RuntimeError):
@@ -227,13 +227,13 @@ class Overloaded(Refused, RuntimeError):
 
 
 class Unavailable(PenstockError, ConnectionError):
-    """Nobody answered."""
+    """No answer came: the far end is gone, or cannot be reached."""
 
     retryable = True
 
 
 class WaitedTooLong(Unavailable, TimeoutError):
-    """A deadline passed; the message says for whom we waited, since when, until when."""
+    """A deadline passed; the message says for what, since when, until when."""
 
 
 class InternalError(PenstockError, RuntimeError):

@@ -37,7 +37,7 @@ def save_job(
 
     Raises:
         DatasetError: when *iterator* reads no job, or *label* is no name.
-        SaveFailed: the same for all readers, saying who is missing or who saves what.
+        SaveFailed: the same for all readers, naming those that are missing, or what each saves.
         Closed: when *iterator* was closed.
 
     >>> from penstock_cluster import LocalCluster

@@ -155,7 +155,7 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
         """Return how often each element is handed out, whatever dies, and why not more exactly.
 
         Print it to read it. No function is called and no data is read. What cannot be seen so
-        (an installed package that draws random numbers by itself) is taken for harmless.
+        (an installed package that draws random numbers by itself) counts as harmless.
 
         >>> print(Dataset.range(4).map(lambda x: x * x).visitation())
         Each element exactly once, whatever dies.
@@ -217,11 +217,11 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
     def iterator(self, state: State = None) -> DatasetIterator:
         """Return an iterator, from a saved state on if one is given.
 
-        With `distribute` a state is a whole job's, and goes on with any number of
-        readers and workers, also of a cluster that never saw the job: readers that give it the same
-        ``job_name`` share what was left, the first opens it. What was taken since the state was
-        saved comes again; who still reads the job as it was then gets a `Superseded` error. What
-        is behind `distribute` may differ from then, in batch size for instance.
+        With `distribute` a state is a whole job's, and goes on with any number of readers and
+        workers, also of a cluster that never saw the job: readers that give it the same
+        ``job_name`` share what was left, the first opens it. What was acked since the state was
+        saved comes again; readers of the job as it was then get a `Superseded` error. What is
+        behind `distribute` may differ from then, in batch size for instance.
 
         Args:
             state: what `DatasetIterator.state` returned, here or elsewhere, for a dataset that the

@@ -35,7 +35,7 @@ class DatasetIterator(Iterator[Element]):
     """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
 
     It comes from ``iter(dataset)`` or `Dataset.iterator`. After an error the next element is the
-    one behind it; but an error of a worker is the end of its job's pass, for all who read it.
+    one behind it; but an error of a worker is the end of its job's pass, for all its readers.
 
     Several threads, and several coroutines, may read one iterator: each element, and each error,
     goes to one of them, the end to all. `state` and `close` may be called while others wait for an
@@ -135,14 +135,16 @@ class DatasetIterator(Iterator[Element]):
 
         Args:
             timeout: for how many seconds the job's other readers, and the dispatcher, may keep
-                this waiting; by default as `distribute` says. Without `distribute` nobody does.
+                this waiting; by default as `distribute` says. Without that there is no wait.
             without_missing: take the job's state also without readers that do not come to it, as
                 all that do must say: as soon as they were silent for two beats and a tenth of
-                *timeout*, and at its end whatever they do. A warning names them. What they took
-                and nobody told yet comes again from this state, and its account doubts it.
+                *timeout*, and at its end whatever they do. A warning names them. What they
+                acked and did not report comes again from this state, and its account counts it as
+                in doubt.
 
         Raises:
-            SaveFailed: the same for all readers of the job, saying who is missing. They may go on.
+            SaveFailed: the same for all readers of the job, naming those that are missing. All may
+                go on.
             Closed: after `close`.
 
         >>> import json

@@ -54,11 +54,11 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
     threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory (glibc's
     ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
 
-    What operators behind it hold (`batch`, `shuffle`, `prefetch`) is not taken until the training
+    What operators behind it hold (`batch`, `shuffle`, `prefetch`) is unacked until the training
     loop gets it. The iterator's `state` is the whole job's; see `DatasetIterator.state` and
     `Dataset.iterator` for how to save and go on. Operators that cut elements into pieces
     (`unbatch`, `rebatch`, `window`, `flat_map`, `interleave`) belong before it: behind it, what
-    they hold of an element when their process dies is lost if its reader had to call it taken.
+    they hold of an element when their process dies is lost if its reader had to ack it.
 
     Args:
         processing_mode: `ShardingPolicy.OFF` or ``"parallel_epochs"``: every worker yields the

@@ -110,7 +110,7 @@ class LocalCluster:
         Raises:
             ConfigError: where this is not Linux, or a process ended at its start; its own message
                 is on stderr.
-            WaitedTooLong: naming who did not answer within 30 s.
+            WaitedTooLong: naming the processes that did not answer within 30 s.
             Closed: after `stop`.
         """
         if self._closed:

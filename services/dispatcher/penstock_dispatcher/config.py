@@ -55,7 +55,7 @@ class DispatcherConfig:
     """Time between looks for what may be forgotten."""
 
     job_gc_timeout: float = 300.0
-    """How long an iteration is kept that nobody reads. What is left of a named job under DYNAMIC
+    """How long an iteration without readers is kept. What is left of a named job under DYNAMIC
     sharding is kept longer, without a worker: see `gc_dynamic_sharding_jobs`."""
 
     worker_timeout: float = 5.0
@@ -70,7 +70,7 @@ class DispatcherConfig:
 
     gc_dynamic_sharding_jobs: bool = False
     """Whether named jobs under DYNAMIC sharding, too, are forgotten after `job_gc_timeout`. If not,
-    who comes back goes on where the readers before were; if so, that is an error."""
+    new readers go on where those before were; if so, that is an error."""
 
     host: str = "127.0.0.1"
     """The interface to listen on. There is no authentication, and definitions hold code: other

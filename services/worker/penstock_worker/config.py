@@ -67,7 +67,7 @@ class WorkerConfig:
     """Words about this worker, shown in its status."""
 
     buffer_bytes: int = 64 << 20
-    """How much of a task may be made before it is taken; what readers hold counts."""
+    """How many bytes of a task may be made before they are acked."""
 
     max_element_bytes: int = 1 << 30
     """The largest element that is delivered; a larger one is an error of its task."""
@@ -75,7 +75,7 @@ class WorkerConfig:
     drain: float = 10.0
     """How long the worker may take to leave when it is told to: readers get what is made, and the
     tasks go on elsewhere from just there. After that, or with 0, it just leaves, and what readers
-    had not taken is made again. Give containers longer than this before they are killed."""
+    had not acked is made again. Give containers longer than this before they are killed."""
 
     def __post_init__(self) -> None:
         self._check_addresses()
