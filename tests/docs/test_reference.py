@@ -52,7 +52,7 @@ def public(kind):
     return {
         member
         for member, value in inspect.getmembers(kind)
-        if not member.startswith("_") and (callable(value) or isinstance(value, property))
+        if not member.startswith("_") and (inspect.isroutine(value) or isinstance(value, property))
     }
 
 
