@@ -70,7 +70,7 @@ def test_each_public_object_has_an_entry():
 
 
 def test_each_method_of_a_dataset_has_an_entry_and_only_one():
-    inside = "penstock.dataset.dataset.Dataset."
+    inside = "penstock.Dataset."
     listed = [path.removeprefix(inside) for path in directives() if path.startswith(inside)]
 
     assert sorted(listed) == sorted(public(Dataset))

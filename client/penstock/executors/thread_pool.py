@@ -42,7 +42,7 @@ class ThreadPool:
         """Have *call* made by a thread.
 
         Raises:
-            Closed: when the crew was closed.
+            Closed: when the pool was closed.
             RuntimeError: when the system does not let it have a single thread.
         """
         future: Future[T] = Future()
@@ -107,7 +107,7 @@ class ThreadPool:
 
 
 def _work(todo: SimpleQueue[_Job | None]) -> None:
-    # Knows the queue, not the crew: a crew that is dropped is collected, and that ends it.
+    # Refers to the queue, not the pool: a pool that is dropped is collected, and that ends it.
     while (job := todo.get()) is not None:
         future, call = job
         if not future.done():
@@ -119,7 +119,7 @@ def _make(future: Future[Any], call: Callable[[], Any]) -> None:
     try:
         future.set_result(call())
     except BaseException as exc:  # noqa: BLE001  it is raised where the outcome is asked for
-        with contextlib.suppress(InvalidStateError):  # whoever closed the crew was faster
+        with contextlib.suppress(InvalidStateError):  # the pool was closed first
             future.set_exception(exc)
     finally:
         # This frame lives as long as an error that was made below it: it must not hold the outcome.

@@ -77,7 +77,7 @@ class Cache(Node):
         return _ReplayIterator(kept, place)
 
     def shelf(self, context: Context, origin: Origin) -> CacheStore:
-        """Return an empty shelf for what the pass *origin* makes.
+        """Return an empty store for what the pass *origin* makes.
 
         Only where a run may use what others kept does its file get a name, unless one has it.
         """
@@ -142,7 +142,7 @@ class CacheStore(CachedPass, Protocol):
 
 
 class _Memory:
-    """A shelf in memory."""
+    """A store in memory."""
 
     def __init__(self) -> None:
         self._elements: list[Element] = []

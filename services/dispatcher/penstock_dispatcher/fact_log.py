@@ -25,7 +25,7 @@ log = logging.getLogger("penstock.dispatcher")
 
 
 def tell(fact: Fact, books: DispatcherState) -> None:
-    """Log *fact*, which *books* know already, if it is worth a line."""
+    """Log *fact*, already applied to *books*, if it is of interest."""
     match fact:
         case WorkerRegistered(worker):
             log.info("worker %s registered", worker)

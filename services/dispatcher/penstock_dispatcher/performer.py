@@ -38,7 +38,7 @@ OutwardEffect: TypeAlias = (
     | OrderSourceFiles
     | ReportUncaught
 )
-"""What is done in the world, and not written."""
+"""Effects that are carried out, and not journaled."""
 
 
 class Performer:

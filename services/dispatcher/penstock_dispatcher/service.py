@@ -72,7 +72,7 @@ SWEEP = 600.0
 class DispatcherService:
     """A live dispatcher; it satisfies `DispatcherApi`, and performs what its core decides.
 
-    It goes on from the books of *journal*, and is made on the loop that it runs on. What the core
+    It goes on from the state of *journal*, and is made on the loop that it runs on. What the core
     decides goes through the journal in order: facts are written, effects wait for those before.
     """
 
@@ -252,7 +252,7 @@ class DispatcherService:
             self._workers.lead((signal.worker, signal.incarnation), outbox)
             self._handle(signal)
 
-        reading = asyncio.create_task(self._hear(signals, hear, outbox), name="hear worker")
+        reading = asyncio.create_task(self._hear(signals, hear, outbox), name="read worker")
         try:
             async for order in outbox:
                 yield order
@@ -275,7 +275,7 @@ class DispatcherService:
             self._readers.lead(beat.token, outbox)
             self._handle(beat)
 
-        reading = asyncio.create_task(self._hear(beats, hear, outbox), name="hear reader")
+        reading = asyncio.create_task(self._hear(beats, hear, outbox), name="read reader")
         try:
             async for view in outbox:
                 yield view
@@ -298,7 +298,7 @@ class DispatcherService:
             raise self._failure
 
     def _fail(self, doing: str, exc: Exception) -> None:
-        """Decide nothing more: the books may be half changed, and differ from the journal.
+        """Decide nothing more: the state may be half changed, and differ from the journal.
 
         Nothing of that is told or written, so a restart goes on from what is whole.
         """

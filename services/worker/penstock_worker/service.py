@@ -92,7 +92,7 @@ class WorkerService:
         self._stats_at = 0.0
 
     def handle(self, event: Event) -> None:
-        """Let the mind hear *event*, and do what it wants; nothing more once that has failed."""
+        """Give *event* to the core, and perform its effects; nothing more once that has failed."""
         if self._failure is not None:
             return
         try:
@@ -102,7 +102,7 @@ class WorkerService:
             self._fail(exc)
 
     async def tick_forever(self) -> None:
-        """Let the mind notice that time goes by, until cancelled.
+        """Give the core ticks, until cancelled.
 
         Raises:
             InternalError: when what is decided or done here failed: the worker must end.

@@ -131,12 +131,12 @@ class SessionNetwork:
         self._stir.set()
 
     def perform(self) -> None:
-        """Do what the mind ordered."""
+        """Perform the effects of the core."""
         for order in self._session.orders():
             self._perform(order)
 
     def perform_or_fail(self) -> None:
-        """Do what the mind ordered, where the loop is the caller: it would only log an error."""
+        """Perform effects for the event loop, which would only log an error."""
         try:
             self.perform()
         except Exception as exc:  # noqa: BLE001  # a loop that waits must hear of it

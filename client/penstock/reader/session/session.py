@@ -280,7 +280,7 @@ class Session:
             self._sleep(patience, now)
 
     def _tell(self, change: Callable[..., T], *args: Any) -> T:
-        """Tell the mind something by calling *change*, and have done what follows."""
+        """Call *change*, a method of the core, and have its effects performed."""
         with self._changed:
             result = change(*args, clock.now())
             self._post_orders()
@@ -325,7 +325,7 @@ class Session:
     # --- the network ---
 
     def apply(self, change: Callable[..., None], *args: Any) -> None:
-        """Tell the mind something by calling *change*, one of its methods, and do what follows."""
+        """Call *change*, a method of the core, and perform its effects."""
         with self._changed:
             change(*args, clock.now())
             self._changed.notify_all()
@@ -342,7 +342,7 @@ class Session:
             return self.core.beat(clock.now())
 
     def tick(self, idle_from: float) -> float:
-        """Let the mind do what is due; return in how many seconds it wants to be asked again.
+        """Let the core do what is due; return in how many seconds it is due again.
 
         If that is longer than *idle_from*, `SessionNetwork.stir` is called when it has become less.
         """
@@ -354,7 +354,7 @@ class Session:
         return max(delay, 0.001)
 
     def orders(self) -> list[ReaderEffect]:
-        """Return what the mind wants done."""
+        """Return the effects of the core that are to be performed."""
         with self._changed:
             return self.core.orders()
 

@@ -105,7 +105,7 @@ def head(task: TaskRecord, progress: AttemptProgress | None, taken: AckedSet) ->
 
 
 def told(iteration: IterationRecord, heard: SoftState) -> AccountTotals:
-    """Sum up what the books hold and what beats told since."""
+    """Sum up the durable state, and what heartbeats reported since."""
     sums = totals(iteration)
     work, elements, taken = sums.work, sums.elements, sums.taken
     for name, task in iteration.tasks.items():

@@ -189,7 +189,7 @@ class DecisionContext:
         self.write(fact)
 
     def _expect_everybody(self, now: float) -> None:
-        """Give everybody in the books a full lease: a restart counts against nobody."""
+        """Give each known worker and reader a full lease: a restart expires none."""
         for worker in self.books.workers:
             self.heard.workers[worker] = WorkerLiveness(now, connected=False)
         for name, iteration in self.books.iterations.items():

@@ -30,7 +30,7 @@ Call = NewType("Call", int)
 
 @dataclass(frozen=True, slots=True)
 class StartHistory:
-    """The books are empty: begin a history. No other one has this *birth*, and later is more."""
+    """The state is empty: begin a history. No other one has this *birth*, and later is more."""
 
     birth: int
 

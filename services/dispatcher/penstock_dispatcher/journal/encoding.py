@@ -19,7 +19,7 @@ KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in typing.get_args(F
 """Every class of facts, by the name that is written."""
 
 LINES = ("datasets", "jobs", "iterations")
-"""The tables of the books that grow with history. Of iterations only those that are finished."""
+"""The tables of the state that grow with history. Of iterations only those that are finished."""
 
 _encoder = msgspec.msgpack.Encoder()
 _facts = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
@@ -56,13 +56,13 @@ def decode_facts(row: bytes) -> list[Fact]:
 
 
 def encode_live(books: DispatcherState) -> bytes:
-    """Return *books* without lines."""
+    """Return *books* without the rows."""
     open_ = {name: one for name, one in books.iterations.items() if not one.finished}
     return _encoder.encode(replace(books, datasets={}, jobs={}, iterations=open_))
 
 
 def decode_live(body: bytes) -> DispatcherState:
-    """Read books without lines."""
+    """Read a state without its rows."""
     return _books.decode(body)
 
 

@@ -73,7 +73,7 @@ class Journal(Protocol):
         """Begin, on the running loop; *listener* hears whether decisions may be made."""
 
     def note(self, fact: Fact) -> None:
-        """Write *fact*; it is in the books already."""
+        """Write *fact*; it is applied to the state already."""
 
     def after(self, effect: DurableCallback) -> None:
         """Perform *effect* when all facts noted before it are written; now, if they are."""
@@ -85,7 +85,7 @@ class Journal(Protocol):
         """Raise what makes it impossible to go on, if anything does."""
 
     def abandon(self) -> None:
-        """Write nothing more, and perform nothing: the books are not to be believed any more."""
+        """Write nothing more, and perform nothing: the state is not to be trusted any more."""
 
     async def aclose(self) -> None:
         """Write what was noted, and let go of the folder."""

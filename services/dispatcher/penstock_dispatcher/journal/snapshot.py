@@ -28,7 +28,7 @@ class FactLine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What makes the books of *length* facts, together with the lines that did not change."""
+    """What makes the state of *length* facts, together with the rows that did not change."""
 
     length: int
     live: bytes
@@ -57,7 +57,7 @@ class Changes:
         }
 
     def note(self, fact: Fact) -> None:
-        """Know what *fact* named. The books may be beyond it already."""
+        """Know what *fact* named. The state may be ahead of it already."""
         dataset, job = getattr(fact, "dataset", None), getattr(fact, "job", None)
         iteration = getattr(fact, "iteration", None)
         if dataset is not None:
@@ -69,7 +69,7 @@ class Changes:
             self._touched["jobs"].add(job)
 
     def snapshot(self) -> Snapshot:
-        """Return what a snapshot of the books must write; from now on that counts as written."""
+        """Return what a snapshot of the state must write; from now on that counts as written."""
         lines: list[FactLine] = []
         gone: list[tuple[str, bytes]] = []
         for table in LINES:

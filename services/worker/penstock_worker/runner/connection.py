@@ -47,7 +47,7 @@ class RunOverError(Exception):
 class GrowingSplitLog:
     """A split log as it grows here, and as what is not needed again is forgotten.
 
-    Any thread may read; changes are the desk's.
+    Any thread may read; only the connection changes it.
     """
 
     def __init__(self, log: SplitLog) -> None:
@@ -88,7 +88,7 @@ class GrowingSplitLog:
 
 
 class RunInbox:
-    """What the worker said about one run. Any thread may look; the desk writes."""
+    """What the worker said about one run. Any thread may read; only the connection changes it."""
 
     def __init__(self, start: StartRun) -> None:
         self.start = start
