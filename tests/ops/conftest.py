@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.element import NestedDataset, is_namedtuple, normalise
+from penstock.element import NestedDataset, is_namedtuple
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.splits import SplitReader
 from penstock.errors import ElementError, TransformError
 from penstock.graph.run import open_root
+from penstock.normalise import normalise
 from penstock.protocol.splits import Split
 
 SEED = 7

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dataset.iterator import DatasetIterator
-from penstock.element import Element, as_arrays, describe, normalise, own_nest, structure
+from penstock.element import Element, describe, own_nest, structure
 from penstock.engine import seeds
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, function_name
+from penstock.normalise import as_arrays, normalise
 
 
 def reduce(node: Node, initial: Any, fn: Callable[..., Any]) -> Element:

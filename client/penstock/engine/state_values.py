@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.element import Element, leaves, normalise_scalar, rebuild
+from penstock.element import Element, leaves, rebuild
 from penstock.engine.iterator import State
+from penstock.normalise import normalise_scalar
 
 
 def to_state(element: Element) -> State:

@@ -7,9 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
-from penstock.element import Element, normalise, normalise_block, preview
+from penstock.element import Element, preview
 from penstock.engine.seeds import ElementRng
 from penstock.errors import TransformError
+from penstock.normalise import normalise, normalise_block
 from penstock.runtime.tracebacks import told, without_ours
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.element import Element, normalise
+from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, StateError
 from penstock.executors.function import transform_error
 from penstock.graph.node import UNKNOWN, Node, function
+from penstock.normalise import normalise
 
 log = logging.getLogger(__name__)
 

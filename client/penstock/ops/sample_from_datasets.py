@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import as_array
 from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
+from penstock.normalise import as_array
 from penstock.ops.internal.selection import DirectedIterator, check_datasets, joint_cardinality
 from penstock.options import check_count
 

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.element import Element, as_arrays, describe, normalise, own_nest, structure
+from penstock.element import Element, describe, own_nest, structure
 from penstock.engine import state_values
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, arrays, function
+from penstock.normalise import as_arrays, normalise
 
 
 @dataclass(frozen=True, eq=False)

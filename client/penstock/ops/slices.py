@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import Element, as_arrays, is_flat, leaves, map_leaves, read_only, rebuild
+from penstock.element import Element, is_flat, leaves, map_leaves, read_only, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph.node import Node, arrays
+from penstock.normalise import as_arrays
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.protocol.types import SourceSlice
 

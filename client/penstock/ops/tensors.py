@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element, as_arrays, normalise, own_nest, read_only
+from penstock.element import Element, own_nest, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.graph.node import Node, arrays
+from penstock.normalise import as_arrays, normalise
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.ops.range import Range
 from penstock.protocol.types import SourceSlice

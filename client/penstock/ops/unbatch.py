@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import Element, describe, is_namedtuple, leaves, normalise_scalar
+from penstock.element import Element, describe, is_namedtuple, leaves
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.normalise import normalise_scalar
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from penstock.element import (
     Element,
     NestedDataset,
     describe,
-    is_plain,
     leaves,
     own_nest,
     read_only,
@@ -26,6 +25,7 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DefinitionError, ElementError
 from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node, function
+from penstock.normalise import is_plain
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
 
