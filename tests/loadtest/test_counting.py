@@ -110,4 +110,4 @@ def test_a_watch_that_ends_is_shown(monkeypatch):
     with watch.going():
         pass
 
-    assert watch.trouble == "the mesh is not looked at any more: RuntimeError: no loop"
+    assert watch.trouble == "the cluster is not watched any more: RuntimeError: no loop"
