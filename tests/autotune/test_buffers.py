@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.autotune.budget import Budget
 from penstock.autotune.buffers import FIRST, LONGEST, BufferTuner
 
 PLENTY = 1e12
@@ -62,14 +61,3 @@ def test_laws(events):
             assert before * nbytes <= room
         if room < 0:
             tuner.fit(excess=-room)
-
-
-def test_buffers_share_the_memory():
-    budget = Budget(1, 1000)
-    one, other = object(), object()
-
-    left = [budget.note(one, 600), budget.note(other, 600), budget.note(one, 100)]
-    budget.forget(one)
-
-    assert left == [400, -200, 300]
-    assert budget.note(other, 0) == 1000

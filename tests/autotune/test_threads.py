@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.autotune.budget import Budget
 from penstock.autotune.meter import LEAST_SECONDS, Meter
-from penstock.autotune.threads import HARDLY, Period, Step, ThreadTuner
+from penstock.autotune.threads import HARDLY, Period, ThreadChange, ThreadTuner
 
 
 class Machine:
@@ -66,32 +66,6 @@ def test_trials_that_do_not_help_become_rare():
     assert sum(n > 1 for n in seen[-1000:]) < 20
 
 
-def test_a_reader_who_becomes_faster_gets_more():
-    machine = Machine(lambda n: 1000.0 * n, 500.0, Budget(4, 1))
-    machine.run(1000)
-    before = machine.meter.threads
-    machine.wanted = 1e9
-
-    machine.run(5000)
-
-    assert (before, machine.meter.threads) == (1, 4)
-
-
-def test_operators_share_the_cores_and_give_them_back():
-    budget = Budget(4, 1)
-    first, second = (Machine(lambda n: 1000.0 * n, 1e9, budget) for _ in range(2))
-    first.run(3000)
-    second.run(3000)
-    alone = first.meter.threads, second.meter.threads
-
-    first.meter.close()
-    first.meter.close()
-    second.run(3000)
-
-    assert alone == (4, 1)
-    assert second.meter.threads == 4
-
-
 periods = st.builds(
     Period,
     st.integers(0, 1000),
@@ -109,8 +83,8 @@ def test_laws(steps):
         threads += step.value
 
         assert threads >= 1
-        if step is Step.MORE:
+        if step is ThreadChange.MORE:
             assert room
             assert period.waited >= HARDLY * period.seconds
-        if step is Step.FEWER:
+        if step is ThreadChange.FEWER:
             assert before > 1

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from penstock.autotune.budget import Budget
-from penstock.autotune.threads import Period, Step, ThreadTuner
+from penstock.autotune.threads import Period, ThreadChange, ThreadTuner
 
 LEAST_SECONDS = 0.05
 """How long a period is at the least."""
@@ -57,13 +57,13 @@ class Meter:
         self._budget.give_threads(self.threads - 1)
         self.threads = 1
 
-    def _take(self, step: Step) -> bool:
+    def _take(self, step: ThreadChange) -> bool:
         match step:
-            case Step.STAY:
+            case ThreadChange.STAY:
                 return False
-            case Step.FEWER:
+            case ThreadChange.FEWER:
                 self._budget.give_threads(1)
-            case Step.MORE if not self._budget.take_thread():  # another operator was faster
+            case ThreadChange.MORE if not self._budget.take_thread():  # another operator was faster
                 return False
         self.threads += step.value
         return True

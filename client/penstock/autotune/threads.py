@@ -21,7 +21,7 @@ LONGEST_PAUSE = 256
 """Periods between two trials at the most."""
 
 
-class Step(Enum):
+class ThreadChange(Enum):
     """What to do about the number of threads."""
 
     MORE = 1
@@ -53,19 +53,19 @@ class ThreadTuner:
     """Periods until the next trial."""
     _next_pause: int = 1
 
-    def step(self, period: Period, *, room: bool) -> Step:
+    def step(self, period: Period, *, room: bool) -> ThreadChange:
         """Return what to do behind *period*; *room* says whether another thread may be had."""
         before, self._before = self._before, None
         if before is not None:
             if period.rate < before * GAIN:
                 self._pause = self._next_pause
                 self._next_pause = min(2 * self._next_pause, LONGEST_PAUSE)
-                return Step.FEWER
+                return ThreadChange.FEWER
             self._next_pause = 1
         if self._pause:
             self._pause -= 1
-            return Step.STAY
+            return ThreadChange.STAY
         if not room or period.waited < HARDLY * period.seconds:
-            return Step.STAY
+            return ThreadChange.STAY
         self._before = period.rate
-        return Step.MORE
+        return ThreadChange.MORE

@@ -1,205 +1,20 @@
 """What `penstock status` and `penstock jobs` show, at the width of a screen."""
 
 import json
-import re
-from dataclasses import replace
-
-import pytest
-from rich.console import Console
 
 from penstock.dataset.dataset import Dataset
-from penstock.protocol.control import ReaderProcess
 from penstock.protocol.types import Versions
 from penstock_cluster.cli import status
-from penstock_cluster.cli.picture import Look, jobs_table, picture
-from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.stats import (
-    Counts,
-    DispatcherStats,
-    ForgottenStats,
-    IterationStats,
-    ReaderStats,
-    TaskStats,
     WorkerSummary,
 )
 
-WIDTHS = [60, 80, 100, 160]
 VERSIONS = Versions(1, "3.11.2", "0.1.0")
-LONG = "worker-3.penstock.some-namespace.svc.cluster.local:7001"
-ADDRESSES = ["127.0.0.1:44721", "3f2a81c05d7e:7001", LONG]
-
-
-def account(taken=100, made=100, finished=False):
-    zeros = (0,) * 11
-    return Account(finished, made, made, 0, made, 0, taken, taken, *zeros[:8], ())
 
 
 def worker(address, silent=0.1, *, connected=True, draining=False, versions=VERSIONS):
     stats = {"elements_made": 12_345_678, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
     return WorkerSummary(address, 1, silent, connected, draining, (1,), stats, 0, versions)
-
-
-def task(name, where, failure=None, *, done=False):
-    return TaskStats(name, 0, 1, where, 100, 90, 3, 100, done, failure)
-
-
-def a_pass(number, job="j", *, tasks=(), readers=(), finished=False, **more):
-    return IterationStats(
-        number, job, 0, "d", "dynamic", finished, False, 0, account(finished=finished),
-        more.pop("faults", ()), tuple(tasks), tuple(readers), **more,
-    )  # fmt: skip
-
-
-def look(*iterations, workers=()):
-    stats = DispatcherStats(
-        "0.0.0.0:7000", 1, 1, 1, Counts(), tuple(workers), iterations, None, VERSIONS
-    )
-    return Look("big:7000", 10.0, 1_800_000_000.0, stats)
-
-
-def shown(what, width=80):
-    console = Console(width=width, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    text = captured.get()
-    assert max(map(len, text.splitlines())) <= width
-    return text
-
-
-@pytest.mark.parametrize("width", WIDTHS[1:])
-def test_addresses_are_whole_at_any_width(width):
-    state = {"silent": 12.3, "connected": False}
-    workers = [worker(address, **state) for address in ADDRESSES]
-    tasks = [task(59_640_129_823, address) for address in ADDRESSES]
-
-    text = shown(picture(look(a_pass(1, tasks=tasks), workers=workers), None), width)
-
-    assert [text.count(address) for address in ADDRESSES] == [2, 2, 2]
-
-
-def test_what_runs_comes_first_and_what_is_over_has_a_line():
-    passes = [
-        *(a_pass(i, f"old {i}", finished=True, readers=[reader()]) for i in range(8)),
-        a_pass(8, "new"),
-    ]
-
-    text = shown(picture(look(*passes), None))
-
-    assert text.index("new, repetition 0") < text.index("\nfinished\n") < text.index("old 7")
-    assert "old 7, repetition 0: 100 elements acked by 1 reader\n" in text
-    assert "old 2" not in text
-    assert "3 more: penstock jobs big:7000" in text
-    assert not re.search(r"\blive\b", text)
-
-
-def reader(number=7, standing="live", silent=0.1, process=None):
-    return ReaderStats(number, standing, silent, 50, process)
-
-
-def test_readers_are_shown_by_process_and_those_that_left_in_one_line():
-    readers = [
-        reader(1, process=ReaderProcess("a", 7, 1, "0.1.0", "3.11.2")),
-        reader(2, silent=9.0, process=ReaderProcess("b", 8, 2, "0.0.9", "3.11.2")),
-        reader(3, "gone", None),
-        reader(4, "left", None),
-        reader(5, "left", None),
-    ]
-
-    text = shown(picture(look(a_pass(1, readers=readers)), None), 160)
-
-    assert "reader 1 (host a, pid 7, rank 1): live, 50 elements" in text
-    assert "reader 2 (host b, pid 8, rank 2; penstock 0.0.9, Python 3.11.2): silent for 9.0" in text
-    assert "reader 3: expired, 50 elements" in text
-    assert "readers that have left: 2, with 100 elements" in text
-
-
-def test_a_pass_that_nobody_reads_says_since_when():
-    text = shown(picture(look(a_pass(1, unread=60.0)), None))
-
-    assert "dynamic: no reader since " in text
-
-
-def test_what_a_pass_waits_for_is_shown():
-    waits = a_pass(1, readers=[reader()], waiting_for="a worker: none is registered at big:7000")
-
-    text = shown(picture(look(waits), None))
-
-    assert "waits for a worker: none is registered at big:7000" in text
-    assert "no worker is registered" in text
-
-
-def test_what_silent_readers_hold_is_shown():
-    held = "2 elements are unacked at reader 7 (host a, pid 7; silent 4.0 s, expires at 33 s)"
-
-    text = shown(picture(look(a_pass(1, readers=[reader()], held_by=held)), None), 100)
-
-    assert held in text
-    assert "waits for" not in text
-
-
-def test_failures_are_a_line_without_their_tracebacks():
-    said = "map(f) failed at element 0: ValueError: no\n\nTraceback (most recent call last):\n  x"
-    failing = a_pass(1, tasks=[task(1, "w:1", said), task(2, "w:1", said)])
-
-    text = shown(picture(look(failing), None))
-
-    assert "map(f) failed at element 0: ValueError: no (and 1 task more)" in text
-    assert "Traceback" not in text
-
-
-def test_the_target_is_shown_as_it_was_given_with_the_dispatchers_version():
-    text = shown(picture(look(workers=[worker("a:1")]), None))
-
-    assert text.startswith("big:7000  penstock 0.1.0, Python 3.11.2")
-    assert "0.0.0.0" not in text
-    assert text.count("Python") == 1
-
-
-def test_versions_of_workers_are_shown_where_they_differ():
-    other = worker("b:1", versions=Versions(1, "3.12.1", "0.2.0"))
-
-    text = shown(picture(look(workers=[worker("a:1"), other]), None), 160)
-
-    assert "penstock 0.2.0, Python 3.12.1" in text
-
-
-def test_a_worker_that_readers_cannot_reach_says_for_how_many():
-    missed = replace(worker("a:1"), unreachable=2)
-
-    assert "unreachable for 2 readers" in shown(picture(look(workers=[missed]), None))
-
-
-def test_names_are_no_markup():
-    now = look(a_pass(1, "[red]j[/red] [/]", outline="map([bold]f)"))
-
-    assert "[red]j[/red] [/], repetition" in shown(picture(now, None))
-    assert "[red]j[/red] [/]" in shown(jobs_table(now), 160)
-
-
-def test_an_account_that_does_not_balance_is_shown_of_passes_that_are_over_too():
-    passes = [a_pass(i, finished=True, faults=("lost 1",) if i == 0 else ()) for i in range(9)]
-
-    assert "the account does not balance: lost 1" in shown(picture(look(*passes), None))
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_jobs_name_the_pipeline_of_those_without_a_name(width):
-    now = look(a_pass(1, "anonymous_1", private=True, outline="range → map(f) → batch"))
-
-    text = shown(jobs_table(now), width)
-
-    assert "anonymous " in text
-    for word in ("range", "map(f)", "batch"):
-        assert word in text
-
-
-def test_a_pass_that_was_forgotten_unfinished_is_shown():
-    was = ForgottenStats("night", 2, "dynamic", "range", 1234, failed=False)
-    now = look()
-    now = replace(now, stats=replace(now.stats, forgotten=(was,)))
-
-    assert "1 pass was forgotten unfinished: penstock jobs big:7000" in shown(picture(now, None))
-    assert re.search(r"night .* unfinished, forgotten .* 1,234", shown(jobs_table(now), 100))
 
 
 def test_jobs_as_json_are_a_list(cluster):

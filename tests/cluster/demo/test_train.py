@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.errors import MissingFile
 from penstock_cluster.demo.corpus import Corpus, pipeline
-from penstock_cluster.demo.model import ByteModel, frequency_loss
 from penstock_cluster.demo.train import Epoch
 
 
@@ -42,17 +40,3 @@ def test_changed_bytes_do_not_balance(corpus):
     batches[0] = {**batches[0], "text": batches[0]["text"] + np.uint8(1)}
 
     assert "not those of the files" in seen(corpus, batches).complaints(corpus)[0]
-
-
-def test_a_folder_without_text_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(MissingFile, match=str(tmp_path)):
-        Corpus.find(tmp_path)
-
-
-def test_the_model_learns_what_follows_what():
-    text = np.tile(np.frombuffer(b"abcdefgh", np.uint8), (4, 16))
-    model = ByteModel(seed=0)
-
-    losses = [model.step(text, np.ones(text.shape, bool)) for _ in range(40)]
-
-    assert losses[-1] < 0.2 < frequency_loss(np.bincount(text.ravel(), minlength=256))

@@ -9,39 +9,10 @@ from penstock.errors import JournalError
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.facts import DatasetRegistered, JobCreated, JobParameters
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.journal import encoding, wal_check
+from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.snapshot import Changes
 from penstock_dispatcher.journal.store import FORMAT, Store
-from tests.dispatcher.journal.random_facts import RandomFacts, copied, loaded, written
-
-
-def test_a_log_cut_at_any_byte_gives_a_prefix_with_all_that_was_acknowledged(file, tmp_path):
-    world = RandomFacts(3)
-    with Store(file, power=False) as store:
-        store.load()
-        lengths, sizes = [0], [0]
-        seen = [copied(world.books)]
-        log = file.with_name("journal.db-wal")
-        while len(lengths) < 40:
-            if facts := world.step():
-                written(store, facts, world.books.length)
-                lengths.append(world.books.length)
-                sizes.append(log.stat().st_size)
-                seen.append(copied(world.books))
-        main, data = file.read_bytes(), log.read_bytes()
-    again = tmp_path / "again"
-    again.mkdir()
-    cuts = {*range(0, len(data), 3989), *sizes, *(s - 1 for s in sizes[1:]), *range(0, 60, 7)}
-
-    for cut in sorted(cuts):
-        rubbish = (b"", b"\x00" * 5000, bytes(range(256)) * 33)[cut % 3 if cut >= 32 else 0]
-        (again / "journal.db").write_bytes(main)
-        (again / "journal.db-wal").write_bytes(data[:cut] + rubbish)
-        books = loaded(again / "journal.db")
-
-        acknowledged = max(n for n, size in zip(lengths, sizes, strict=True) if size <= cut)
-        assert books.length == acknowledged
-        assert books == seen[lengths.index(acknowledged)]
+from tests.dispatcher.journal.random_facts import loaded, written
 
 
 def test_a_torn_end_is_told_in_one_line_and_a_whole_one_is_not(file, caplog):
@@ -65,40 +36,6 @@ def test_a_torn_end_is_told_in_one_line_and_a_whole_one_is_not(file, caplog):
     assert "cut short" in record.getMessage()
     assert str(log) in record.getMessage()
     assert str(wal_check.FRAME.size + 4096 - 100) in record.getMessage()
-
-
-def test_a_log_whose_older_round_shows_behind_the_newer_is_whole(file):
-    log = file.with_name("journal.db-wal")
-    with Store(file, power=False) as store:
-        for length in range(1, 3000):
-            written(store, [DatasetRegistered(f"d{length}", (), "x" * 50)], length)
-        assert wal_check.inspect(log).nbytes == 0
-        assert 0 < wal_check.inspect(log).at < log.stat().st_size
-
-
-def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_place(file):
-    log = file.with_name("journal.db-wal")
-    store = Store(file, power=False)
-    sizes = []
-    for length in range(1, 6):
-        written(store, [DatasetRegistered(f"d{length}", (), "")], length)
-        sizes.append(log.stat().st_size)
-    main, data = file.read_bytes(), bytearray(log.read_bytes())
-    store.close()
-    for place in (sizes[1] + 500, sizes[1] + 9, sizes[1] + 2, sizes[1] + 20, 9):
-        file.write_bytes(main)
-        broken = data.copy()
-        broken[place] ^= 0x40
-        log.write_bytes(broken)
-
-        at = sizes[1] if place > 9 else 0
-        with pytest.raises(JournalError, match=rf"damaged at byte {at}: .*truncate -s {at} "):
-            Store(file, power=False)
-        assert log.read_bytes() == broken
-
-    file.write_bytes(main)
-    log.write_bytes(data[: sizes[1]])
-    assert loaded(file).length == 2
 
 
 def test_a_row_that_was_changed_is_named(file):
@@ -217,18 +154,3 @@ def test_another_file_of_sqlite_is_no_journal(file):
     file.write_bytes(b"hello " * 1000)
     with pytest.raises(JournalError, match="not a database"):
         Store(file, power=False)
-
-
-def test_a_fact_that_only_a_newer_version_knows_is_named(file):
-    with Store(file, power=False) as store:
-        store.append(1, encoding.encode_facts([encoding.msgspec.Raw(b"\x92\xa4Futu\x80")]))
-
-    with pytest.raises(JournalError, match="'Futu', which only a newer Penstock knows"):
-        loaded(file)
-
-
-def test_a_field_that_has_a_default_may_be_missing_and_one_too_many_is_passed_over():
-    fields = {"dataset": "d", "streams": [], "unsplittable": "", "newer": 1}
-    row = encoding.msgspec.msgpack.encode([("DatasetRegistered", fields)])
-
-    assert encoding.decode_facts(row) == [DatasetRegistered("d", (), "")]

@@ -5,8 +5,7 @@ import pytest
 from penstock.protocol.control import TaskReport
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.reader.core.effects import SendAck
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.flow_control import FrameLimit
 from penstock.reader.core.hand import NoElement
 
 WAIT, OVER = NoElement.WAIT, NoElement.OVER
@@ -30,15 +29,6 @@ def test_a_task_in_the_view_is_opened_with_nothing_held_and_all_credit(reading):
     assert opening.taken == NOTHING_ACKED
     assert opening.buffered == NO_RANGES
     assert opening.credit == 64 << 20
-
-
-def test_the_bytes_are_divided_among_tasks_with_a_frame_for_each_at_least(driven_core):
-    two, many = driven_core(), driven_core(ByteLimit(2 << 20))
-    two.view((1, 1, "w"), (2, 1, "v"))
-    many.view(*((task, 1, "w") for task in range(1, 6)))
-
-    assert [opening.credit for opening in two.opens()] == [32 << 20] * 2
-    assert [opening.credit for opening in many.opens()] == [1 << 20] * 5
 
 
 def test_views_of_others_and_older_views_are_ignored(reading):
@@ -200,41 +190,6 @@ def test_a_loop_that_is_faster_than_its_worker_does_not_acknowledge_each_frame(r
         count += len(reading.acks())
 
     assert count <= 100 / 1000 / 0.05 + 1
-
-
-def test_half_the_window_is_given_back_without_delay(driven_core):
-    reader = driven_core(ByteLimit(4 << 20))
-    reader.view((1, 1, "w"))
-    reader.orders()
-    reader.frame(0, 1, nbytes=2 << 20)
-    reader.frame(1, 2, nbytes=2 << 20)
-    reader.pull()
-    assert [ack.credit for ack in reader.acks()] == [2 << 20]
-
-
-def test_dropped_frames_give_their_credit_back(driven_core):
-    reader = driven_core(ByteLimit(4 << 20))
-    reader.view((1, 1, "w"))
-    reader.orders()
-    reader.frame(0, 1, nbytes=1 << 20)
-    reader.pull()
-    reader.frame(0, 1, nbytes=1 << 20)
-
-    assert sum(ack.credit for ack in reader.acks()) == 2 << 20
-
-
-def test_a_limit_in_frames_asks_for_one_frame_at_a_time(driven_core):
-    reader = driven_core(FrameLimit(1))
-    reader.view((1, 1, "w"), (2, 1, "v"))
-    assert [opening.credit for opening in reader.opens()] == [1, 0]
-
-    reader.frame(0, 1, nbytes=1000)
-    assert reader.acks() == []
-    reader.now = 1.0
-    reader.pull()
-
-    acks = [(o.task, o.ack.credit) for o in reader.orders() if isinstance(o, SendAck)]
-    assert [(task, credit) for task, credit in acks if credit] == [(2, 1)]
 
 
 def test_a_task_that_does_not_answer_keeps_the_others_for_a_second_only(driven_core):

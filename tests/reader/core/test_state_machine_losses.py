@@ -91,32 +91,6 @@ def test_a_block_whose_decoding_outlasts_the_lease_is_used_when_that_is_renewed(
     assert reading.ask() == (1, 0, 2)
 
 
-def test_nothing_is_handed_out_after_the_lease_until_it_is_renewed(reading):
-    reading.frame(0, 2)
-    reading.frame(2, 4)
-    reading.ask()
-    reading.now = 31.0
-    assert reading.ask() is WAIT
-
-    reading.view((1, 1, "w"))
-
-    assert reading.ask() == (1, 1, 2)
-
-
-def test_permission_runs_from_the_sending_of_the_beat_that_was_answered(driven_core):
-    reader = driven_core()
-    reader.core.beat(0.0)
-    reader.core.beat(10.0)
-    reader.now = 20.0
-    reader.view((1, 1, "w"), answers=False)
-    assert reader.core.member.permitted_until == float("-inf")
-
-    reader.now = 12.0
-    reader.view((1, 1, "w"))
-
-    assert reader.core.member.permitted_until == 42.0
-
-
 def test_a_reader_that_was_given_up_drops_its_buffer_keeps_what_it_took_and_joins_anew(reading):
     reading.frame(0, 4)
     reading.ask()
@@ -152,31 +126,6 @@ def test_leaving_says_what_was_taken_and_takes_the_rest_from_the_loop(reading):
     assert beat.holdings[1].taken == AckedSet(2)
     reading.view(standing=ReaderStatus.LEFT)
     assert reading.core.member.left
-
-
-def test_a_reader_that_was_never_let_in_simply_goes(driven_core):
-    reader = driven_core()
-    reader.core.leave(0.0)
-
-    assert reader.core.member.left
-    assert reader.orders() == []
-
-
-def test_a_reader_whose_first_beat_is_not_answered_yet_does_not_simply_go(driven_core):
-    reader = driven_core()
-    reader.core.beat(0.0)
-
-    reader.core.leave(0.0)
-
-    assert not reader.core.member.left
-    assert reader.orders() == [SendHeartbeat()]
-    beat = reader.core.beat(0.0)
-    assert beat.leaving
-    assert beat.reader is None
-    reader.view((1, 1, "w"), reader=7)  # the answer to the first beat
-    assert not reader.core.member.left
-    reader.view(standing=ReaderStatus.LEFT, reader=7)
-    assert reader.core.member.left
 
 
 # --- the end, losses, failures ---

@@ -1,12 +1,9 @@
 """What a worker's mind keeps of an attempt so that it can be made again, and how little that is."""
 
-import pytest
-
 from penstock.protocol.control import SplitGrant, TaskAssignment
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Codec, DatasetId, IterationId, TaskId
 from penstock_worker.core.checkpoints import CHARS, STATES, AttemptCheckpoints
-from penstock_worker.core.restart_policy import DEATHS, PAUSE, RestartPolicy
 
 
 def trail_of(state=Checkpoint(), logs=(SplitLog(),)):
@@ -55,21 +52,3 @@ def test_the_state_of_the_order_is_no_news():
     assert trail.behind(6) is None
     assert trail.behind(7) == Checkpoint(7)
     assert trail.behind(7) == Checkpoint(7)
-
-
-def test_runners_may_die_as_long_as_they_get_further():
-    lives = RestartPolicy()
-    assert not lives.careful
-
-    assert all(lives.died(n) for n in range(100))
-    assert lives.careful
-    assert [lives.died(200) for _ in range(DEATHS)] == [True] * (DEATHS - 1) + [False]
-
-
-def test_runners_begin_one_by_one():
-    lives = RestartPolicy()
-
-    assert lives.begin(10.0) == 0.0
-    assert lives.begin(10.0) == pytest.approx(PAUSE)
-    assert lives.begin(10.0) == pytest.approx(2 * PAUSE)
-    assert lives.begin(20.0) == 0.0

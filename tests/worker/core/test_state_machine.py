@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from penstock.errors import DefinitionError, TransformError
 from penstock.protocol.control import Assignment, SplitGrant, TaskAssignment
 from penstock.protocol.data import Ack, StreamEnd, Subscribe
@@ -35,12 +33,9 @@ from penstock_worker.core.events import (
     StreamWritable,
     Tick,
 )
-from penstock_worker.core.frame_buffer import BufferedFrame, FrameBuffer
 from penstock_worker.core.state_machine import PAST, WorkerCore
-from penstock_worker.core.streams import CHEAP, EAGER
 from penstock_worker.runner.messages import (
     CheckpointTaken,
-    Flush,
     FrameReady,
     FreeFrames,
     RunEnded,
@@ -138,21 +133,6 @@ def test_a_runner_that_skips_elements_fails_the_task_by_name():
     assert "skipped from element 4 to 5" in str(failure.error())
 
 
-@pytest.mark.parametrize(("held", "wants"), [(EAGER - 1, 1), (EAGER, 0)])
-def test_a_reader_with_few_frames_shall_not_wait_for_a_full_one(held, wants):
-    core = core_with()
-    core.apply(opens(1), 0.0)
-    for n in range(held):
-        core.apply(made(n, n + 1, offset=n), 0.0)
-        core.apply(StreamWritable(1), 0.0)
-    effects = core.apply(made(held, held + 1, offset=held), 0.0)
-    core.apply(StreamAcked(1, Ack(runs((0, 1)), 0)), 0.0)
-
-    effects = core.apply(StreamWritable(1), 0.0)
-
-    assert [tell.order for tell in of(SendToRunner, effects)] == [Flush(1)] * wants
-
-
 def test_what_comes_behind_the_end_of_a_run_changes_nothing():
     core = core_with(replace(RUN, logs=(SplitLog(),)))
     core.apply(made(0, 4), 0.0)
@@ -164,39 +144,6 @@ def test_what_comes_behind_the_end_of_a_run_changes_nothing():
     assert core.apply(SplitGrant(TaskId(1), 1, 0, 0, (Split(0, 1),)), 0.0) == []
     assert core.apply(RunnerLost(1, "the process died"), 0.0) == []
     assert core.beat().progress[TaskId(1)].failure is None
-
-
-def test_a_full_reader_makes_the_runner_flush_nothing():
-    core = core_with()
-    core.apply(opens(1, credit=0), 0.0)
-
-    assert of(SendToRunner, core.apply(StreamWritable(1), 0.0)) == []
-    assert [
-        t.order for t in of(SendToRunner, core.apply(StreamAcked(1, Ack(NO_RANGES, 5)), 0.0))
-    ] == [Flush(1)]
-
-
-def test_a_large_frame_goes_to_one_reader_while_more_may_come():
-    core = core_with()
-    core.apply(opens(1, reader=1), 0.0)
-    core.apply(opens(2, reader=2), 0.0)
-
-    assert frames(core.apply(made(0, 10, nbytes=CHEAP + 1), 0.0)) == [(1, ((0, 10),))]
-    assert frames(core.apply(made(10, 20, nbytes=CHEAP + 1, offset=64), 0.0)) == [(2, ((10, 20),))]
-
-
-def test_who_holds_least_is_served_first():
-    core = core_with()
-    core.apply(opens(1, reader=1), 0.0)
-    core.apply(made(0, 9), 0.0)
-    core.apply(StreamWritable(1), 0.0)
-    core.apply(opens(2, reader=2), 0.0)
-
-    assert frames(core.apply(made(9, 12, offset=1), 0.0)) == [(2, ((9, 12),))]
-    core.apply(StreamWritable(2), 0.0)
-    assert frames(core.apply(made(12, 20, offset=2), 0.0)) == [(2, ((12, 20),))]
-    core.apply(StreamWritable(2), 0.0)
-    assert frames(core.apply(made(20, 21, offset=3), 0.0)) == [(1, ((20, 21),))]
 
 
 def test_what_a_stream_says_behind_its_end_still_counts():
@@ -357,28 +304,3 @@ def test_the_settings_of_the_worker_go_before_the_dispatchers_wish():
     beats = [now for now in range(12) if of(HeartbeatDue, core.apply(Tick(), float(now)))]
 
     assert beats == [0, 5, 10]
-
-
-def test_frames_are_counted_up_to_what_is_asked():
-    stock = FrameBuffer()
-    for n in range(10):
-        stock.put(BufferedFrame(n * 10, n * 10 + 10, made(n * 10, n * 10 + 10)))
-
-    assert stock.touched(NO_RANGES, 5) == 0
-    assert stock.touched(runs((5, 6), (8, 12), (15, 16)), 5) == 2
-    assert stock.touched(runs((0, 100)), 5) == 5
-    assert stock.nbytes == 1000
-
-
-def test_frames_go_when_their_last_number_is_taken_and_in_any_order():
-    stock = FrameBuffer()
-    for n in range(4):
-        stock.put(BufferedFrame(n * 10, n * 10 + 10, made(n * 10, n * 10 + 10, offset=n)))
-
-    assert stock.release(runs((5, 15)), AckedSet(0, runs((5, 15)))) == []
-    some = stock.release(runs((15, 20), (30, 40)), AckedSet(0, runs((5, 20), (30, 40))))
-    rest = stock.release(runs((0, 5), (20, 30)), AckedSet(40))
-
-    assert [one.offset for one in some] == [1, 3]
-    assert [one.offset for one in rest] == [0, 2]
-    assert (len(stock), stock.nbytes) == (0, 0)

@@ -1,0 +1,41 @@
+"""A file is there as a whole, or not at all."""
+
+import errno
+import os
+
+import pytest
+
+from penstock.errors import Refused, StoreFull
+from penstock_dispatcher.atomic_file import unwritten, write_whole
+
+
+@pytest.mark.parametrize("power", [True, False])
+def test_a_file_that_is_written_is_there_as_a_whole_and_alone(tmp_path, power):
+    write_whole(tmp_path / "a", [b"one", b"two"], power)
+    write_whole(tmp_path / "a", [b"three"], power)
+
+    assert (tmp_path / "a").read_bytes() == b"three"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_file_whose_writing_fails_stays_as_it_was(tmp_path):
+    def parts():
+        yield b"half"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_whole(tmp_path / "a", [b"before"], False)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "a", parts(), False)
+
+    assert (tmp_path / "a").read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_full_disk_is_told_from_one_that_refuses(tmp_path):
+    full = unwritten(tmp_path, OSError(errno.ENOSPC, "No space left on device"), "try again")
+    refused = unwritten(tmp_path, OSError(errno.EACCES, "Permission denied"), "try again")
+
+    assert isinstance(full, StoreFull)
+    assert str(full).endswith("then try again")
+    assert type(refused) is Refused
+    assert str(tmp_path) in str(refused)

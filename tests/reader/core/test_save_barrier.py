@@ -1,0 +1,84 @@
+"""A save of the job, as one reader takes part in it."""
+
+import pytest
+
+from penstock.errors import SaveFailed
+from penstock.protocol.control import SaveBarrier, SaveResult
+from penstock.protocol.types import Failure, ReaderStatus
+from penstock.reader.core.effects import SendHeartbeat
+from penstock.reader.core.hand import NoElement
+
+
+def test_from_its_cut_to_the_verdict_a_reader_hands_out_nothing_and_says_what_it_took(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"), saves=4)
+    reader.frame(0, 5)
+    reader.ask()
+    reader.orders()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+    assert reader.orders() == [SendHeartbeat()]
+    assert reader.block.count == 1
+    assert reader.core.beat(0.0).cut == SaveBarrier(4, "a", 9.0)
+    assert reader.ask() is NoElement.WAIT
+    assert reader.core.permitted_until < 0
+    reader.view((1, 1, "w"), saves=5, verdicts=(SaveResult(4, "a", b"state"),))
+    assert reader.ask() == (1, 1, 5)
+
+
+def test_the_verdict_is_heard_once_by_the_call_it_is_for(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
+
+    assert reader.core.save("a", 9.0, 0.0).state == b"state"
+    assert reader.core.save("a", 9.0, 0.0) is None
+    assert reader.core.beat(0.0).cut == SaveBarrier(1, "a", 9.0)
+
+
+def test_a_verdict_that_nobody_waited_for_is_gone_when_the_loop_goes_on(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    reader.view((1, 1, "w"), saves=1, verdicts=(SaveResult(0, "a", b"state"),))
+    reader.ask()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+
+@pytest.mark.parametrize("saves", [2, 9])
+def test_a_cut_that_comes_too_late_hears_that_the_save_failed(driven_core, saves):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+    failed = Failure.of(SaveFailed("save 0: reader 7 is missing"))
+    verdicts = (SaveResult(0, "b", b"", failed),) if saves == 2 else (SaveResult(8, "", b"x"),)
+
+    reader.view((1, 1, "w"), saves=saves, verdicts=verdicts)
+
+    assert reader.core.save("a", 9.0, 0.0).failure.kind == "SaveFailed"
+
+
+def test_a_reader_that_is_given_up_at_its_cut_fails_its_own_save(driven_core):
+    reader = driven_core()
+    reader.view((1, 1, "w"))
+    reader.core.save("a", 9.0, 0.0)
+
+    reader.view(standing=ReaderStatus.GONE)
+
+    verdict = reader.core.save("a", 9.0, 0.0)
+    assert "expired" in str(verdict.failure.error())
+    assert reader.core.beat(0.0).cut is None
+
+
+def test_no_cut_is_made_before_the_dispatcher_knows_the_reader(driven_core):
+    reader = driven_core()
+
+    assert reader.core.save("a", 9.0, 0.0) is None
+
+    assert reader.core.beat(0.0).cut is None
+    reader.view((1, 1, "w"), saves=3)
+    reader.core.save("a", 9.0, 0.0)
+    assert reader.core.beat(0.0).cut == SaveBarrier(3, "a", 9.0)

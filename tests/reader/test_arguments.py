@@ -1,0 +1,69 @@
+"""What `distribute` is given: what it stands for, and what is refused."""
+
+import pytest
+
+from penstock.errors import DatasetError, NotAvailableYet
+from penstock.protocol.types import Codec, Mode, ShardingPolicy
+from penstock.reader import arguments
+
+
+@pytest.mark.parametrize(
+    "given, mode",
+    [
+        ("parallel_epochs", Mode.OFF),
+        (ShardingPolicy.OFF, Mode.OFF),
+        ("distributed_epoch", Mode.DYNAMIC),
+        (ShardingPolicy.DYNAMIC, Mode.DYNAMIC),
+    ],
+)
+def test_a_mode_has_an_older_name(given, mode):
+    assert arguments.mode_of(given) is mode
+
+
+@pytest.mark.parametrize("given", ["epochs", None, 1])
+def test_what_is_no_mode_is_refused_with_the_names_there_are(given):
+    with pytest.raises(DatasetError, match="'parallel_epochs' or 'distributed_epoch'"):
+        arguments.mode_of(given)
+
+
+@pytest.mark.parametrize("given", ["h:1", "grpc://h:1", ("grpc", "h:1")])
+def test_an_address_may_name_its_protocol(given):
+    assert arguments.address_of(given) == "h:1"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "h", "h:", "h:0", "h:65536", "http://h:1", "grpc://grpc://h:1", "h/x:1", 5, ("grpc",)],
+)
+def test_a_malformed_address_is_refused(given):
+    with pytest.raises(DatasetError, match="service"):
+        arguments.address_of(given)
+
+
+@pytest.mark.parametrize(
+    "given, codec", [(None, Codec.NONE), ("LZ4", Codec.LZ4), ("AUTO", Codec.AUTO)]
+)
+def test_a_codec_has_a_name(given, codec):
+    assert arguments.codec_of(given) is codec
+    with pytest.raises(DatasetError, match="compression"):
+        arguments.codec_of(f"{given}?")
+
+
+def test_a_job_name_is_short_text_or_none():
+    assert arguments.job_name_of(None) is None
+    assert arguments.job_name_of("j") == "j"
+    for given in ("", " ", 3, "x" * 100_000):
+        with pytest.raises(DatasetError, match="job_name"):
+            arguments.job_name_of(given)
+
+
+def test_what_is_planned_is_told_from_what_is_wrong():
+    with pytest.raises(NotAvailableYet):
+        arguments.mode_of(ShardingPolicy.FILE)
+    with pytest.raises(NotAvailableYet):
+        arguments.target_workers_of("local")
+    with pytest.raises(NotAvailableYet):
+        arguments.check_coordination(0, 2, "j")
+    for index, consumers, job in ((0, None, "j"), (2, 2, "j"), (0, 2, None)):
+        with pytest.raises(DatasetError):
+            arguments.check_coordination(index, consumers, job)

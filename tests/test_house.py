@@ -1,0 +1,304 @@
+"""The house stays as it was planned: modules and their tests, names, sizes, who imports whom.
+
+Lists of exceptions are exact: an entry that is not needed any more fails, too.
+"""
+
+import ast
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+PACKAGES = {
+    "client/penstock": "",
+    "services/dispatcher/penstock_dispatcher": "dispatcher",
+    "services/worker/penstock_worker": "worker",
+    "services/cluster/penstock_cluster": "cluster",
+    "services/cluster/penstock_health": "health",
+}
+"""Each package, and where below `tests` its tests are."""
+
+VALUES = {
+    "penstock.protocol.control",
+    "penstock.protocol.data",
+    "penstock.reader.core.effects",
+    "penstock_dispatcher.core.events",
+    "penstock_dispatcher.core.facts",
+    "penstock_worker.core.events",
+    "penstock_worker.runner.messages",
+    "penstock_worker.stats",
+}
+"""Modules of classes that hold something and do nothing."""
+
+MAP, PROCESSES = "ops/test_map.py", "ops/test_map_process.py"
+CONNECTION, SCENARIOS = "wire/test_connection.py", "dispatcher/core/test_state_machine_scenarios.py"
+METHODS = "ops/pipelines/test_random_pipelines.py"
+
+TRIED_THROUGH = {
+    # What tells chance from the rest works together, and so do the methods of `Dataset`.
+    "penstock.analysis.entropy": "analysis/test_determinism.py",
+    "penstock.analysis.function_scan": "analysis/test_determinism.py",
+    "penstock.analysis.name_resolution": "analysis/test_determinism.py",
+    "penstock.dataset.elementwise": METHODS,
+    "penstock.dataset.file_sources": METHODS,
+    "penstock.dataset.regrouping": METHODS,
+    "penstock.dataset.sources": METHODS,
+    # Halves of something that works in two processes.
+    "penstock.executors.function": MAP,
+    "penstock.executors.process": PROCESSES,
+    "penstock.executors.process_function": PROCESSES,
+    "penstock.executors.process_main": PROCESSES,
+    "penstock.executors.process_pool": PROCESSES,
+    "penstock_worker.runner.flush_thread": "worker/runner/test_engine_loop.py",
+    "penstock_worker.runner.fork_child": "worker/runner/test_zygote.py",
+    "penstock_worker.runner.fork_client": "worker/runner/test_zygote.py",
+    "penstock_worker.runner.frame_writer": "worker/runner/test_engine_loop.py",
+    "penstock_worker.runner.main": "worker/runner/test_process.py",
+    # Parts of what is tried as a whole.
+    "penstock.frames.columns": "frames/test_frame_nests.py",
+    "penstock.graph.dataset_base": "graph/test_traversal.py",
+    "penstock.graph.run": "dataset/test_iterator.py",
+    "penstock.serialization.code_parts": "serialization/test_fingerprint_changes.py",
+    "penstock.serialization.references": "serialization/test_fingerprint_changes.py",
+    "penstock.wire.rpc": CONNECTION,
+    "penstock.wire.status": CONNECTION,
+    "penstock.wire.stream": CONNECTION,
+    "penstock_cluster.cli.client": "cluster/cli/test_status.py",
+    "penstock_cluster.cli.up": "cluster/cli/test_app.py",
+    "penstock_cluster.member": "cluster/test_local.py",
+    # What operators share is tried through them, at every state.
+    "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",
+    "penstock.ops.internal.call_batch": MAP,
+    "penstock.ops.internal.csv_columns": "ops/test_csv.py",
+    "penstock.ops.internal.dead_letters": "ops/test_ignore_errors.py",
+    "penstock.ops.internal.file_records": "ops/test_text_lines.py",
+    "penstock.ops.internal.group_buffer": "ops/test_group_by_window.py",
+    "penstock.ops.internal.group_input": "ops/test_group_by_window.py",
+    "penstock.ops.internal.inner_dataset": "ops/test_flat_map.py",
+    "penstock.ops.internal.input_buffer": "ops/test_batch.py",
+    "penstock.ops.internal.interleave_slots": "ops/test_interleave.py",
+    "penstock.ops.internal.parallel_map": MAP,
+    "penstock.ops.internal.selection": "ops/test_choose_from_datasets.py",
+    "penstock.ops.internal.tracked_shuffle": "reader/delivery/test_output_block.py",
+    # A core is tried as a whole, by scenarios and laws.
+    "penstock.reader.core.given": "reader/core/test_deliveries.py",
+    "penstock.reader.core.hand": "reader/core/test_deliveries.py",
+    "penstock.reader.core.task_stream": "reader/core/test_state_machine_frames.py",
+    "penstock_dispatcher.core.admission": SCENARIOS,
+    "penstock_dispatcher.core.context": SCENARIOS,
+    "penstock_dispatcher.core.job_state": "dispatcher/core/test_saves.py",
+    "penstock_dispatcher.core.jobs": SCENARIOS,
+    "penstock_dispatcher.core.notifications": SCENARIOS,
+    "penstock_dispatcher.core.python_versions": SCENARIOS,
+    "penstock_dispatcher.core.reachability": SCENARIOS,
+    "penstock_dispatcher.core.rebalancing": SCENARIOS,
+    "penstock_dispatcher.core.records": SCENARIOS,
+    "penstock_dispatcher.core.rejoining": SCENARIOS,
+    "penstock_dispatcher.core.restore": "dispatcher/core/test_saves.py",
+    "penstock_dispatcher.core.runner_shortage": SCENARIOS,
+    "penstock_dispatcher.core.scheduler": SCENARIOS,
+    "penstock_dispatcher.core.soft_state": SCENARIOS,
+    "penstock_dispatcher.core.stats": "dispatcher/core/test_account.py",
+    "penstock_dispatcher.core.unread": SCENARIOS,
+    "penstock_dispatcher.core.views": SCENARIOS,
+    "penstock_dispatcher.core.wait_reasons": SCENARIOS,
+    "penstock_dispatcher.core.workers": SCENARIOS,
+    "penstock_worker.core.attempt": "worker/core/test_state_machine.py",
+    # What lies between a core and the network is tried with both.
+    "penstock.reader.delivery.direct_iterator": "reader/session/test_session_reading.py",
+    "penstock.reader.delivery.sessions": "reader/delivery/test_iterator_state.py",
+    "penstock.reader.job_run": "reader/delivery/test_iterator_state.py",
+    "penstock.reader.node": "reader/test_distribute.py",
+    "penstock.reader.session.network": "reader/session/test_session_failures.py",
+    "penstock.reader.session.open": "reader/session/test_session_failures.py",
+    "penstock_dispatcher.performer": "dispatcher/test_service_streams.py",
+}
+"""Modules without tests of their own, and the tests that have them at work."""
+
+OF_THE_WHOLE = {"tests/test_house.py", "tests/test_package.py"}
+"""Tests in folders of packages that are of no single module."""
+
+TWICE = {"Tick"}
+"""Classes that there are two of: each core of a service has its own clock."""
+
+LINES, LONG = 400, {
+    "penstock.reader.core.state_machine",
+    "penstock.reader.session.session",
+}  # fmt: skip
+"""How long a module may be, and those that are to shrink."""
+
+COROUTINE_LINES, LONG_COROUTINES = 40, {
+    "penstock_dispatcher.server.serve",
+    "penstock_worker.server.serve",
+}  # fmt: skip
+"""How long a coroutine may be, and those that are to shrink."""
+
+CIRCLES = set()
+"""Modules that import each other in a circle, as frozensets of their names."""
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: Path
+    tests: Path
+    """The folder of its tests."""
+
+    @property
+    def stem(self):
+        return self.path.stem
+
+    @property
+    def text(self):
+        return self.path.read_text()
+
+    @property
+    def tried(self):
+        """Whether it has a test module of its own."""
+        named = self.tests / f"test_{self.stem}.py"
+        return named.exists() or any(self.tests.glob(f"test_{self.stem}_*.py"))
+
+
+@cache
+def modules():
+    """All modules of the packages by their dotted names, but for generated code."""
+    found = {}
+    for folder, tests in PACKAGES.items():
+        top = ROOT / folder
+        for path in sorted(top.rglob("*.py")):
+            inside = path.relative_to(top)
+            if "_pb" not in inside.parts:
+                name = ".".join([top.name, *inside.with_suffix("").parts])
+                name = name.removesuffix(".__init__")
+                found[name] = Module(name, path, ROOT / "tests" / tests / inside.parent)
+    return found
+
+
+@cache
+def tree(name):
+    return ast.parse(modules()[name].text)
+
+
+def run_at_import(body):
+    """Yield the statements that run when a module is imported."""
+    for node in body:
+        yield node
+        match node:
+            case ast.If(test=ast.Name("TYPE_CHECKING")):
+                yield from run_at_import(node.orelse)
+            case ast.If():
+                yield from run_at_import([*node.body, *node.orelse])
+            case ast.Try():
+                handled = [part for handler in node.handlers for part in handler.body]
+                yield from run_at_import([*node.body, *handled, *node.orelse, *node.finalbody])
+            case ast.With() | ast.ClassDef():
+                yield from run_at_import(node.body)
+
+
+def imports(name):
+    """Return the modules of ours that *name* imports when it is imported."""
+    found = set()
+    for node in run_at_import(tree(name).body):
+        match node:
+            case ast.Import(names):
+                found |= {each.name for each in names}
+            case ast.ImportFrom(module, names, 0):
+                inner = {f"{module}.{each.name}" for each in names}
+                found |= {each if each in modules() else module for each in inner}
+            case ast.ImportFrom():
+                raise AssertionError(f"{name}: imports are absolute")
+    return (found & modules().keys()) - {name}
+
+
+def circles(graph):
+    """Return the sets of nodes of *graph* from each of which each other is reached."""
+
+    def reached(start):
+        seen, todo = set(), [start]
+        while todo:
+            new = graph[todo.pop()] - seen
+            seen |= new
+            todo += new
+        return seen
+
+    reach = {node: reached(node) for node in graph}
+    joined = ({other for other in reach[node] if node in reach[other]} for node in graph)
+    return {frozenset(each) for each in joined if each}
+
+
+def test_each_module_has_a_test_module_in_its_place():
+    found = {
+        name
+        for name, module in modules().items()
+        if module.stem not in ("__init__", "__main__") and not module.tried
+    }
+
+    assert found == VALUES | TRIED_THROUGH.keys()
+    assert not VALUES & TRIED_THROUGH.keys()
+
+
+@pytest.mark.parametrize("path", sorted(set(TRIED_THROUGH.values())))
+def test_what_modules_are_tried_through_is_there(path):
+    assert (ROOT / "tests" / path).exists()
+
+
+def test_modules_of_values_do_nothing():
+    for name in VALUES:
+        for node in ast.walk(tree(name)):
+            assert not isinstance(node, ast.For | ast.While | ast.Try | ast.AsyncFunctionDef), name
+
+
+def test_each_test_module_lies_where_its_module_does():
+    places = defaultdict(set)
+    for module in modules().values():
+        places[module.tests].add(module.stem)
+
+    strays = {
+        str(path.relative_to(ROOT))
+        for folder, stems in places.items()
+        for path in folder.glob("test_*.py")
+        if not any(f"{path.stem}_".startswith(f"test_{stem}_") for stem in stems)
+    }
+    assert strays == OF_THE_WHOLE
+
+
+def test_a_class_name_stands_for_one_idea():
+    found = defaultdict(list)
+    for name in modules():
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(name)
+
+    assert {name for name, places in found.items() if len(places) > 1} == TWICE
+
+
+def test_modules_are_short():
+    found = {name for name, each in modules().items() if len(each.text.splitlines()) > LINES}
+
+    assert found == LONG
+
+
+def test_coroutines_are_short():
+    found = {
+        f"{name}.{node.name}"
+        for name in modules()
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno >= COROUTINE_LINES
+    }
+
+    assert found == LONG_COROUTINES
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles({name: imports(name) for name in modules()}) == CIRCLES
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
+
+    assert circles(graph) == {frozenset("bc"), frozenset("e")}
