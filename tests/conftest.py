@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items):
-    """Have one process run all tests that start clusters; those that share one come first."""
+    """Have one process run all tests that start clusters; those that share one, side by side."""
     for item in items:
         if "clusters" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("clusters"))
@@ -39,10 +39,8 @@ def pytest_collection_finish():
 
 
 def _place(item):
-    for place, fixture in enumerate(("cluster", "one_worker", "clusters")):
-        if fixture in item.fixturenames:
-            return place
-    return 3
+    shared = [fixture not in item.fixturenames for fixture in ("cluster", "one_worker", "clusters")]
+    return shared, "another" in item.fixturenames
 
 
 class Clusters:
@@ -104,3 +102,9 @@ def one_worker(clusters):
     """A cluster with one worker, for tests about order; kill nothing here."""
     yield clusters.shared(workers=1)
     clusters.check()
+
+
+@pytest.fixture
+def another(clusters):
+    """Starts a cluster in place of the shared one that a test began with."""
+    return clusters.own

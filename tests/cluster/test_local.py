@@ -58,12 +58,12 @@ def read(dataset, *, at, do):
 def test_a_worker_that_is_told_to_leave_hands_over_and_nothing_is_made_twice(clusters, policy):
     with clusters.own(workers=2) as cluster:
         worker = cluster.workers[0]
-        dataset = Dataset.range(4000).map(slow).distribute(policy, cluster.target)
+        dataset = Dataset.range(2000).map(slow).distribute(policy, cluster.target)
 
-        got, longest = read(dataset, at=1000, do=worker.terminate)
+        got, longest = read(dataset, at=500, do=worker.terminate)
 
         copies = 2 if policy == "parallel_epochs" else 1
-        assert sorted(got) == sorted([*range(4000)] * copies)
+        assert sorted(got) == sorted([*range(2000)] * copies)
         assert longest < 2
         assert not worker.running
         assert worker._process.returncode == 0

@@ -295,14 +295,13 @@ def test_lockstep_loops_behind_operators_finish(cluster):
     assert sorted(seen) == list(range(300))
 
 
-def test_a_state_taken_on_one_cluster_goes_on_on_another(clusters):
+def test_a_state_taken_on_one_cluster_goes_on_on_another(cluster, another):
     build = lambda target: Dataset.range(300).distribute("distributed_epoch", target).batch(4)
-    with clusters.own(workers=2) as old:
-        it = iter(build(old.target))
-        seen = flat(next(it) for _ in range(9))
-        state = text(it.state())
-        it.close()
-    with clusters.own(workers=3) as new:
+    it = iter(build(cluster.target))
+    seen = flat(next(it) for _ in range(9))
+    state = text(it.state())
+    it.close()
+    with another(workers=3) as new:
         assert sorted(seen + flat(build(new.target).iterator(state))) == list(range(300))
 
 
@@ -338,18 +337,18 @@ def test_the_same_state_may_be_restored_again_and_again(cluster):
     assert sorted(before + [int(x) for x in it]) == list(range(300))
 
 
-def test_a_state_over_files_goes_on_where_the_files_are_the_same(clusters, cluster, tmp_path):
+def test_a_state_over_files_goes_on_where_the_files_are_the_same(one_worker, another, tmp_path):
     for i in range(60):
         (tmp_path / f"part-{i:02}").touch()
     build = lambda target: (
         Dataset.list_files(f"{tmp_path}/part-*").repeat(2).distribute("distributed_epoch", target)
     )
-    it = iter(build(cluster.target))
+    it = iter(build(one_worker.target))
     seen = [next(it) for _ in range(75)]
     state = text(it.state())
     it.close()
 
-    with clusters.own(workers=1) as other:
+    with another(workers=2) as other:
         seen += list(build(other.target).iterator(state))
         (tmp_path / "part-60").touch()
         with pytest.raises(errors.StateError, match="60 files then, 61 now: from .*part-60"):
