@@ -99,7 +99,7 @@ if __name__ == "__main__":
 """
 
 
-def test_eight_processes_and_two_places_have_one_fingerprint(tmp_path):
+def test_processes_with_other_hashes_in_two_places_have_one_fingerprint(tmp_path):
     first = tmp_path / "one" / "train.py"
     second = tmp_path / "two" / "deeper" / "main.py"
     for file, lines in ((first, 0), (second, 40)):
@@ -122,7 +122,7 @@ def test_eight_processes_and_two_places_have_one_fingerprint(tmp_path):
         return done.stdout
 
     with ThreadPoolExecutor(2) as pool:
-        printed = list(pool.map(run, range(8)))
+        printed = list(pool.map(run, range(4)))
 
     assert len(set(printed)) == 1
     assert re.fullmatch(r"([0-9a-f]{32}) \1 \[.*\]\n", printed[0])

@@ -73,15 +73,15 @@ def test_nobody_at_the_target_has_an_exit_code_of_its_own(command, called):
     assert "127.0.0.1:1" in ran.stderr
 
 
-def test_health_is_asked_of_dispatchers_and_workers(cluster):
+def test_health_is_asked_of_dispatchers_and_workers(cluster, called):
     for address in (cluster.dispatcher.address, cluster.workers[0].address):
-        ran = penstock("health", address)
+        ran = called("health", address)
 
         assert (ran.returncode, ran.stdout.strip()) == (0, "serving")
 
 
-def test_health_of_nobody_is_bad():
-    ran = penstock("health", "127.0.0.1:1", "--timeout", "1")
+def test_health_of_nobody_is_bad(called):
+    ran = called("health", "127.0.0.1:1", "--timeout", "1")
 
     assert ran.returncode == 1
 
@@ -115,8 +115,8 @@ def test_up_runs_a_cluster_until_ctrl_c_and_lets_go_who_was_drained(clusters):
     assert time.monotonic() - began < 5
 
 
-def test_the_version_is_said():
-    ran = penstock("--version")
+def test_the_version_is_said(called):
+    ran = called("--version")
 
     assert ran.returncode == 0
     assert re.fullmatch(r"penstock \S+, protocol \d+, Python 3\.\S+\n", ran.stdout)
