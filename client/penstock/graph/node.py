@@ -90,8 +90,7 @@ class Node:
     @property
     def inputs(self) -> tuple[Node, ...]:
         """The nodes this one reads, in order."""
-        plain = (f.name for f in fields(self) if "kind" not in f.metadata)
-        return tuple(nodes_in(getattr(self, name) for name in plain))
+        return tuple(nodes_in(getattr(self, name) for name in _plain_fields(type(self))))
 
     @property
     def label(self) -> str:
@@ -144,6 +143,21 @@ class Node:
         Meaningful for nodes without inputs only.
         """
         return None
+
+
+_fields: WeakKeyDictionary[type[Node], tuple[str, ...]] = WeakKeyDictionary()
+
+
+def _plain_fields(kind: type[Node]) -> tuple[str, ...]:
+    """Return the names of the fields that hold nodes or plain parameters.
+
+    They are kept: this is asked for each dataset that a user's function returns.
+    """
+    known = _fields.get(kind)
+    if known is None:
+        plain = (f.name for f in fields(kind) if "kind" not in f.metadata)
+        known = _fields[kind] = tuple(plain)
+    return known
 
 
 _cardinalities: WeakKeyDictionary[Node, int] = WeakKeyDictionary()

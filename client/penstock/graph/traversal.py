@@ -70,13 +70,14 @@ def folded(root: Node, known: MutableMapping[Node, V], make: Callable[[Node, lis
     stack = [root]
     while stack:
         node = stack[-1]
-        missing = [each for each in node.inputs if each not in known]
         if node in known:
             stack.pop()
-        elif missing:
-            stack += missing
-        else:
-            known[node] = make(node, [known[each] for each in node.inputs])
+            continue
+        inputs = node.inputs
+        missing = [each for each in inputs if each not in known]
+        stack += missing
+        if not missing:
+            known[node] = make(node, [known[each] for each in inputs])
     return known[root]
 
 
