@@ -153,12 +153,12 @@ def test_a_buffer_stays_within_its_bytes():
 
 
 def test_elements_that_become_large_make_a_buffer_short():
-    lengths = zeros(lambda x: 100 if x < 50 else 10**6)
+    lengths = zeros(lambda x: 100 if x < 500 else 10**6)
     reader = Bursts(of_cores(lengths, 1, ram_budget=10**5))
 
     reader.come(4)
     before = reader.lane._size
-    reader.read(150)
+    reader.read(650)
 
     assert before > 4
     assert reader.close() == 1

@@ -28,7 +28,7 @@ def test_joining_what_readers_left_behind_is_an_error_where_that_is_wanted(clust
     with build(cluster, "left over").iterator() as left:
         seen = [int(next(left)) for _ in range(7)]
 
-    words = r"7 elements went to reader .*left\), and nobody reads"
+    words = r"7 elements went to reader .*left\), and it has no reader now"
     with pytest.raises(errors.JobUsed, match=words):
         list(build(cluster, "left over", on_finished="error"))
     with caplog.at_level(logging.WARNING, "penstock.reader"):

@@ -177,7 +177,7 @@ def test_runs_that_are_none_are_refused_where_they_arrive(spans):
     beat = dispatcher_pb2.ReaderHeartbeat(token="t")
     beat.holdings[1].buffered.spans.extend(spans)
 
-    with pytest.raises(VersionMismatch, match="are no runs"):
+    with pytest.raises(VersionMismatch, match="are no ranges"):
         form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat).decode(beat.SerializeToString())
 
 
