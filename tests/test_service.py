@@ -8,7 +8,9 @@ from penstock.errors import DatasetError
 from penstock.service import save_job
 
 
-@pytest.mark.parametrize("given", [None, [], iter([1]), Dataset.range(3)], ids=repr)
+@pytest.mark.parametrize(
+    "given", [None, [], iter([1]), Dataset.range(3)], ids=lambda given: type(given).__name__
+)
 def test_what_is_no_iterator_of_ours_is_refused(given):
     with pytest.raises(DatasetError, match="iterator over a dataset with distribute"):
         save_job(given, "step 1")
