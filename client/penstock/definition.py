@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.ordering import why_unordered, with_grids
 from penstock.analysis.sharding import split_providers
 from penstock.errors import DatasetError, DefinitionError
 from penstock.graph.node import Node
@@ -31,6 +32,7 @@ def encode(root: Node) -> Definition:
     made = tuple(writer.stage(node) for node in topological_order(root))
     pickled, contents = pickling.dump(writer.owned, keys)
     streams, unsplittable = _streams(root)
+    unordered = unsplittable or why_unordered(root, streams)
     return Definition(
         made,
         outline(root, keys),
@@ -41,6 +43,7 @@ def encode(root: Node) -> Definition:
         pickled,
         writer.contents | contents,
         numpy=np.__version__,
+        unordered=unordered,
     )
 
 
@@ -62,7 +65,7 @@ def decode(definition: Definition) -> Node:
 
 def _streams(root: Node) -> tuple[tuple[SplitProviderSpec, ...], str]:
     try:
-        return split_providers(root), ""
+        return with_grids(root, split_providers(root)), ""
     except DatasetError as exc:
         return (), str(exc)
 

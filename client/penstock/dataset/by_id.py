@@ -63,7 +63,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         cross_trainer_cache: which trainer reads, where elements are made once for several.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
             those in this process only.
-        ordered: whether rounds come from all tasks strictly in turn.
+        ordered: whether elements come in one order, whatever the number of workers.
         remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
             ``"pad"`` or ``"repeat"``.
         writable: whether arrays may be written to.
@@ -83,7 +83,6 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
             registered with another *element_spec*.
         UnknownDataset: when nothing is registered under the id.
         WaitedTooLong: when no dispatcher answers.
-        NotAvailableYet: naming what is planned and not built.
 
     >>> from penstock_cluster import LocalCluster
     >>> from penstock.service import from_dataset_id, register_dataset

@@ -109,7 +109,7 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
             cross_trainer_cache: which trainer reads, where elements are made once for several.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
                 those in this process only.
-            ordered: whether rounds come from all tasks strictly in turn.
+            ordered: whether elements come in one order, whatever the number of workers.
             remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
                 ``"pad"`` or ``"repeat"``.
             writable: whether arrays may be written to.
@@ -127,7 +127,6 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
         Raises:
             DatasetError: when an argument is malformed, or the pipeline cannot be divided so.
             DefinitionError: when the pipeline cannot be sent to workers.
-            NotAvailableYet: naming what is planned and not built.
 
         >>> from penstock_cluster import LocalCluster
         >>> with LocalCluster(workers=1) as cluster:

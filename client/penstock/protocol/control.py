@@ -132,6 +132,8 @@ class AttemptProgress:
     """Of a cached job. *acked* is then what all trainers that are read have."""
     errors: SkippedErrors | None = None
     """What was left out before *head*, also by earlier attempts."""
+    all_sent: bool = False
+    """Whether everything was made, and readers have what is not acked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class TaskAssignment:
     """Whether elements that cannot be made are left out."""
     static: StaticShard | None = None
     """Of static sharding: the part that has the number *index*."""
+    ordered: bool = False
+    """Whether it is one of many short tasks, which are read in the order of their indexes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,18 @@ class Recall:
 
 
 @dataclass(frozen=True, slots=True)
+class AllSent:
+    """All that the task will ever make was sent on this stream, or has gone to other readers.
+
+    More comes only if one of these requeues it.
+    """
+
+    task: TaskId
+    attempt: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
 class StreamEnd:
     """The last message of a stream: nothing more will come of this attempt here.
 
@@ -102,4 +114,4 @@ class StreamEnd:
 
 
 ReadRequest = Subscribe | Ack
-ReadReply = FrameHeader | Recall | StreamEnd
+ReadReply = FrameHeader | Recall | AllSent | StreamEnd

@@ -48,6 +48,9 @@ class SplitProviderSpec:
     """Splits begin and end at multiples of this, but for the last."""
     repeats: Repeats = ()
     """The `repeat`s around it, outermost first: the path of each, and its count or `INFINITE`."""
+    grid: int = 0
+    """Of ordered reads: how many units a split has, where what is drawn by chance depends on that;
+    0 where it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,8 @@ class Definition:
     python: str = PYTHON
     numpy: str = ""
     """The version of NumPy that it was made with."""
+    unordered: str = ""
+    """Why its elements cannot be read in one order, or nothing."""
     version: int = _VERSION
 
     @property

@@ -1,7 +1,4 @@
-"""The arguments of `distribute`: what is malformed is a `DatasetError`, at once.
-
-What is well-formed and comes later is `NotAvailableYet`.
-"""
+"""The arguments of `distribute`: what is malformed is a `DatasetError`, at once."""
 
 from __future__ import annotations
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.errors import DatasetError, NotAvailableYet
+from penstock.errors import DatasetError
 from penstock.options import check_count
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
+from penstock.protocol.types import Mode
 from penstock.reader.core.rounds import Consumer
 
 
@@ -55,7 +56,6 @@ def coordination_of(
 
     Raises:
         DatasetError: naming the argument, its value and what to do.
-        NotAvailableYet: for `ordered` without consumers.
     """
     if (index is None) != (consumers is None):
         raise DatasetError(
@@ -70,7 +70,7 @@ def coordination_of(
     if start_round is not None:
         start_round = check_count("distribute", "start_round", start_round, least=0)
     if index is None:
-        _refuse_alone(policy, patience, start_round, ordered=ordered)
+        _refuse_alone(policy, patience, start_round)
         return None
     count = check_count("distribute", "num_consumers", consumers, most=_MOST)
     number = check_count("distribute", "consumer_index", index, least=0)
@@ -90,6 +90,25 @@ def coordination_of(
     return Coordination(number, count, policy, ordered, patience, start_round)
 
 
+def is_ordered(mode: Mode, cache: object, *, ordered: bool) -> bool:
+    """Return whether an uncoordinated read of *mode* is to come in one order.
+
+    Raises:
+        DatasetError: when it has none.
+    """
+    if ordered and mode is not Mode.DYNAMIC:
+        raise DatasetError(
+            f"ordered=True needs ShardingPolicy.DYNAMIC, not {mode.value!r}: the one order is that "
+            "of the splits, which it divides"
+        )
+    if ordered and cache is not None:
+        raise DatasetError(
+            "ordered=True and cross_trainer_cache do not go together: trainers skip what has left "
+            "the window"
+        )
+    return ordered
+
+
 _MOST = 2**31 - 1
 """More consumers, or rounds in hand, than there can be."""
 
@@ -103,9 +122,7 @@ def _remainder(given: Any) -> Remainder:
     return Remainder(given)
 
 
-def _refuse_alone(
-    remainder: Remainder, patience: int | None, start_round: int | None, *, ordered: bool
-) -> None:
+def _refuse_alone(remainder: Remainder, patience: int | None, start_round: int | None) -> None:
     """Refuse what only coordinated reads have."""
     for name, given, without in (
         ("remainder", remainder.value, Remainder.DROP.value),
@@ -117,8 +134,3 @@ def _refuse_alone(
                 f"distribute: {name}={given!r} is for coordinated reads: give consumer_index and "
                 "num_consumers, too"
             )
-    if ordered:
-        raise NotAvailableYet(
-            "ordered=True is available for coordinated reads (consumer_index, num_consumers) only; "
-            "with one worker, elements come in order"
-        )

@@ -14,7 +14,7 @@ from penstock.graph.traversal import options_of
 from penstock.options import ExternalStatePolicy, check_count
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
-from penstock.reader.coordination import coordination_of
+from penstock.reader.coordination import coordination_of, is_ordered
 from penstock.reader.error_policy import error_policy_of
 from penstock.reader.external_state import refuse_weak
 from penstock.reader.node import Distribute, RemotePipeline
@@ -33,7 +33,7 @@ class Distribution(Protocol):
 log = logging.getLogger("penstock.service")
 
 
-def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
+def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and ours
     processing_mode: ShardingPolicy | str,
     service: str | tuple[str, str],
     job_name: str | None = None,
@@ -101,8 +101,13 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
             ready comes first: of this process, then of this host, then of others. ``"ANY"``: all,
             and what came first comes first. ``"LOCAL"``: only workers in this process; it is an
             error at `iter` if there is none, and not for coordinated reads.
-        ordered: whether rounds come from all tasks strictly in turn, from as many as there were
-            workers at the first read. For coordinated reads only.
+        ordered: whether elements come in one order: that of the source's splits, and within a
+            split that of the pipeline, whatever the number of workers, through crashes, drains and
+            resumed saves. Of several readers each gets what it gets in that order; what another
+            requeues comes late. Each split is made by itself, so operators that keep something
+            across splits (`shuffle`, `take_while`, `scan`) are refused; a slow split is waited for.
+            Of coordinated reads: whether rounds come from all tasks strictly in turn, from as many
+            as there were workers at the first read.
         remainder: what becomes of the last elements of a task if they are fewer than
             *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies of
             them and marks these (`DatasetIterator.padding`), ``"repeat"`` does not.
@@ -133,7 +138,6 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
             divided among workers, or is refused by its own `Options.external_state_policy`.
         DefinitionError: when it is applied to a pipeline that cannot be sent to a worker.
-        NotAvailableYet: naming what is planned and not built.
 
     >>> from penstock_cluster import LocalCluster
     >>> with LocalCluster(workers=1) as cluster:
@@ -159,6 +163,7 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
         patience=patience,
         start_round=start_round,
     )
+    in_order = coordination is None and is_ordered(mode, cross_trainer_cache, ordered=ordered)
     trainer = trainer_of(cross_trainer_cache, when_full, name, coordinated=coordination is not None)
     errors = error_policy_of(
         on_error, max_errors, coordinated=coordination is not None, static=mode.is_static
@@ -177,6 +182,8 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
         if mode is Mode.DYNAMIC:
             if unsplittable:
                 raise DatasetError(unsplittable)
+            if in_order and remote.definition.unordered:
+                raise DatasetError(remote.definition.unordered)
             _log_per_task(remote)
         node = Distribute(
             remote,
@@ -193,6 +200,7 @@ def distribute(  # noqa: PLR0913  # the reference's parameters, and four of ours
             trainer,
             errors,
             transport,
+            in_order,
         )
         return type(dataset)(node)
 

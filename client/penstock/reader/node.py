@@ -110,6 +110,8 @@ class Distribute(Node):
     trainer: Trainer | None = None
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     transport: str | None = None
+    ordered: bool = False
+    """Whether elements come in the order of the splits; of uncoordinated reads."""
     passes: PassCounter = field(default_factory=PassCounter, init=False, repr=False)
 
     @property
@@ -184,6 +186,7 @@ class Distribute(Node):
                 restore=restore,
                 replaces=replaces,
                 dataset_id="" if known is None else known.dataset_id,
+                ordered=self.ordered,
             )
             request = self.errors.requested(request)
             consumer, trainer = None, ""

@@ -16,7 +16,14 @@ import grpc
 import msgspec
 
 from penstock.errors import VersionMismatch
-from penstock.protocol.data import FrameHeader, ReadReply, ReadRequest, Recall, StreamEnd
+from penstock.protocol.data import (
+    AllSent,
+    FrameHeader,
+    ReadReply,
+    ReadRequest,
+    Recall,
+    StreamEnd,
+)
 from penstock.protocol.malformed import MALFORMED
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
@@ -106,6 +113,8 @@ def _prefix(header: ReadReply, nbytes: int) -> bytearray:
         head = _ENCODER.encode(_Header(frame=header))
     elif isinstance(header, Recall):
         head = _ENCODER.encode(_Header(recall=header))
+    elif isinstance(header, AllSent):
+        head = _ENCODER.encode(_Header(all_sent=header))
     else:
         head = _ENCODER.encode(_Header(end=header))
     prefix = bytearray((_HEADER_TAG,))
@@ -163,7 +172,7 @@ def decode_reply(message: bytes | memoryview) -> tuple[ReadReply, memoryview]:
                 payload = view[at:stop]
             at = stop
         header = _DECODER.decode(head)
-        reply = header.frame or header.recall or header.end
+        reply = header.frame or header.recall or header.all_sent or header.end
         if reply is None:
             raise ValueError("its header has no alternative that is known")
         if isinstance(reply, FrameHeader):
@@ -190,6 +199,7 @@ class _Header(msgspec.Struct, omit_defaults=True, frozen=True):
 
     frame: FrameHeader | None = None
     recall: Recall | None = None
+    all_sent: AllSent | None = None
     end: StreamEnd | None = None
 
 

@@ -97,6 +97,8 @@ class Registrar:
         dataset = DatasetId(known.fingerprint)
         about = (known.providers, known.unsplittable, known.nondeterministic, known.outline.summary)
         await self._ask(
-            lambda call: RegisterDataset(call, versions, dataset, *about, known.needs, registration)
+            lambda call: RegisterDataset(
+                call, versions, dataset, *about, known.needs, registration, known.unordered
+            )
         )
         return dataset

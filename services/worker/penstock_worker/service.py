@@ -34,6 +34,7 @@ from penstock_worker.core.events import (
     LogError,
     RequestSplits,
     RetainFrames,
+    SendAllSent,
     SendEnd,
     SendFrame,
     SendRecall,
@@ -237,7 +238,7 @@ class WorkerService:
                 self.drained.set()
             case LogError(text):
                 log.error("%s", text)
-            case SendRecall() | SendEnd() | AbortStream():
+            case SendRecall() | SendAllSent() | SendEnd() | AbortStream():
                 self._send(effect)
             case _:
                 assert_never(effect)
@@ -266,13 +267,15 @@ class WorkerService:
             out.put(out.form.frames(frames))
             self._copies += len(effects)
 
-    def _send(self, effect: SendRecall | SendEnd | AbortStream) -> None:
+    def _send(self, effect: SendRecall | SendAllSent | SendEnd | AbortStream) -> None:
         out = self._connections.get(effect.stream)
         if out is None:
             return
         match effect:
             case SendRecall(_, recall):
                 out.put(out.form.reply(recall))
+            case SendAllSent(_, all_sent):
+                out.put(out.form.reply(all_sent))
             case SendEnd(_, end):
                 out.end(out.form.reply(end))
             case AbortStream(_, why):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import DatasetError
 from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
-from penstock.protocol.data import FrameHeader, Recall, StreamEnd
+from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
@@ -290,6 +290,9 @@ class RoundsCore:
 
     def on_recall(self, recall: Recall, now: float) -> None:
         """Ignore it: no other consumer can use what is this one's."""
+
+    def on_all_sent(self, told: AllSent, now: float) -> None:
+        """Ignore it: the log of rounds says what is next."""
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
-    from penstock.protocol.data import FrameHeader, Recall, StreamEnd
+    from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
     from penstock.protocol.ranges import RangeSet
     from penstock.protocol.types import IterationId, ReaderId, TaskId
     from penstock.reader.core.ack_collector import AckCollector
@@ -171,6 +171,9 @@ class SessionCore(Protocol):
 
     def on_recall(self, recall: Recall, now: float) -> None:
         """Handle a worker's request to requeue."""
+
+    def on_all_sent(self, told: AllSent, now: float) -> None:
+        """Note that nothing of a task is to be waited for."""
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""

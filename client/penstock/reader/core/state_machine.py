@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
-from penstock.protocol.data import FrameHeader, Recall, StreamEnd
+from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
@@ -14,14 +14,13 @@ from penstock.reader.core.flow_control import FlowControl, Limit
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.save_barrier import SaveState
 from penstock.reader.core.session_core import NoElement, WithoutRounds
+from penstock.reader.core.task_order import order_of
 from penstock.reader.core.task_stream import (
     LONG_AGO,
     FrameElements,
     FrameSlice,
     TaskStream,
     is_over,
-    next_ready,
-    raise_new,
 )
 from penstock.reader.core.trainer_place import TrainerPlace
 from penstock.reader.core.vicinity import Vicinity
@@ -39,11 +38,14 @@ class ReaderCore(WithoutRounds):
         process: ReaderProcess | None = None,
         trainer: str = "",
         vicinity: Vicinity | None = None,
+        *,
+        ordered: bool = False,
     ) -> None:
         self.iteration, self.limit, self.process = iteration, limit, process
         self.membership = Membership(session_id, lease)
         self.save_state = SaveState()
         self.tasks: dict[TaskId, TaskStream] = {}
+        self._order = order_of(self.tasks, ordered=ordered)
         self.acks = AckCollector(self.tasks)
         self.finished = self.is_waiting = False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
@@ -206,7 +208,7 @@ class ReaderCore(WithoutRounds):
         self.held_by = view.held_by
         self._effects += map(TellLog, self._place.on_view(view.cache, now))
         self.finished |= view.finished
-        for task, stream in self.tasks.items():
+        for task, stream in list(self.tasks.items()):
             if task not in view.tasks:
                 self._drop_task(stream)
         for task, seen in view.tasks.items():
@@ -247,6 +249,12 @@ class ReaderCore(WithoutRounds):
             self._honour_recalls(now)
         elif self._starved:
             self._flush_requests.add(recall.task)
+
+    def on_all_sent(self, told: AllSent, now: float) -> None:  # noqa: ARG002  as others
+        """Note that nothing of a task is to be waited for: it has gone here, or to others."""
+        stream = self.tasks.get(told.task)
+        if stream is not None and stream.streaming and stream.subscription == told.subscription:
+            stream.all_sent = stream.attempt == told.attempt
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""
@@ -304,9 +312,9 @@ class ReaderCore(WithoutRounds):
     def _first(self, now: float, *, free: bool) -> TaskStream | NoElement:
         """Return the stream whose elements are next, if any are here and may be delivered."""
         self._honour_recalls(now)
-        raise_new(self.tasks.values(), now)
+        self._order.raise_new(now)
         self._open_all(now)
-        stream = next_ready(self.tasks.values())
+        stream = self._order.next()
         self._send_acks(now)
         if stream is not None:
             return stream if free and now < self.membership.lease_until else NoElement.WAIT
@@ -321,7 +329,7 @@ class ReaderCore(WithoutRounds):
     @property
     def ready(self) -> bool:
         """Whether elements are here."""
-        return next_ready(self.tasks.values()) is not None
+        return self._order.next() is not None
 
     @property
     def _starved(self) -> bool:
@@ -366,6 +374,8 @@ class ReaderCore(WithoutRounds):
         if stream.failure is None and stream.buffered:
             stream.clear()
             self.acks.revoke(stream)
+        if stream.failure is None and not stream.buffered:
+            self._order.drop(stream.task)
 
     # --- streams ---
 

@@ -117,6 +117,8 @@ class TaskStream:
     """Whether the worker was heard on it."""
     ended: bool = False
     """Whether the worker said that nothing more comes of this attempt."""
+    all_sent: bool = False
+    """Whether it said that all there is was sent: more comes only if others requeue it."""
     retry_at: float = LONG_AGO
     breaks: int = 0
     """Streams that broke one after another, with nothing received in between."""
@@ -143,6 +145,11 @@ class TaskStream:
     def readable(self) -> bool:
         """Whether there is a worker, and it may have more."""
         return self.worker is not None and not self.ended
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is to be waited for here, behind the slices that are here."""
+        return self.all_sent or self.barred or self.failure_raised or not self.listed
 
     @property
     def flows(self) -> bool:
@@ -191,6 +198,7 @@ class TaskStream:
     ) -> None:
         """Record which worker runs the task."""
         self.attempt, self.worker, self.ended = attempt, worker, False
+        self.all_sent = False
         self.incarnation, self.profile, self.barred = incarnation, profile, False
         self.fence = max(self.fence, attempt)
         self.retry_at, self.breaks = LONG_AGO, 0
@@ -253,7 +261,7 @@ class TaskStream:
         """Begin a subscription with *credit*; its request acks everything by itself."""
         self.subscription += 1
         self.streaming, self.recalled, self.acks = True, False, 0
-        self.answered = False
+        self.answered = self.all_sent = False
         self.balance, self.hinted_at = credit, LONG_AGO
         self.unsent_acks, self.acked_at = NO_RANGES, now
         self.heard_at = now

@@ -15,7 +15,7 @@ from typing import Any, Protocol, assert_never
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
-from penstock.protocol.data import FrameHeader, ReadRequest, Recall, StreamEnd
+from penstock.protocol.data import AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
 from penstock.protocol.nearness import KnownWorker
 from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.effects import (
@@ -315,6 +315,8 @@ class SessionNetwork:
                     frames.append((reply, payload))
                 case Recall():
                     self._session.apply(self._session.core.on_recall, reply)
+                case AllSent():
+                    self._session.apply(self._session.core.on_all_sent, reply)
                 case StreamEnd():
                     self._session.apply(self._session.core.on_stream_ended, subscription, reply)
                 case _:

@@ -103,10 +103,15 @@ def _await_join(session: Session) -> None:
 def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
     session, process, frames = uuid4().hex, this_process(), spec.max_frames
     if spec.consumer is None:
-        limit = FrameLimit(frames) if frames else ByteLimit(BUDGET)
+        ordered = spec.request.ordered
+        # In order, what is waited for must fit beside what came before its turn.
+        few = TaskFrameLimit if ordered else FrameLimit
+        limit = few(frames) if frames else ByteLimit(BUDGET)
         vicinity = Vicinity(TargetWorkers(spec.request.target_workers), process.host)
         whose = (process, spec.trainer, vicinity)
-        return ReaderCore(opened.iteration, session, opened.reader_lease, limit, *whose)
+        return ReaderCore(
+            opened.iteration, session, opened.reader_lease, limit, *whose, ordered=ordered
+        )
     room = TaskFrameLimit(frames) if frames else ByteLimit(BUDGET)
     return RoundsCore(opened.iteration, session, room, process, spec.consumer, time.time_ns())
 

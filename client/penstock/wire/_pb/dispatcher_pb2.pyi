@@ -168,7 +168,7 @@ class ElementCounts(_message.Message):
     def __init__(self, produced: _Optional[int] = ..., replayed: _Optional[int] = ..., sent: _Optional[int] = ..., requeued: _Optional[int] = ..., skipped: _Optional[int] = ..., nondeterministic: _Optional[int] = ...) -> None: ...
 
 class AttemptProgress(_message.Message):
-    __slots__ = ("attempt", "head", "acked", "checkpoint", "done", "failure", "counts", "in_doubt", "lacking", "ended", "trainers", "errors")
+    __slots__ = ("attempt", "head", "acked", "checkpoint", "done", "failure", "counts", "in_doubt", "lacking", "ended", "trainers", "errors", "all_sent")
     class TrainersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +188,7 @@ class AttemptProgress(_message.Message):
     ENDED_FIELD_NUMBER: _ClassVar[int]
     TRAINERS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
+    ALL_SENT_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     head: int
     acked: _common_pb2.AckedSet
@@ -200,7 +201,8 @@ class AttemptProgress(_message.Message):
     ended: bool
     trainers: _containers.MessageMap[str, TrainerProgress]
     errors: SkippedErrors
-    def __init__(self, attempt: _Optional[int] = ..., head: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., counts: _Optional[_Union[ElementCounts, _Mapping]] = ..., in_doubt: _Optional[int] = ..., lacking: _Optional[str] = ..., ended: bool = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., errors: _Optional[_Union[SkippedErrors, _Mapping]] = ...) -> None: ...
+    all_sent: bool
+    def __init__(self, attempt: _Optional[int] = ..., head: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., counts: _Optional[_Union[ElementCounts, _Mapping]] = ..., in_doubt: _Optional[int] = ..., lacking: _Optional[str] = ..., ended: bool = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., errors: _Optional[_Union[SkippedErrors, _Mapping]] = ..., all_sent: bool = ...) -> None: ...
 
 class SkippedError(_message.Message):
     __slots__ = ("number", "letter")
@@ -336,7 +338,7 @@ class StaticShard(_message.Message):
     def __init__(self, mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., shards: _Optional[int] = ...) -> None: ...
 
 class TaskAssignment(_message.Message):
-    __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "checkpoint", "logs", "acked", "unacked", "grouped", "cached", "skip_errors", "static")
+    __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "checkpoint", "logs", "acked", "unacked", "grouped", "cached", "skip_errors", "static", "ordered")
     class UnackedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -359,6 +361,7 @@ class TaskAssignment(_message.Message):
     CACHED_FIELD_NUMBER: _ClassVar[int]
     SKIP_ERRORS_FIELD_NUMBER: _ClassVar[int]
     STATIC_FIELD_NUMBER: _ClassVar[int]
+    ORDERED_FIELD_NUMBER: _ClassVar[int]
     task: int
     index: int
     attempt: int
@@ -374,7 +377,8 @@ class TaskAssignment(_message.Message):
     cached: Cached
     skip_errors: bool
     static: StaticShard
-    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., unacked: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ..., grouped: _Optional[_Union[Grouped, _Mapping]] = ..., cached: _Optional[_Union[Cached, _Mapping]] = ..., skip_errors: bool = ..., static: _Optional[_Union[StaticShard, _Mapping]] = ...) -> None: ...
+    ordered: bool
+    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., unacked: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ..., grouped: _Optional[_Union[Grouped, _Mapping]] = ..., cached: _Optional[_Union[Cached, _Mapping]] = ..., skip_errors: bool = ..., static: _Optional[_Union[StaticShard, _Mapping]] = ..., ordered: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("revision", "incarnation", "tasks", "readers", "heartbeat_interval", "drain")

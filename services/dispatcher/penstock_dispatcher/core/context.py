@@ -122,8 +122,11 @@ class DecisionContext:
 
     def task_over(self, fact: TaskDone | TaskFailed | AttemptEnded) -> None:
         """Write that a task, or an attempt of it, is over."""
+        owner = self.state.owners[fact.task]
         self.commit(fact)
-        self.dirty[self.state.owners[fact.task]] = None
+        self.dirty[owner] = None
+        if fact.task not in self.state.owners:
+            self.soft_state.forget_task(fact.task)
 
     def remove_worker(self, worker: WorkerId) -> None:
         """Remove *worker*, and end its attempts."""

@@ -15,7 +15,7 @@ class DatasetRegistered:
 
     *nondeterministic* says why a replayed element of it may differ, if it may; *outline* names
     its operators, for display. *python* is a minor version that can load it, beside those known
-    before; nothing if all can.
+    before; nothing if all can. *unordered* says why its elements have no order of their own, if so.
     """
 
     dataset: DatasetId
@@ -24,6 +24,7 @@ class DatasetRegistered:
     nondeterministic: str = ""
     outline: str = ""
     python: str = ""
+    unordered: str = ""
 
 
 @dataclass(frozen=True, slots=True)

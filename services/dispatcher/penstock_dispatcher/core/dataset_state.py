@@ -21,11 +21,11 @@ def apply(
 ) -> None:
     """Let *fact* be true."""
     match fact:
-        case DatasetRegistered(dataset, providers, unsplittable, why, outline, python):
+        case DatasetRegistered(dataset, providers, unsplittable, why, outline, python, unordered):
             known = datasets.get(dataset)
             pythons = {*(known.pythons if known is not None else ()), python} - {""}
             about = (providers, unsplittable, why, outline, tuple(sorted(pythons)))
-            datasets[dataset] = DatasetRecord(*about)
+            datasets[dataset] = DatasetRecord(*about, unordered)
         case IdRegistered(dataset_id, dataset, codec, spec, explicit):
             registrations[dataset_id] = RegistrationRecord(dataset, codec, spec, explicit)
         case DatasetForgotten(dataset):

@@ -53,6 +53,8 @@ class RegisterDataset:
     """The minor version of Python that can load it; nothing if all can."""
     registration: Registration | None = None
     """The id that others shall read it by, if they shall."""
+    unordered: str = ""
+    """Why its elements cannot be read in one order; nothing if they can."""
 
 
 @dataclass(frozen=True, slots=True)

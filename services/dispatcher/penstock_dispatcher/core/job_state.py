@@ -141,6 +141,8 @@ class JobState(Struct, frozen=True, forbid_unknown_fields=True):
     """Of coordinated reads only."""
     shards: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     """Of static sharding only: how many fixed parts there are."""
+    ordered: bool | UnsetType = UNSET
+    """Whether each task is one split, in order."""
 
 
 def of(
@@ -185,6 +187,7 @@ def _begun(job: JobRecord, iteration: IterationRecord) -> JobState:
         iteration.next_task,
         rounds=at,
         shards=job.parameters.shards or UNSET,
+        ordered=iteration.ordered or UNSET,
     )
 
 

@@ -12,7 +12,6 @@ from penstock.errors import (
     DatasetError,
     JobForgotten,
     JobMismatch,
-    NotAvailableYet,
     Refused,
     StateError,
     UnknownDataset,
@@ -28,7 +27,7 @@ from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
 from penstock_dispatcher.core.events import OpenIteration
 from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated, JobParameters
-from penstock_dispatcher.core.records import JobRecord
+from penstock_dispatcher.core.records import DatasetRecord, JobRecord
 from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
 from penstock_dispatcher.core.state import DispatcherState
 
@@ -140,9 +139,6 @@ def parameters_of(
     Raises:
         PenstockError: when they cannot be served.
     """
-    coordinated = request.num_consumers is not None
-    if request.ordered and not coordinated:
-        raise NotAvailableYet("ordered=True without num_consumers is not available yet")
     _check_target(request)
     _check_rounds(request)
     _check_cache(request)
@@ -159,6 +155,8 @@ def parameters_of(
         )
     if request.mode is Mode.DYNAMIC and dataset.unsplittable:
         raise DatasetError(dataset.unsplittable)
+    if request.ordered and request.num_consumers is None:
+        _check_ordered(request, dataset)
     if request.mode.is_static and not addresses:
         raise DatasetError(UNLISTED_WORKERS.format(request.mode.name))
     return JobParameters(
@@ -177,6 +175,20 @@ def parameters_of(
         request.max_errors,
         len(addresses) if request.mode.is_static else 0,
     )
+
+
+def _check_ordered(request: OpenIterationRequest, dataset: DatasetRecord) -> None:
+    """Refuse what has no one order."""
+    if request.mode is not Mode.DYNAMIC or request.trainer is not None:
+        what = f"processing mode {request.mode.value!r}"
+        if request.trainer is not None:
+            what = "cross_trainer_cache"
+        raise DatasetError(
+            f"ordered=True and {what} do not go together: the one order is that of the splits, "
+            "which ShardingPolicy.DYNAMIC divides"
+        )
+    if dataset.unordered:
+        raise DatasetError(dataset.unordered)
 
 
 def _check_target(request: OpenIterationRequest) -> None:

@@ -46,6 +46,8 @@ class DatasetRecord:
     outline: str = ""
     pythons: tuple[str, ...] = ()
     """The minor versions of Python that can load it, which made it; none if all can."""
+    unordered: str = ""
+    """Why its elements cannot be read in one order, if so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,11 @@ class IterationRecord:
     def dynamic(self) -> bool:
         """Whether tasks draw splits."""
         return self.parameters.mode is Mode.DYNAMIC
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its elements come in the order of the splits, each of which is a task."""
+        return self.parameters.ordered and self.parameters.num_consumers is None
 
     @property
     def shards(self) -> int:

@@ -29,7 +29,7 @@ def on_register(ctx: DecisionContext, event: RegisterDataset) -> None:
     known, python = ctx.state.datasets.get(event.dataset), event.python
     if known is None or (python and python not in known.pythons):
         about = (event.providers, event.unsplittable, event.nondeterministic, event.outline)
-        ctx.commit(DatasetRegistered(event.dataset, *about, python))
+        ctx.commit(DatasetRegistered(event.dataset, *about, python, event.unordered))
         ctx.mark_all_dirty()
     if named is not None:
         ctx.commit(named)

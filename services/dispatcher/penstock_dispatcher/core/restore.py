@@ -262,6 +262,11 @@ def _check_same(state: JobState, request: OpenIterationRequest, shards: int) -> 
         if state.rounds is not UNSET:
             saved, asked = "in rounds", "without num_consumers"
         raise StateError(f"the saved state is of a job that is read {saved}, not {asked}")
+    if (state.ordered is True) != (request.ordered and request.num_consumers is None):
+        raise StateError(
+            f"the saved state is of a job that is read with ordered={state.ordered is True}: its "
+            f"tasks are divided for that. Give the same to distribute, not {request.ordered}"
+        )
     differences = [
         f"its {what} is {saved}, not {asked}"
         for what, saved, asked in (

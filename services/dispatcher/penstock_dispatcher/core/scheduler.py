@@ -8,6 +8,7 @@ from penstock_dispatcher.core import (
     cache_members,
     consumers,
     error_limit,
+    ordered_tasks,
     rebalancing,
     rounds,
     runner_shortage,
@@ -36,10 +37,13 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
             ctx.forget(name)
         return
     able = ctx.able(iteration)
-    _create_tasks(ctx, name, iteration, iteration.shards or len(able), now)
     reach = ReadersReach.of(ctx, iteration)
     useful = reach.useful(able)
-    for task_name, task in iteration.tasks.items():
+    if iteration.ordered:
+        ordered_tasks.create(ctx, name, iteration, useful, now)
+    else:
+        _create_tasks(ctx, name, iteration, iteration.shards or len(able), now)
+    for task_name, task in list(iteration.tasks.items()):
         there = slots.may_run(ctx, task, able, now) if iteration.shards else useful
         start = (ctx, iteration, task_name, task, there, reach, now)
         if task.is_unassigned and not _start_attempt(*start):
@@ -117,7 +121,7 @@ def _moves(
     roomy = [worker for worker in able if not runner_shortage.is_short(ctx, worker, now)]
     if move(ctx, iteration, [] if iteration.shards else roomy, reach, now):
         return True
-    if iteration.shards or any(map(reach.unreached, able)):
+    if iteration.shards or iteration.ordered or any(map(reach.unreached, able)):
         return False
     return rebalancing.rebalance(ctx, name, iteration, able, now)
 
@@ -171,6 +175,7 @@ def _start_attempt(
             unacked[reader] = left
     mine = [sibling.ran_on for sibling in iteration.tasks.values() if not sibling.is_unassigned]
     there = places(iteration)
+    busy = ordered_tasks.busy(ctx, iteration) if iteration.ordered else there
 
     def cost(worker: WorkerId) -> tuple[bool, bool, int, int, int, int, int]:
         unserved = len(reach.unserved([*there, worker])) if reach.missed else 0
@@ -181,7 +186,7 @@ def _start_attempt(
         )
         totals = refusals >= runner_shortage.ROUNDS
         # What runs there counts first: else what leaves a busy worker for an idle one comes back.
-        running, ran = there.count(worker), mine.count(worker)
+        running, ran = busy.count(worker), mine.count(worker)
         return short, totals, unserved, refusals, running, ran, len(load)
 
     worker = min(able, key=cost)
@@ -192,6 +197,9 @@ def _start_attempt(
 
 
 def _all_done(iteration: IterationRecord) -> bool:
+    if iteration.ordered:  # what is done of it is no longer there
+        none_left = not any(provider.left for provider in iteration.providers)
+        return bool(iteration.next_task) and not iteration.tasks and none_left
     return bool(iteration.tasks) and all(task.done for task in iteration.tasks.values())
 
 

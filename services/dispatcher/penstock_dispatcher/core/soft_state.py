@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from penstock.protocol.types import (
 )
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
+from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
 
@@ -118,6 +120,8 @@ class SoftState:
     departures: dict[WorkerId, WorkerDeparture] = field(default_factory=dict)
     shortages: dict[TaskId, RunnerShortage] = field(default_factory=dict)
     draw_rates: dict[tuple[TaskId, int], DrawRate] = field(default_factory=dict)
+    paces: defaultdict[IterationId, Pace] = field(default_factory=lambda: defaultdict(Pace))
+    """Of jobs that are read in order: how fast their tasks go."""
     barrier_since: dict[IterationId, float] = field(default_factory=dict)
     """Since when readers of an iteration have been at the barrier of its next save."""
     idle_since: dict[IterationId, float] = field(default_factory=dict)
@@ -185,18 +189,23 @@ class SoftState:
         """Return the silence of a peer that was last heard *at* that time."""
         return now - max(at, self.since)
 
+    def forget_task(self, task: TaskId) -> None:
+        """Forget what was reported of a task that is over."""
+        self.progress.pop(task, None)
+        self.reported_acks.pop(task, None)
+        self.trainers.pop(task, None)
+        self.shortages.pop(task, None)
+
     def forget(
         self, iteration: IterationId, tasks: Iterable[TaskId], readers: Iterable[ReaderId]
     ) -> None:
         """Forget *tasks* and *readers* of an iteration that is over."""
         self.barrier_since.pop(iteration, None)
         self.consumers.pop(iteration, None)
+        self.paces.pop(iteration, None)
         gone = set(tasks)
         for task in gone:
-            self.progress.pop(task, None)
-            self.reported_acks.pop(task, None)
-            self.trainers.pop(task, None)
-            self.shortages.pop(task, None)
+            self.forget_task(task)
         for key in [key for key in self.draw_rates if key[0] in gone]:
             del self.draw_rates[key]
         for reader in readers:

@@ -121,6 +121,12 @@ class SplitProvider(_WithKnownFiles):
         split = Split(self.offset, stop, self.named(self.pass_number, self.offset, stop))
         return (*missed, split, END) if stop == self.units else (*missed, split)
 
+    def draw_last(self, size: int) -> tuple[Split, ...]:
+        """Return all that a task of its own gets: about *size* units, and the end of its pass."""
+        if not self.left:
+            return (END,)
+        return (*(split for split in self.draw(self.pass_number, size) if split), END)
+
     def grant(self, splits: Iterable[Split]) -> None:
         """Advance behind *splits*, which were granted."""
         for split in splits:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from penstock.engine import seeds
-from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.ranges import NOTHING_ACKED, RangeSet
+from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import (
     Checkpoint,
     DatasetId,
@@ -18,7 +18,7 @@ from penstock.protocol.types import (
     TaskId,
     WorkerId,
 )
-from penstock_dispatcher.core import cache_state, dataset_state, rounds_state
+from penstock_dispatcher.core import cache_state, dataset_state, rounds_state, task_state
 from penstock_dispatcher.core.cache_facts import CacheFact
 from penstock_dispatcher.core.dataset_facts import DatasetFact
 from penstock_dispatcher.core.error_facts import ErrorsSkipped
@@ -190,23 +190,29 @@ class DispatcherState:
                 cache_state.attempt_over(iteration, task)
                 task.add_attempt(totals)
             case InDoubtResolved():
-                _settled(iteration, task, fact)
+                task_state.resolve(iteration, task, fact)
             case SplitsGranted(_, provider, splits):
                 iteration.providers[provider].grant(splits)
-                _granted(task, provider, splits)
+                task_state.grant(task, provider, splits)
             case CheckpointSaved(_, state):
-                _saved(task, state)
-            case TaskDone(_, acked, totals):
-                self._release(fact.task, task)
-                task.add_attempt(totals)
-                task.done, task.logs, task.acked, task.failure = True, (), task.acked | acked, None
-                task.checkpoint, task.unacked, task.expired_holders = Checkpoint(), {}, {}
-                if iteration.rounds is not None:
-                    rounds_state.finish_task(iteration, fact.task, acked)
+                task_state.save(task, state)
+            case TaskDone():
+                self._done(iteration, task, fact)
             case TaskFailed(_, failure):
                 task.failure = failure
             case _:
                 assert_never(fact)
+
+    def _done(self, iteration: IterationRecord, task: TaskRecord, fact: TaskDone) -> None:
+        self._release(fact.task, task)
+        task.add_attempt(fact.totals)
+        task.done, task.logs, task.acked, task.failure = True, (), task.acked | fact.acked, None
+        task.checkpoint, task.unacked, task.expired_holders = Checkpoint(), {}, {}
+        if iteration.rounds is not None:
+            rounds_state.finish_task(iteration, fact.task, fact.acked)
+        if iteration.ordered:
+            task_state.settle(iteration, fact.task)
+            del self.owners[fact.task]
 
     def _used(self, number: int) -> None:
         self.next_id = max(self.next_id, number + 1)
@@ -375,26 +381,3 @@ class DispatcherState:
             if fact.status is ReaderStatus.EXPIRED and task.attempt and name not in fact.in_doubt:
                 task.expired_holders[fact.reader] = self.revision
         iteration.add_in_doubt((fact.reader,), sum(map(len, fact.in_doubt.values())))
-
-
-def _settled(iteration: IterationRecord, task: TaskRecord, fact: InDoubtResolved) -> None:
-    for reader in fact.readers:
-        task.expired_holders.pop(reader, None)
-    task.in_doubt += fact.in_doubt
-    task.acked = task.acked | fact.acked
-    iteration.add_in_doubt(fact.readers, fact.in_doubt)
-
-
-def _granted(task: TaskRecord, provider: int, splits: tuple[Split, ...]) -> None:
-    logs, ended = list(task.logs), list(task.ended)
-    logs[provider] = logs[provider].plus(splits)
-    ended[provider] += sum(not split for split in splits)
-    task.logs, task.ended = tuple(logs), tuple(ended)
-    task.splits += sum(map(bool, splits))
-    task.units += sum(map(len, splits))
-
-
-def _saved(task: TaskRecord, state: Checkpoint) -> None:
-    task.checkpoint, task.acked = state, task.acked | AckedSet(state.number)
-    places = (*state.positions, *(0 for _ in task.logs[len(state.positions) :]))
-    task.logs = tuple(log.forget(at) for log, at in zip(task.logs, places, strict=False))

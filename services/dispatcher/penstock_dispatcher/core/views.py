@@ -96,6 +96,7 @@ def _assignment(ctx: DecisionContext, worker: WorkerId) -> Assignment:
             cache_members.cached(ctx, name, iteration, task),
             skipped_errors.are_skipped(iteration),
             StaticShard(iteration.parameters.mode, iteration.shards) if iteration.shards else None,
+            iteration.ordered,
         )
         assignments.append(task_assignment)
         readers.update({reader: r.status for reader, r in iteration.readers.items()})
@@ -220,7 +221,7 @@ def _iteration_view(state: DispatcherState, iteration: IterationRecord) -> Itera
             None if task.worker is None else state.workers[task.worker].profile,
         )
         for name, task in iteration.tasks.items()
-        if task.attempt and not task.done
+        if (task.attempt or iteration.ordered) and not task.done
     }
     stalled = tuple(name for name, task in tasks.items() if task.worker is None)
     entries = () if rounds is None else tuple(rounds.entries())

@@ -17,6 +17,7 @@ from penstock_dispatcher.core import (
     admission,
     cache_members,
     error_limit,
+    ordered_tasks,
     runner_shortage,
     scheduler,
     skipped_errors,
@@ -62,7 +63,7 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -
         _depart(ctx, heartbeat.worker, departure)
     ctx.notifications.on_worker_heartbeat(heartbeat, ctx.state.revision)
     for name, progress in heartbeat.progress.items():
-        _on_progress(ctx, heartbeat, name, progress)
+        _on_progress(ctx, heartbeat, name, progress, now)
     for name, attempt in heartbeat.ended:
         task = ctx.state.task(name)
         if task is not None and _runs(task, heartbeat.worker, attempt):
@@ -167,7 +168,11 @@ def _runs(task: TaskRecord, worker: WorkerId, attempt: int) -> bool:
 
 
 def _on_progress(
-    ctx: DecisionContext, heartbeat: WorkerHeartbeat, name: TaskId, progress: AttemptProgress
+    ctx: DecisionContext,
+    heartbeat: WorkerHeartbeat,
+    name: TaskId,
+    progress: AttemptProgress,
+    now: float,
 ) -> None:
     task = ctx.state.task(name)
     if task is None or task.done:
@@ -179,6 +184,8 @@ def _on_progress(
         ctx.soft_state.report_acks(name, progress.acked)
     if not _runs(task, heartbeat.worker, progress.attempt):
         return
+    if iteration.ordered:
+        ordered_tasks.note_progress(ctx, name, task.iteration, progress, now)
     ctx.soft_state.progress[name] = progress
     runner_shortage.on_started(ctx, name, progress)
     error_limit.report(ctx, name, task, progress.errors)

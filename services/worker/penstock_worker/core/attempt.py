@@ -52,6 +52,10 @@ from penstock_worker.runner.messages import (
 STALL = 1.0
 """Seconds without a new frame after which other readers' unacked elements are recalled."""
 
+COPIED = 16 << 20
+"""Of an ordered task that has ended so many bytes are copied, so that its runner can go on with the
+next task: a worker's loop waits for that."""
+
 LAST_STATE = 1.0
 """Seconds that a runner gets to pause when its worker drains and all else is done."""
 
@@ -94,6 +98,7 @@ class Attempt:
         self._head_before = 0
         """The head when the present runner began."""
         self._arena_full = self._flush_sent = self._paused = False
+        self._done_told = self._all_sent_told = False
         self._leaving_since: float | None = None
         self._produced_at = now
         self._config, self._worker_counters = config, config.counters
@@ -130,6 +135,7 @@ class Attempt:
             delivery.total is not None,
             delivery.trainers(),
             self.errors,
+            self._all_sent,
         )
 
     # --- runners ---
@@ -203,6 +209,8 @@ class Attempt:
         """Record the end: there are *number* elements, or as many as another runner produced."""
         self.counters.advance(number, self._head_before)
         self.delivery.on_ended(number, out)
+        if self.assignment.ordered:
+            out.append(HeartbeatDue())  # there is room for the next task
         self._finish(out)
 
     def fail(self, failure: Failure, out: list[Effect]) -> None:
@@ -298,6 +306,9 @@ class Attempt:
                 self._flush(out)
                 self._make_room(out)
                 self._resize_window(out)
+            if self._all_sent and not self._all_sent_told:
+                self._all_sent_told = True
+                out.append(HeartbeatDue())
             if self.delivery.total is not None or now >= self._produced_at + STALL:
                 self.delivery.recall(out)
         self.over = self.over or self.delivery.lost or self._may_be_handed_over(now)
@@ -307,6 +318,15 @@ class Attempt:
     @property
     def _label(self) -> str:
         return f"task {self.assignment.task}, attempt {self.assignment.attempt}"
+
+    @property
+    def _all_sent(self) -> bool:
+        """Whether readers have all there is of an ordered task: then others may follow."""
+        return (
+            self.assignment.ordered
+            and isinstance(self.delivery, FirstCome)
+            and self.delivery.all_sent
+        )
 
     @property
     def _lacks_runner(self) -> bool:
@@ -364,8 +384,15 @@ class Attempt:
                 assert_never(other)
 
     def _finish(self, out: list[Effect]) -> None:
-        if self.delivery.done and self.run is not None:
+        if self.delivery.done and not self._done_told:
+            self._done_told = True
             out.append(HeartbeatDue())
+            self._stop_run(out)
+            return
+        ended = self.assignment.ordered and self.delivery.total is not None
+        if ended and self.run is not None and self.delivery.nbytes <= COPIED:
+            if frames := self.delivery.frames_of(self.run):
+                out.append(RetainFrames(self.run, frames))
             self._stop_run(out)
 
     def _stop_run(self, out: list[Effect]) -> None:

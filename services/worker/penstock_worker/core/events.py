@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NewType, TypeAlias
 
 from penstock.protocol.control import Assignment, SplitGrant, SplitRequest, TaskAssignment
-from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock.protocol.data import Ack, AllSent, FrameHeader, Recall, StreamEnd, Subscribe
 from penstock_worker.runner.messages import (
     ArenaFull,
     CheckpointTaken,
@@ -185,6 +185,14 @@ class SendRecall:
 
 
 @dataclass(frozen=True, slots=True)
+class SendAllSent:
+    """Tell a reader that there is nothing more for it, behind what was sent on its stream."""
+
+    stream: StreamId
+    all_sent: AllSent
+
+
+@dataclass(frozen=True, slots=True)
 class SendEnd:
     """End a stream behind what was sent on it."""
 
@@ -229,6 +237,7 @@ ControlEffect: TypeAlias = (
     | SendToRunner
     | RequestSplits
     | SendRecall
+    | SendAllSent
     | SendEnd
     | AbortStream
     | HeartbeatDue

@@ -34,7 +34,7 @@ class FirstCome:
         self.frames = FrameBuffer()
         self.total: int | None = None
         self._sharing = SharingReaders(self.ownership, self.frames, sender)
-        self._sender = sender
+        self._sender, self._ordered = sender, assignment.ordered
 
     @property
     def head(self) -> int:
@@ -55,6 +55,11 @@ class FirstCome:
     def done(self) -> bool:
         """Whether all there is has been acked."""
         return self.total is not None and self.ownership.acked.floor >= self.total
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether all there is has gone to readers."""
+        return self.total is not None and not self.ownership.ready
 
     @property
     def lost(self) -> bool:
@@ -160,7 +165,10 @@ class FirstCome:
 
     def send_ready(self, out: list[Effect]) -> bool:
         """Send what can be sent; return whether nothing is left."""
-        return self._sharing.send_ready(out, ended=self.total is not None)
+        nothing_left = self._sharing.send_ready(out, ended=self.total is not None)
+        if self._ordered and self.all_sent:
+            self._sharing.tell_all_sent(out)
+        return nothing_left
 
     def wants_flush(self) -> bool:
         """Return whether some stream shall not wait for a full frame."""

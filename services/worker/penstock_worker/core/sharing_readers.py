@@ -9,11 +9,18 @@ from __future__ import annotations
 from itertools import chain
 
 from penstock.errors import Refused
-from penstock.protocol.data import Recall, Subscribe
+from penstock.protocol.data import AllSent, Recall, Subscribe
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
 from penstock_worker.core.delivery_policy import DeliveryCounts, Sender
-from penstock_worker.core.events import Effect, HeartbeatDue, LogError, SendRecall, StreamId
+from penstock_worker.core.events import (
+    Effect,
+    HeartbeatDue,
+    LogError,
+    SendAllSent,
+    SendRecall,
+    StreamId,
+)
 from penstock_worker.core.frame_buffer import FrameBuffer
 from penstock_worker.core.ownership import Ownership
 from penstock_worker.core.streams import ReadStream, StreamScheduler
@@ -110,6 +117,14 @@ class SharingReaders:
             self.ownership.assign(stream.reader, part)
             self._sender.send(stream, frame.frame, part, floor, out)
         return True
+
+    def tell_all_sent(self, out: list[Effect]) -> None:
+        """Tell each reader, once a stream, that nothing is ready and no more is made."""
+        for stream in self._scheduler.streams.values():
+            if not stream.all_sent:
+                stream.all_sent = True
+                told = AllSent(self._sender.task, self._sender.attempt, stream.subscription)
+                out.append(SendAllSent(stream.id, told))
 
     def wants_flush(self) -> bool:
         """Return whether some stream shall not wait for a full frame."""

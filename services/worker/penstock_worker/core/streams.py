@@ -36,6 +36,8 @@ class ReadStream:
     """Ticks for which its loop is known to wait, though it has something unacked."""
     has_operators: bool = False
     """Whether it ever did: operators behind its reader have elements without acking them."""
+    all_sent: bool = False
+    """Whether its reader was told that all is sent."""
 
     @property
     def wants_frame(self) -> bool:

@@ -1,0 +1,94 @@
+"""Whether the elements of a pipeline have one order, however many workers make them.
+
+They do if each split makes its elements by itself: then the order is that of the splits, and within
+a split that of the pipeline. What is drawn by chance is drawn by split, too; where that may be, all
+splits have one size, which the pipeline alone determines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+from penstock.analysis.index_selection import selected
+from penstock.analysis.sharding import per_task_operators
+from penstock.executors.function import wants_rng
+from penstock.graph.node import Node
+from penstock.graph.traversal import topological_order
+from penstock.ops.repeat import Repeat
+from penstock.protocol.definition import SplitProviderSpec
+
+MOST_SPLITS = 4096
+"""A source of more units has about so many splits of one size: each costs milliseconds."""
+
+
+def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
+    """Return why elements of the pipeline that ends in *root* have no one order; else nothing.
+
+    *providers* are what it is split by. No function of the user's is called.
+    """
+    nodes = topological_order(selected(root))
+    for node in nodes:
+        if node.unordered:
+            return _refusal(
+                node,
+                "lets elements overtake each other (deterministic=False)",
+                "leave deterministic at True",
+            )
+        if node.op in _KEEPS and not (isinstance(node, Repeat) and node.count == 1):
+            return _refusal(node, *_KEEPS[node.op])
+    for node in per_task_operators(root):
+        return _refusal(node, "keeps something across splits", "put it behind distribute")
+    if len(providers) == 1:
+        return ""
+    joining = next((node for node in nodes if len(node.inputs) > 1), root)
+    return _refusal(
+        joining,
+        "joins sources that are split apart from each other",
+        "put it behind distribute, or read one list of all files",
+    )
+
+
+def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[SplitProviderSpec, ...]:
+    """Return *providers*, with the size of splits where chance may depend on it."""
+    if not any(map(_may_draw, topological_order(selected(root)))):
+        return tuple(providers)
+    return tuple(
+        one if one.files is not None else replace(one, grid=_grid(one)) for one in providers
+    )
+
+
+def _grid(provider: SplitProviderSpec) -> int:
+    group = provider.align * MOST_SPLITS
+    return max(1, -(-provider.units // group)) * provider.align
+
+
+def _may_draw(node: Node) -> bool:
+    """Return whether what *node* yields may depend on the number of an element in its split."""
+    if node.op in _INNER:
+        return True
+    values = (
+        getattr(node, field.name)
+        for field in fields(node)
+        if field.metadata.get("kind") == "function"
+    )
+    return bool(node.inputs) and any(callable(value) and wants_rng(value) for value in values)
+
+
+def _refusal(node: Node, why: str, remedy: str) -> str:
+    return (
+        f"ordered=True: {node.label} {why}, so that workers do not agree on one order: {remedy}, "
+        "or leave ordered at False"
+    )
+
+
+_KEPT = "keeps something across splits"
+_KEEPS = {
+    "shuffle": (
+        _KEPT,
+        "use global_shuffle, where the source has an index, or put it behind distribute",
+    ),
+    "repeat": (_KEPT, "put it behind distribute, where each turn is a pass of its own"),
+    "cache": (_KEPT, "put it behind distribute"),
+}
+_INNER = ("flat_map", "interleave")

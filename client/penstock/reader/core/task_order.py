@@ -1,0 +1,81 @@
+"""Which task's elements are next, and what is raised on the way: as they come, or in order.
+
+In order, a task's elements are handed out when those of all tasks before it are with readers. Tasks
+are numbered in the order in which they were created, which is that of their splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from penstock.protocol.types import TaskId
+from penstock.reader.core.task_stream import TaskStream, next_ready, raise_new
+
+
+class TaskOrder(Protocol):
+    """How a reader chooses among the tasks that it reads."""
+
+    def next(self) -> TaskStream | None:
+        """Return the task whose elements are next, if they are here."""
+        ...
+
+    def raise_new(self, now: float) -> None:
+        """Raise what happened to a task behind the last of its elements, once for each task."""
+        ...
+
+    def drop(self, task: TaskId) -> None:
+        """Record that *task* is over, and that nothing of it is here or unacked."""
+        ...
+
+
+class AsTheyCome:
+    """What came first, of the preferred workers, is next."""
+
+    def __init__(self, streams: dict[TaskId, TaskStream]) -> None:
+        self._streams = streams
+
+    def next(self) -> TaskStream | None:
+        """See `TaskOrder.next`."""
+        return next_ready(self._streams.values())
+
+    def raise_new(self, now: float) -> None:
+        """See `TaskOrder.raise_new`."""
+        raise_new(self._streams.values(), now)
+
+    def drop(self, task: TaskId) -> None:
+        """Keep it: there are no more tasks than workers."""
+
+
+class InOrder:
+    """The least task is next that may have something."""
+
+    def __init__(self, streams: dict[TaskId, TaskStream]) -> None:
+        self._streams = streams
+
+    def next(self) -> TaskStream | None:
+        """See `TaskOrder.next`."""
+        for stream in self._up_to_the_next():
+            if stream.slices:
+                return stream
+        return None
+
+    def raise_new(self, now: float) -> None:
+        """See `TaskOrder.raise_new`; of no task before its turn."""
+        raise_new(self._up_to_the_next(), now)
+
+    def drop(self, task: TaskId) -> None:
+        """Forget it: there are as many tasks as splits."""
+        del self._streams[task]
+
+    def _up_to_the_next(self) -> Iterator[TaskStream]:
+        """Yield tasks in order, up to one with elements or from which some may come."""
+        for _, stream in sorted(self._streams.items()):
+            yield stream
+            if stream.slices or not stream.exhausted:
+                return
+
+
+def order_of(streams: dict[TaskId, TaskStream], *, ordered: bool) -> TaskOrder:
+    """Return how to choose among *streams*."""
+    return InOrder(streams) if ordered else AsTheyCome(streams)

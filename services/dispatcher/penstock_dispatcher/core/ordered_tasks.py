@@ -1,0 +1,112 @@
+"""The tasks of a job that is read in order: each makes one split, and comes in the splits' order.
+
+Readers take the elements of a task when those of all tasks before it are with readers. So any
+number of workers gives one order, and all that is promised of a task (`core.scheduler`) is promised
+of a split. How many tasks there are beyond the one that is read bounds what is made ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.protocol.control import AttemptProgress
+from penstock.protocol.types import IterationId, TaskId, WorkerId
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.facts import SplitsGranted, TaskCreated
+from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.split_provider import SplitProvider
+
+AT_WORK = 2
+"""How many tasks a worker makes at a time: one begins while another ends."""
+
+AHEAD = 4
+"""How many tasks there are for each worker of which readers do not have everything."""
+
+OPEN = 256
+"""How many there are for each worker in all: operators behind readers may have some of each."""
+
+GRAIN = 0.5
+"""About how many seconds of a worker's time a task takes: its start and end cost milliseconds."""
+
+LEAST = 0.05
+"""Near the end tasks do not shrink below so many seconds."""
+
+FIRST_SHARE, FIRST_MOST, GROWTH = 32, 256, 4
+
+
+def create(
+    ctx: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    able: Collection[WorkerId],
+    now: float,
+) -> None:
+    """Create the tasks that *able* workers can begin now, each with its split."""
+    provider = iteration.providers[0]
+    while _is_wanted(ctx, iteration, len(able)) and (provider.left or not iteration.next_task):
+        task = TaskId(ctx.state.next_id)
+        ctx.commit(TaskCreated(task, name, iteration.next_task))
+        splits = provider.draw_last(_size(ctx, name, iteration, provider, len(able)))
+        ctx.commit(SplitsGranted(task, 0, splits))
+        ctx.counts.splits += 1
+        ctx.soft_state.paces[name].begin(task, sum(map(len, splits)), now)
+
+
+def note_progress(
+    ctx: DecisionContext,
+    name: TaskId,
+    iteration: IterationId,
+    progress: AttemptProgress,
+    now: float,
+) -> None:
+    """Note that a task was made, or that readers have all of it: there is room for others."""
+    before = ctx.soft_state.progress.get(name)
+    if progress.ended:
+        ctx.soft_state.paces[iteration].end(name, now)
+    if before is None or (before.ended, before.all_sent) != (progress.ended, progress.all_sent):
+        ctx.dirty[iteration] = None
+
+
+def busy(ctx: DecisionContext, iteration: IterationRecord) -> list[WorkerId]:
+    """Return the workers of tasks that are being made."""
+    tasks = iteration.tasks.items()
+    return [t.worker for name, t in tasks if t.worker is not None and not _ended(ctx, name)]
+
+
+def _is_wanted(ctx: DecisionContext, iteration: IterationRecord, workers: int) -> bool:
+    if iteration.broken or len(iteration.tasks) >= OPEN * workers:
+        return False
+    at_work = sum(not _ended(ctx, name) for name in iteration.tasks)
+    unread = sum(not _all_sent(ctx, name) for name in iteration.tasks)
+    return at_work < AT_WORK * workers and unread < AHEAD * workers
+
+
+def _ended(ctx: DecisionContext, name: TaskId) -> bool:
+    progress = ctx.soft_state.progress.get(name)
+    return progress is not None and progress.ended
+
+
+def _all_sent(ctx: DecisionContext, name: TaskId) -> bool:
+    progress = ctx.soft_state.progress.get(name)
+    return progress is not None and progress.all_sent
+
+
+def _size(
+    ctx: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    provider: SplitProvider,
+    workers: int,
+) -> int:
+    """Return how many units the next task has: of the pipeline alone where chance depends on it."""
+    spec = ctx.state.datasets[iteration.parameters.dataset].providers[0]
+    if provider.files is not None:
+        return 1
+    if spec.grid:
+        return spec.grid
+    tasks, pace = max(1, AT_WORK * workers), ctx.soft_state.paces[name]
+    share = provider.remaining // (2 * tasks)
+    if not pace.rate:
+        return max(1, min(share, provider.units // (tasks * FIRST_SHARE), FIRST_MOST))
+    wanted = min(int(pace.rate * GRAIN), GROWTH * pace.last)
+    return max(1, min(wanted, max(share, int(pace.rate * LEAST))))

@@ -1,0 +1,52 @@
+"""How facts change a task, and what is left of one that is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.splits import Split
+from penstock.protocol.types import Checkpoint, TaskId
+from penstock_dispatcher.core.facts import InDoubtResolved
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord, add
+
+
+def settle(iteration: IterationRecord, name: TaskId) -> None:
+    """Remove a task that is done: its account becomes that of what came before."""
+    task, before = iteration.tasks.pop(name), iteration.before
+    iteration.before = replace(
+        before,
+        counts=add(before.counts, task.counts),
+        elements=before.elements + max(task.head, task.acked.floor),
+        acked=before.acked + len(task.acked.ranges),
+        splits=before.splits + task.splits,
+        units=before.units + task.units,
+        errors=before.errors + task.errors.count,
+        letters=(*before.letters, *(one.letter for one in task.errors.first)),
+    )
+
+
+def resolve(iteration: IterationRecord, task: TaskRecord, fact: InDoubtResolved) -> None:
+    """Record what became of elements that were in doubt."""
+    for reader in fact.readers:
+        task.expired_holders.pop(reader, None)
+    task.in_doubt += fact.in_doubt
+    task.acked = task.acked | fact.acked
+    iteration.add_in_doubt(fact.readers, fact.in_doubt)
+
+
+def grant(task: TaskRecord, provider: int, splits: tuple[Split, ...]) -> None:
+    """Append *splits* to a log of *task*."""
+    logs, ended = list(task.logs), list(task.ended)
+    logs[provider] = logs[provider].plus(splits)
+    ended[provider] += sum(not split for split in splits)
+    task.logs, task.ended = tuple(logs), tuple(ended)
+    task.splits += sum(map(bool, splits))
+    task.units += sum(map(len, splits))
+
+
+def save(task: TaskRecord, state: Checkpoint) -> None:
+    """Record that *task* can go on from *state*."""
+    task.checkpoint, task.acked = state, task.acked | AckedSet(state.number)
+    places = (*state.positions, *(0 for _ in task.logs[len(state.positions) :]))
+    task.logs = tuple(log.forget(at) for log, at in zip(task.logs, places, strict=False))
