@@ -26,8 +26,7 @@ PenstockError                    .retryable says whether trying again may help
 │   └── ConsumerLost             one that all wait for is gone; says which   ConnectionError
 ├── InternalError                Penstock has a fault; the message says where RuntimeError
 ├── Closed                       the object was closed or stopped before     RuntimeError
-├── Reentered                    a signal handler came amid another call     RuntimeError
-└── NotAvailableYet              a feature that is planned                   NotImplementedError
+└── Reentered                    a signal handler came amid another call     RuntimeError
 
 An error crosses the wire by its class name and `fields()`.
 """
@@ -280,10 +279,6 @@ class Closed(PenstockError, RuntimeError):
 
 class Reentered(PenstockError, RuntimeError):
     """A signal handler called in the middle of another call, where it could not be answered."""
-
-
-class NotAvailableYet(PenstockError, NotImplementedError):
-    """A feature that is planned and not built."""
 
 
 def by_name(name: str, fields: tuple[Any, ...]) -> PenstockError:

@@ -1,10 +1,10 @@
 import pytest
 
-from penstock.errors import DatasetError, NotAvailableYet
+from penstock.errors import DatasetError
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, Mode, Versions
-from penstock.reader.coordination import Coordination, coordination_of
+from penstock.reader.coordination import Coordination, coordination_of, is_ordered
 
 
 def given(index=None, consumers=None, job="j", **changes):
@@ -60,6 +60,18 @@ def test_what_contradicts_itself_is_named_with_a_remedy(wrong, words):
         given(**wrong)
 
 
-def test_an_order_of_uncoordinated_reads_is_planned():
-    with pytest.raises(NotAvailableYet, match="ordered=True is available for coordinated reads"):
-        given(ordered=True)
+def test_an_order_of_uncoordinated_reads_is_no_coordination():
+    assert given(ordered=True) is None
+    assert is_ordered(Mode.DYNAMIC, None, ordered=True)
+    assert not is_ordered(Mode.OFF, None, ordered=False)
+
+
+@pytest.mark.parametrize("mode", [Mode.OFF, Mode.FILE, Mode.DATA, Mode.HINT], ids=lambda m: m.name)
+def test_only_what_draws_splits_has_one_order(mode):
+    with pytest.raises(DatasetError, match=r"ordered=True needs ShardingPolicy.DYNAMIC"):
+        is_ordered(mode, None, ordered=True)
+
+
+def test_trainers_that_share_a_window_have_no_one_order():
+    with pytest.raises(DatasetError, match="cross_trainer_cache do not go together"):
+        is_ordered(Mode.DYNAMIC, object(), ordered=True)

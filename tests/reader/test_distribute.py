@@ -154,18 +154,6 @@ def test_a_malformed_argument_is_named_with_its_value(wrong, words):
 
 
 @pytest.mark.parametrize(
-    ("later", "words"),
-    [
-        ({"ordered": True}, "ordered=True"),
-    ],
-    ids=str,
-)
-def test_what_comes_later_says_so_and_what_there_is(later, words):
-    with pytest.raises(errors.NotAvailableYet, match=words):
-        apply(**later)
-
-
-@pytest.mark.parametrize(
     "fine",
     [
         {"mode": "parallel_epochs"},

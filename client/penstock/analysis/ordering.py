@@ -18,7 +18,7 @@ from penstock.graph.traversal import topological_order
 from penstock.ops.repeat import Repeat
 from penstock.protocol.definition import SplitProviderSpec
 
-MOST_SPLITS = 4096
+MOST_SPLITS = 1024
 """A source of more units has about so many splits of one size: each costs milliseconds."""
 
 

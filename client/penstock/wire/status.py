@@ -39,7 +39,6 @@ _FAMILIES: tuple[tuple[type[errors.PenstockError], grpc.StatusCode], ...] = (
     (errors.Refused, Code.FAILED_PRECONDITION),
     (errors.WaitedTooLong, Code.DEADLINE_EXCEEDED),
     (errors.Unavailable, Code.UNAVAILABLE),
-    (errors.NotAvailableYet, Code.UNIMPLEMENTED),
     (errors.ConfigError, Code.INVALID_ARGUMENT),
     (errors.DatasetError, Code.INVALID_ARGUMENT),
     (errors.TransformError, Code.ABORTED),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.errors import DatasetError
 from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
-from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
+from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
@@ -25,7 +25,7 @@ from penstock.reader.core.round_log import ROUNDS, RoundLog
 from penstock.reader.core.round_reports import RoundReports
 from penstock.reader.core.round_slice import BLOCK, RoundSlice
 from penstock.reader.core.save_barrier import SaveState
-from penstock.reader.core.session_core import NoElement
+from penstock.reader.core.session_core import NoElement, Unshared
 from penstock.reader.core.task_stream import LONG_AGO, FrameElements, FrameSlice
 
 
@@ -38,7 +38,7 @@ class Consumer:
     start_round: int | None = None
 
 
-class RoundsCore:
+class RoundsCore(Unshared):
     """A consumer's end of an iteration that is read in rounds. *stamp* is when it began, in ns."""
 
     def __init__(  # as `ReaderCore`, and who it is
@@ -287,12 +287,6 @@ class RoundsCore:
         if self._groups.receive(frame, load, nbytes, now):
             self._reports.soon(self.log.in_hand, now)
         self._send_credit(now)
-
-    def on_recall(self, recall: Recall, now: float) -> None:
-        """Ignore it: no other consumer can use what is this one's."""
-
-    def on_all_sent(self, told: AllSent, now: float) -> None:
-        """Ignore it: the log of rounds says what is next."""
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""

@@ -66,6 +66,16 @@ class WithoutRounds:
         raise DatasetError(f"skip_to({number}) is of coordinated reads, which have rounds")
 
 
+class Unshared:
+    """What a core answers whose elements are for this reader alone."""
+
+    def on_recall(self, recall: Recall, now: float) -> None:
+        """Ignore it: no other reader can use what is this one's."""
+
+    def on_all_sent(self, told: AllSent, now: float) -> None:
+        """Ignore it: others say what is next."""
+
+
 class SessionCore(Protocol):
     """One training loop's end of an iteration: see `ReaderCore` for each."""
 

@@ -11,19 +11,19 @@ while. The next attempt makes the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from penstock.errors import TransformError
 from penstock.protocol.control import AttemptProgress, SplitGrant, TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
-from penstock.protocol.types import Checkpoint, Codec, Failure, WorkerId
+from penstock.protocol.types import Checkpoint, Codec, Failure
+from penstock_worker.core.attempt_config import AttemptConfig, policy_of
 from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.checkpoints import AttemptCheckpoints
-from penstock_worker.core.counters import AttemptCounters, WorkerCounters
-from penstock_worker.core.delivery_policy import DeliveryPolicy, Parting, Sender, free
+from penstock_worker.core.counters import AttemptCounters
+from penstock_worker.core.delivery_policy import Parting, Sender, free
 from penstock_worker.core.events import (
     Effect,
     HeartbeatDue,
@@ -37,7 +37,6 @@ from penstock_worker.core.events import (
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
-from penstock_worker.core.round_groups import RoundGroups
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import (
@@ -60,20 +59,6 @@ LAST_STATE = 1.0
 """Seconds that a runner gets to pause when its worker drains and all else is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptConfig:
-    """What all attempts of a worker share: *room* is how many bytes of one may be kept.
-
-    *cache* is how many those of a cached job may keep together.
-    """
-
-    worker: WorkerId
-    room: int
-    cache: int
-    counters: WorkerCounters
-    name_run: Callable[[Attempt], int]
-
-
 class Attempt:
     """A task being run here."""
 
@@ -86,7 +71,7 @@ class Attempt:
         self.over = False
         self.checkpoints = AttemptCheckpoints(assignment)
         self.counters = AttemptCounters(assignment.checkpoint.number)
-        self.delivery = _policy(assignment, Sender(assignment, self.counters, config.counters))
+        self.delivery = policy_of(assignment, Sender(assignment, self.counters, config.counters))
         """Who gets what is made, and what is kept of it."""
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
@@ -399,12 +384,3 @@ class Attempt:
         if self.run is not None:
             out.append(StopRunner(self.run))
             self.run = None
-
-
-def _policy(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy:
-    """Return who is to get what of an attempt."""
-    if assignment.grouped is not None:
-        return RoundGroups(assignment, assignment.grouped, sender)
-    if assignment.cached is not None:
-        return SharedCache(assignment, assignment.cached, sender)
-    return FirstCome(assignment, sender)

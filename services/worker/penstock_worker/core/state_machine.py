@@ -21,7 +21,8 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock_worker.core.attempt import Attempt, AttemptConfig
+from penstock_worker.core.attempt import Attempt
+from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
 from penstock_worker.core.early_streams import PATIENCE, EarlyStreams
 from penstock_worker.core.events import (

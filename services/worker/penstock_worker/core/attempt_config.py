@@ -1,0 +1,41 @@
+"""What an attempt is made with: what all of a worker's share, and who is to get what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.protocol.control import TaskAssignment
+from penstock.protocol.types import WorkerId
+from penstock_worker.core.counters import WorkerCounters
+from penstock_worker.core.delivery_policy import DeliveryPolicy, Sender
+from penstock_worker.core.first_come import FirstCome
+from penstock_worker.core.round_groups import RoundGroups
+from penstock_worker.core.shared_cache import SharedCache
+
+if TYPE_CHECKING:
+    from penstock_worker.core.attempt import Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptConfig:
+    """What all attempts of a worker share: *room* is how many bytes of one may be kept.
+
+    *cache* is how many those of a cached job may keep together.
+    """
+
+    worker: WorkerId
+    room: int
+    cache: int
+    counters: WorkerCounters
+    name_run: Callable[[Attempt], int]
+
+
+def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy:
+    """Return who is to get what of an attempt."""
+    if assignment.grouped is not None:
+        return RoundGroups(assignment, assignment.grouped, sender)
+    if assignment.cached is not None:
+        return SharedCache(assignment, assignment.cached, sender)
+    return FirstCome(assignment, sender)

@@ -1,0 +1,337 @@
+"""The tasks of an ordered job: one a split, in the order of the splits, few ahead of readers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.protocol.control import (
+    AttemptProgress,
+    OpenIterationReply,
+    OpenIterationRequest,
+    ReaderHeartbeat,
+    TaskReport,
+    WorkerHeartbeat,
+)
+from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
+from penstock_dispatcher.core.events import (
+    AppendFact,
+    OpenIteration,
+    RegisterDataset,
+    ReplyToCall,
+    SendView,
+    StartHistory,
+    WorkerDead,
+    WorkerDisconnected,
+)
+from penstock_dispatcher.core.facts import SplitsGranted
+from penstock_dispatcher.core.ordered_tasks import AHEAD, AT_WORK, OPEN
+from penstock_dispatcher.core.settings import CoreSettings
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+
+VERSIONS = Versions(PROTOCOL, "3.11", "0")
+
+
+class World:
+    """One reader of an ordered job over *units*; each unit is an element."""
+
+    def __init__(self, units, workers=2, *, align=1, grid=0, unordered="", **asked):
+        self.facts, self.beats, self.view, self.now = [], 0, None, 100.0
+        self.start(DispatcherState())
+        self.tell(StartHistory(1))
+        spec = SplitProviderSpec((".0",), units, align=align, grid=grid)
+        self.tell(RegisterDataset(1, VERSIONS, "d", (spec,), "", unordered=unordered))
+        for i in range(workers):
+            self.comes(f"w{i}")
+        request = OpenIterationRequest(
+            VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, **{"ordered": True, **asked}
+        )
+        effects = self.tell(OpenIteration(1, request, 5))
+        (self.answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
+        if isinstance(self.answer, OpenIterationReply):
+            self.reads()
+
+    def start(self, state):
+        self.core = DispatcherCore(state, CoreSettings(), self.now, 1_800_000_000.0)
+
+    def tell(self, event):
+        effects = [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
+        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
+        views = [e.view for e in effects if isinstance(e, SendView)]
+        self.view = views[-1] if views else self.view
+        return effects
+
+    def comes(self, worker):
+        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
+
+    def reads(self):
+        """Let the reader beat, and fence the attempts that are over."""
+        self.beats += 1
+        reports = {n: TaskReport(t.attempt + 1, t.acked) for n, t in self.tasks.items()}
+        reader = self.iteration.sessions.get("r")
+        self.tell(ReaderHeartbeat(self.answer.iteration, "r", reader, self.beats, reports))
+
+    @property
+    def iteration(self):
+        return self.core.state.iterations[self.answer.iteration]
+
+    @property
+    def tasks(self):
+        return self.iteration.tasks
+
+    @property
+    def splits(self):
+        granted = [fact.splits for fact in self.facts if isinstance(fact, SplitsGranted)]
+        return [(split.start, split.stop) for splits in granted for split in splits if split]
+
+    def size(self, name):
+        """Return how many elements a task has."""
+        return self.tasks[name].units
+
+    def report(self, name, acked, *, ended, all_sent):
+        task, size = self.tasks[name], self.size(name)
+        head = size if ended else acked
+        done = ended and acked == size
+        progress = AttemptProgress(
+            task.attempt, head, AckedSet(acked), done=done, ended=ended, all_sent=all_sent
+        )
+        revision = self.core.state.revision
+        self.tell(WorkerHeartbeat(task.worker, 1, revision, {name: progress}))
+
+    def makes(self, name):
+        """Let a task be made, and nothing of it read."""
+        self.report(name, 0, ended=True, all_sent=name not in self.unread)
+
+    def sends(self, name):
+        """Let readers have all of a task, and nothing of it be acked."""
+        self.report(name, 0, ended=True, all_sent=True)
+
+    def finishes(self, name):
+        """Let all of a task be made and acked."""
+        self.report(name, self.size(name), ended=True, all_sent=True)
+
+    @property
+    def unread(self):
+        """The tasks of which readers are not known to have all."""
+        progress = self.core.ctx.soft_state.progress
+        return [name for name in self.tasks if name not in progress or not progress[name].all_sent]
+
+    def dies(self, worker):
+        self.tell(WorkerDisconnected(worker, 1))
+        self.tell(WorkerDead(worker, 1))
+
+    @property
+    def account(self):
+        (found,) = self.core.stats(self.now).iterations
+        return found.account
+
+
+def ahead(world):
+    return sorted(world.tasks)
+
+
+def test_each_task_has_one_split_and_they_are_in_order():
+    world = World(10_000, grid=100)
+    for _ in range(20):
+        world.finishes(min(world.tasks))
+
+    starts = [start for start, _ in world.splits]
+    assert starts == [0, *(stop for _, stop in world.splits)][:-1]
+    assert all(task.ended == (1,) for task in world.tasks.values())
+
+
+def test_a_worker_makes_two_tasks_at_a_time():
+    world = World(10_000, workers=3)
+
+    assert len(world.tasks) == AT_WORK * 3
+    workers = [task.worker for task in world.tasks.values()]
+    assert {workers.count(f"w{i}") for i in range(3)} == {AT_WORK}
+
+
+def test_what_is_made_and_not_read_bounds_how_far_workers_go_ahead():
+    world = World(10_000, workers=1, grid=100)
+    for _ in range(10):
+        for name in ahead(world):
+            world.makes(name)
+
+    assert len(world.tasks) == AHEAD
+
+
+def test_what_operators_behind_the_reader_hold_does_not_stop_workers():
+    world = World(10_000, workers=1, grid=100)
+    for _ in range(10):
+        for name in ahead(world):
+            world.sends(name)
+
+    assert len(world.tasks) > AHEAD
+
+
+def test_but_there_is_a_bound_to_that_too(monkeypatch):
+    monkeypatch.setattr("penstock_dispatcher.core.ordered_tasks.OPEN", 12)
+    world = World(10_000, workers=1, grid=100)
+    for _ in range(20):
+        for name in ahead(world):
+            world.sends(name)
+
+    assert OPEN > 12
+    assert len(world.tasks) == 12
+
+
+def test_the_next_task_goes_where_fewest_are_being_made():
+    world = World(10_000)
+    first, *_ = ahead(world)
+    busy = world.tasks[first].worker
+    world.makes(first)
+
+    newest = max(world.tasks)
+    assert world.tasks[newest].worker == busy  # it has one to make, the other one two
+
+
+def test_a_task_whose_worker_dies_goes_on_elsewhere_and_none_is_made_in_its_place():
+    world = World(10_000)
+    before = ahead(world)
+    world.dies("w0")
+    world.reads()
+
+    assert ahead(world) == before
+    assert {task.worker for task in world.tasks.values()} == {"w1"}
+
+
+def test_a_task_without_a_worker_is_shown_so_that_readers_wait_for_it():
+    world = World(10_000, workers=1)
+    world.dies("w0")
+
+    assert sorted(world.view.tasks) == ahead(world)
+    assert {seen.worker for seen in world.view.tasks.values()} == {None}
+
+
+def test_tasks_that_are_done_are_gone_and_in_the_account():
+    world = World(100)
+    while world.tasks:
+        world.finishes(min(world.tasks))
+
+    assert world.iteration.finished
+    assert (world.account.elements, world.account.acked, world.account.units) == (100, 100, 100)
+    assert world.account.splits == len(world.splits)
+    assert not world.core.state.owners
+
+
+def test_an_empty_pass_is_over_as_soon_as_a_worker_says_so():
+    world = World(0)
+    (name,) = world.tasks
+
+    assert not world.splits
+    world.finishes(name)
+    assert world.iteration.finished
+
+
+def test_splits_have_the_size_that_the_pipeline_gives_them():
+    world = World(100, grid=7)
+    while world.tasks:
+        world.finishes(min(world.tasks))
+
+    assert [stop - start for start, stop in world.splits] == [7] * 14 + [2]
+
+
+def test_splits_begin_with_whole_batches():
+    world = World(1000, align=32)
+    while world.tasks:
+        world.finishes(min(world.tasks))
+
+    assert {start % 32 for start, _ in world.splits} == {0}
+    assert world.splits[-1][1] == 1000
+
+
+def test_splits_take_about_as_long_whatever_an_element_costs():
+    world = World(10**7, workers=1)
+    for _ in range(30):
+        world.now += 1e-5 * world.size(min(world.tasks))
+        world.finishes(min(world.tasks))
+
+    start, stop = world.splits[-1]
+    assert 0.2 < 1e-5 * (stop - start) < 1.0  # two at a time, each half as fast
+
+
+def test_what_is_known_of_tasks_is_forgotten_with_them():
+    world = World(10**6, workers=1, grid=100)
+    for _ in range(200):
+        world.finishes(min(world.tasks))
+
+    soft = world.core.ctx.soft_state
+    assert soft.progress.keys() <= world.tasks.keys()
+    assert soft.reported_acks.keys() <= world.tasks.keys()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"mode": Mode.OFF}, "processing mode 'off' do not go together"),
+        ({"trainer": "t"}, "cross_trainer_cache do not go together"),
+    ],
+    ids=str,
+)
+def test_what_has_no_one_order_is_refused(asked, words):
+    mode = asked.pop("mode", Mode.DYNAMIC)
+    world = World(10)
+    request = OpenIterationRequest(
+        VERSIONS, "d", mode, "other", 1, Codec.NONE, ordered=True, **asked
+    )
+    effects = world.tell(OpenIteration(2, request, 5))
+    (answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
+
+    assert isinstance(answer, Failure)
+    assert words in str(answer.error())
+
+
+def test_a_pipeline_that_keeps_something_across_splits_is_refused():
+    world = World(10, unordered="ordered=True: shuffle keeps something across splits")
+
+    assert "shuffle keeps" in str(world.answer.error())
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["makes", "sends", "finishes", "dies", "restarts"]), st.integers(0, 9)
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ACTS, st.integers(0, 400), st.integers(1, 3), st.sampled_from([0, 1, 10]))
+def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, units, count, grid):
+    world, most = World(units, count, grid=grid), 0
+    for act, which in acts:
+        if act == "dies":
+            worker = f"w{which % count}"
+            world.dies(worker)
+            world.reads()
+            world.comes(worker)
+            world.reads()
+        elif act == "restarts":
+            state = DispatcherState()
+            for fact in world.facts:
+                state.apply(fact)
+            assert state.iterations == world.core.state.iterations
+            world.start(state)
+            for i in range(count):
+                world.comes(f"w{i}")
+            world.reads()
+        elif running := [n for n, t in world.tasks.items() if t.worker is not None]:
+            getattr(world, act)(sorted(running)[which % len(running)])
+        if act in ("dies", "restarts"):
+            most = len(world.tasks)  # what was made must be made again, or told again
+        indexes = [task.index for _, task in sorted(world.tasks.items())]
+        assert indexes == sorted(set(indexes))
+        assert len(world.unread) <= max(AHEAD * count, most)
+    world.reads()
+    while world.tasks:
+        world.finishes(min(world.tasks))
+
+    assert world.iteration.finished
+    assert world.account.acked == world.account.elements == units
+    assert not world.account.faults()
+    starts = [start for start, _ in world.splits]
+    assert starts == [0, *(stop for _, stop in world.splits)][: len(starts)]
