@@ -172,7 +172,7 @@ class Slots:
         if self.pool is None:
             return True
         if inner.coming is None:
-            inner.coming = self.pool.submit(partial(self._timed, inner, self._wish(n)))
+            inner.coming = self.pool.submit(partial(_pull, inner, self._wish(n), self.add_work))
         return inner.coming.done()
 
     def fetch(self, inner: Inner, n: int, rest: int = 0) -> None:
@@ -254,13 +254,6 @@ class Slots:
                 inner.close()
         if self.pool is not None:
             self.pool.join(CLOSING_SECONDS)
-
-    def _timed(self, inner: Inner, n: int) -> Pulled | InnerError:
-        began = time.perf_counter()
-        pulled = inner.pull(n)
-        if self.add_work is not None:
-            self.add_work(time.perf_counter() - began)
-        return pulled
 
     def _wish(self, n: int) -> int:
         """Return how many elements of a dataset to read when *n* of all are wanted.
@@ -350,3 +343,13 @@ class Slots:
             )
             for i, element in enumerate(block)
         ]
+
+
+def _pull(inner: Inner, n: int, add_work: Callable[[float], None] | None) -> Pulled | InnerError:
+    # An error keeps this frame: it must hold no more than its datasets do, and not the outcome.
+    began = time.perf_counter()
+    try:
+        return inner.pull(n)
+    finally:
+        if add_work is not None:
+            add_work(time.perf_counter() - began)
