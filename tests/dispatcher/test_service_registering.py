@@ -132,7 +132,7 @@ async def test_a_job_with_other_parameters_is_refused_with_both_values(api):
     dataset = await register(api, Dataset.range(3))
     await api.open_iteration(request(dataset, job="j"))
 
-    with pytest.raises(JobMismatch, match="mode is 'dynamic', not 'off'"):
+    with pytest.raises(JobMismatch, match="processing_mode is 'dynamic', not 'off'"):
         await api.open_iteration(request(dataset, Mode.OFF, job="j"))
 
 

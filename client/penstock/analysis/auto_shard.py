@@ -214,6 +214,13 @@ def _is_hint(node: Node) -> bool:
 def _check_ordered(upstream: Node, policy: str) -> None:
     """Refuse elements of which each task would number others."""
     for node in topological_order(upstream):
+        if node.on_workers is not None:
+            raise DatasetError(
+                f"ShardingPolicy.{policy}: {node.label} reads from workers before the elements are "
+                "divided, and each task would get them in an order of its own: give the outer "
+                'distribute ShardingPolicy.OFF (processing_mode="parallel_epochs"), and the inner '
+                "one a job_name, which workers then share; or distribute the whole pipeline once"
+            )
         if node.unordered:
             raise DatasetError(
                 f"ShardingPolicy.{policy}: {node.label} lets elements overtake each other "

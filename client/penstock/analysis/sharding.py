@@ -203,6 +203,13 @@ def _files(branches: list[_Branch]) -> FilePattern | None:
 
 def _units(source: Node) -> int | FilePattern:
     units = source.units()
+    if units is None and source.on_workers is not None:
+        raise DatasetError(
+            "distribute inside a pipeline that is distributed itself cannot be split among workers "
+            "once more, as dynamic sharding does: give the outer one ShardingPolicy.OFF "
+            '(processing_mode="parallel_epochs"), and the inner one a job_name, which workers then '
+            "share: each element comes once; or distribute the whole pipeline once"
+        )
     if units is None:
         raise DatasetError(
             f"{source.label} cannot be split among workers, as dynamic sharding does: use "

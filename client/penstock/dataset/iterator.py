@@ -6,19 +6,21 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from penstock.dataset.job_position import JobPosition
 from penstock.dataset.reading import reading_of, reads_job
 from penstock.element import Element, NestedDataset, leaves
 from penstock.engine.block_size import MAX_BLOCK, BlockSizer
 from penstock.engine.iterator import State
+from penstock.engine.loop_time import LoopClock
 from penstock.errors import Closed, ElementError, Reentered
+from penstock.explanation.looks import IteratorStats, OperatorLook
 from penstock.graph.node import Node
 from penstock.graph.run import PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
-from penstock.options import check_count
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ in it: the other one may be in a function that never returns, and the iterator c
 _END: Any = object()
 
 
-class DatasetIterator(Iterator[Element]):
+class DatasetIterator(JobPosition, Iterator[Element]):
     """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
 
     It comes from ``iter(dataset)`` or `Dataset.iterator`. After an error the next element is the
@@ -208,104 +210,28 @@ class DatasetIterator(Iterator[Element]):
         self._check_open()
         self._in_turn(partial(self._begin, state))
 
-    @property
-    def round(self) -> int:
-        """The round of coordinated reads whose element comes next: as many were had, or skipped.
+    def stats(self) -> IteratorStats:
+        """Return how long this loop waits, and how long operators in this process work.
 
-        What operators behind `distribute` hold was not had. After a crash, all consumers go on
-        with the largest one: the restarted with ``distribute(..., start_round=...)``, the others by
-        `skip_to`.
+        `penstock.explain` says what follows from that, together with what workers report.
 
-        Raises:
-            DatasetError: when the pipeline has not exactly one `distribute` with *num_consumers*.
-            Closed: after `close`.
-
-        >>> from penstock_cluster import LocalCluster
-        >>> with LocalCluster(workers=1) as cluster:
-        ...     rounds = Dataset.range(6).distribute(
-        ...         "parallel_epochs", cluster.target, "one", consumer_index=0, num_consumers=1
-        ...     )
-        ...     with iter(rounds) as elements:
-        ...         elements.round, int(next(elements)), elements.round
-        (0, 0, 1)
-        """
-        return self._check_open().round
-
-    def skip_to(self, round: int) -> None:  # noqa: A002  # its name in all of this
-        """Go on with a later round of coordinated reads; what is left out counts as `skipped`.
-
-        Operators behind `distribute` begin anew.
-
-        Args:
-            round: the round whose element comes next; that of `round` or a later one.
-
-        Raises:
-            DatasetError: when *round* was had already, or see `round`.
-            Closed: after `close`.
-
-        >>> from penstock_cluster import LocalCluster
-        >>> with LocalCluster(workers=1) as cluster:
-        ...     rounds = Dataset.range(6).distribute(
-        ...         "parallel_epochs", cluster.target, "one", consumer_index=0, num_consumers=1
-        ...     )
-        ...     with iter(rounds) as elements:
-        ...         elements.skip_to(4)
-        ...         [int(x) for x in elements], elements.skipped
-        ([4, 5], 4)
-        """
-        self._check_open()
-        self._in_turn(partial(self._skip_to, check_count("skip_to", "round", round, least=0)))
-
-    @property
-    def skipped(self) -> int:
-        """How many elements were left out here: rounds that `skip_to` passed over.
-
-        With a `CrossTrainerCache`, those that left the window before the trainer had them: the same
-        for all its readers. What had left the window before the trainer came is not counted.
+        Returns:
+            Sums since the iterator began or was restored, and of about the last ten seconds.
 
         Raises:
             Closed: after `close`.
 
-        >>> iter(Dataset.range(5)).skipped
-        0
+        >>> elements = iter(Dataset.range(5))
+        >>> len(list(elements)), elements.stats().loop.steps
+        (5, 5)
         """
-        return self._check_open().skipped
-
-    @property
-    def transport(self) -> Mapping[str, str]:
-        """The transport by which each worker is read, by address: ``"local"`` or ``"grpc"``.
-
-        Workers that have nothing more may be missing.
-
-        Raises:
-            Closed: after `close`.
-
-        >>> iter(Dataset.range(5)).transport
-        {}
-        """
-        return self._check_open().transport
-
-    @property
-    def padding(self) -> bool:
-        """Whether the newest element of coordinated reads fills a group that was too short.
-
-        That is so with ``remainder="pad"`` at the end of a task: a loss can leave it out. Behind
-        operators it is that of the newest element which they took.
-
-        Raises:
-            DatasetError: see `round`.
-            Closed: after `close`.
-
-        >>> from penstock_cluster import LocalCluster
-        >>> with LocalCluster(workers=1) as cluster:
-        ...     rounds = Dataset.range(6).distribute(
-        ...         "parallel_epochs", cluster.target, "one", consumer_index=0, num_consumers=1
-        ...     )
-        ...     with iter(rounds) as elements:
-        ...         int(next(elements)), elements.padding
-        (0, False)
-        """
-        return self._check_open().padding
+        reading, clock = self._check_open(), self._clock
+        rows = sorted(reading.times.operators.items())
+        operators = tuple(
+            OperatorLook(row.label, row.elements, row.worked, row.waited) for _, row in rows
+        )
+        whole, newest = clock.total(), clock.newest()
+        return IteratorStats(whole, newest, operators, reading.transport, reading.passes_read)
 
     def close(self) -> None:
         """Release everything that the pipeline holds: threads, files, connections. Idempotent.
@@ -327,6 +253,8 @@ class DatasetIterator(Iterator[Element]):
 
     def _begin(self, state: State) -> None:
         reading = reading_of(self._node, self._shape, state)
+        self._clock = LoopClock()
+        reading.measured_by(self._clock)
         before = self._reading
         reading.start(before)
         self._reading, self._active = reading, iter(())
@@ -335,10 +263,6 @@ class DatasetIterator(Iterator[Element]):
             before.close()
         if self._closed:  # meanwhile, by another thread
             self.close()
-
-    def _skip_to(self, number: int) -> None:
-        self._check_open().skip_to(number)
-        self._active = iter(())
 
     def _next_block(self) -> Element:
         return self._in_turn(self._advance)
@@ -367,6 +291,7 @@ class DatasetIterator(Iterator[Element]):
             except ValueError:  # another thread is taking one
                 time.sleep(0)
         reading = self._check_open()
+        self._clock.asks()
         began = time.perf_counter()
         try:
             element, self._active, size = reading.advance(self._sizer.n)
@@ -381,6 +306,7 @@ class DatasetIterator(Iterator[Element]):
             self._check_open()
         if not size:
             raise StopIteration
+        self._clock.got(size)
         self._sizer.learn(time.perf_counter() - began, size)
         if isinstance(element, (tuple, dict, NestedDataset)) and _has_dataset(element):
             self._active = iter(())

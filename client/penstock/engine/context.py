@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from penstock.autotune.tuning import Tuning
 from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State
+from penstock.engine.op_times import OpTimes
 from penstock.engine.splits import SplitReader
 from penstock.engine.unacked import without_unacked
 from penstock.errors import PenstockError, StateError
@@ -79,6 +80,8 @@ class Context:
     """What options say; None before anything is opened."""
     on_open: Callable[[str, Any], object] | None = None
     """Called with everything that is opened, and its path; inner datasets too."""
+    times: OpTimes | None = None
+    """Where it is measured how long operators work, if it is."""
 
     @classmethod
     def local(
@@ -152,10 +155,13 @@ def open_node(node: Opens, context: Context, state: State = None) -> OpIterator:
     if context.on_open is not None:
         context.on_open(context.path, node)
     try:
-        return node.open(context, without_unacked(state))
+        running = node.open(context, without_unacked(state))
     except (TypeError, ValueError, KeyError, IndexError) as exc:
         if state is None or isinstance(exc, PenstockError):
             raise
         raise StateError(
             f"the saved state does not fit {node.label} (at {context.path or 'the end'}): {exc}"
         ) from exc
+    if context.times is not None:
+        context.times.watch(running, context.path, node.label)
+    return running

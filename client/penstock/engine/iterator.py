@@ -86,6 +86,9 @@ class OpIterator(ABC):
             left -= len(block)
         return n - left
 
+    def report_calls(self, add: Callable[[float], None]) -> None:  # noqa: B027  most have none
+        """Have *add* told the seconds of each call that is made by a thread of this operator."""
+
     def close(self) -> None:  # noqa: B027  sources may hold nothing
         """Release threads, files and inputs. Idempotent; the operator is not used afterwards.
 

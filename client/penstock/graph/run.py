@@ -14,9 +14,12 @@ from penstock.element import Element
 from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.loop_time import LoopClock
+from penstock.engine.op_times import OpTimes
 from penstock.errors import DatasetError, PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
+from penstock.protocol.loop_time import PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
 
 _UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
@@ -74,6 +77,13 @@ class PipelineRun(ABC):
     far: ClassVar[bool] = False
     """Whether other processes take part: to close it is to leave their job."""
 
+    def __init__(self) -> None:
+        self.times = OpTimes()
+        """How long its operators work here."""
+
+    def measured_by(self, loop: LoopClock) -> None:  # noqa: B027  most tell nobody
+        """Have *loop* asked how long the training loop waits, if others are to know."""
+
     @abstractmethod
     def start(self, before: PipelineRun | None = None) -> None:
         """Open the pipeline; what it begins with was checked.
@@ -109,6 +119,11 @@ class PipelineRun(ABC):
         return 0
 
     @property
+    def passes_read(self) -> tuple[PassRead, ...]:
+        """The passes of jobs that it reads."""
+        return ()
+
+    @property
     def transport(self) -> Mapping[str, str]:
         """The name of the transport by which each worker is read."""
         return {}
@@ -126,6 +141,7 @@ class LocalRun(PipelineRun):
     """A pipeline that runs here, all of it."""
 
     def __init__(self, node: Node, shape: str, state: State) -> None:
+        super().__init__()
         self._node, self._shape = node, shape
         self._at: State
         self._seed, self._at = (seeds.fresh(), None) if state is None else self._checked(state)
@@ -197,7 +213,8 @@ class LocalRun(PipelineRun):
             ) from exc
 
     def _opened(self, at: State) -> OpIterator:
-        return open_root(self._node, Context.local(self._seed, persistent=True), at)
+        context = replace(Context.local(self._seed, persistent=True), times=self.times)
+        return open_root(self._node, context, at)
 
     def _checked(self, state: State) -> tuple[int, State]:
         if isinstance(state, dict) and "jobs" in state:

@@ -138,6 +138,10 @@ class _InTurn(OpIterator):
         self._slot, self._given = slots.turn
         self._last: _Woven | None = None
 
+    def report_calls(self, add: Callable[[float], None]) -> None:
+        """See `OpIterator.report_calls`."""
+        self._slots.add_work = add
+
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Ends where a dataset's block does: then its mark still holds."""
         self._last = None
@@ -302,6 +306,10 @@ class _AsReady(OpIterator):
         self._slot = 0
         self._last = -1
         """Which slot the last block is from."""
+
+    def report_calls(self, add: Callable[[float], None]) -> None:
+        """See `OpIterator.report_calls`."""
+        self._slots.add_work = add
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress
+from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
@@ -338,6 +339,8 @@ class ReaderHeartbeat:
     """The workers in this reader's process, with their incarnations."""
     transports: Mapping[str, int] = field(default_factory=dict)
     """How many workers it reads by each transport."""
+    loop: LoopTime | None = None
+    """How much of its time the training loop waited, of late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
+from penstock.engine.loop_time import LoopClock
 from penstock.engine.unacked import Unacked, UnackedBySession
 from penstock.graph.node import Node
 from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root, uncoordinated
 from penstock.graph.traversal import walk
 from penstock.ops.internal.tracked_shuffle import cuts, is_straight
+from penstock.protocol.loop_time import PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.delivery import iterator_state
 from penstock.reader.delivery.iterator_state import IteratorState, SavedJob, SavedPass
@@ -42,6 +44,7 @@ class JobRun(PipelineRun):
     far: ClassVar[bool] = True
 
     def __init__(self, node: Node, shape: str, state: State) -> None:
+        super().__init__()
         self._node, self._shape = node, shape
         stages = list(walk(node))
         self._nodes = {path: n for path, n in stages if isinstance(n, Distribute)}
@@ -68,6 +71,10 @@ class JobRun(PipelineRun):
         except BaseException:
             self._sessions.close()
             raise
+
+    def measured_by(self, loop: LoopClock) -> None:
+        """See `PipelineRun.measured_by`: the dispatcher is to know."""
+        self._sessions.loop = loop
 
     def advance(self, n: int) -> LoopBlock:
         """See `PipelineRun.advance`."""
@@ -115,6 +122,12 @@ class JobRun(PipelineRun):
         return session is not None and session.padding
 
     @property
+    def passes_read(self) -> tuple[PassRead, ...]:
+        """See `PipelineRun.passes_read`."""
+        live = (one.session for one in self._sessions.live())
+        return tuple(session.pass_read for session in live if session is not None)
+
+    @property
     def skipped(self) -> int:
         """See `PipelineRun.skipped`."""
         live = (one.session for one in self._sessions.live())
@@ -147,6 +160,7 @@ class JobRun(PipelineRun):
 
     def _open(self, state: State) -> OpIterator:
         context = Context.local(seeds.fresh(), persistent=True, sessions=self._sessions)
+        context = replace(context, times=self.times)
         run = open_root(self._node, context, state)
         self._output_block.clear(run.mark())
         return run

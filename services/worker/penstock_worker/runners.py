@@ -39,6 +39,7 @@ from penstock_worker.runner.messages import (
     RunPaused,
     SplitsNeeded,
     StartRun,
+    TimesMeasured,
 )
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runner.process import RunnerDied, RunnerProcess
@@ -302,6 +303,7 @@ def _event(report: RunnerReport | RunnerDied) -> FromRunner:
         case (
             FrameReady()
             | CodecChosen()
+            | TimesMeasured()
             | ElementsSkipped()
             | ErrorsCounted()
             | CheckpointTaken()

@@ -20,6 +20,27 @@ class BufferStats:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorStats:
+    """An operator of a task: the seconds that it *worked* and *waited*, and its *elements*."""
+
+    label: str
+    elements: int
+    worked: float
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Of so many *seconds* a run was *held_up* by frames that nobody took; see `TimesMeasured`."""
+
+    seconds: float
+    held_up: float
+    starved: float
+    operators: tuple[OperatorStats, ...]
+    """From the outermost one down."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunnerStats:
     """A task that runs here: its next element is number *head*, all below *floor* are acked."""
 
@@ -33,6 +54,8 @@ class RunnerStats:
     state: str
     compression: str = ""
     """What frames are compressed with; of AUTO what that means now, and why."""
+    times: RunTimes | None = None
+    """How long operators worked, in the newest runner of it."""
 
 
 @dataclass(frozen=True, slots=True)

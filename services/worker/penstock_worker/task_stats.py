@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from penstock.protocol.types import Codec
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.shared_cache import SharedCache
-from penstock_worker.stats import RunnerStats, TrainerStats, WindowStats
+from penstock_worker.stats import (
+    OperatorStats,
+    RunnerStats,
+    RunTimes,
+    TrainerStats,
+    WindowStats,
+)
 
 
 def task_stats(attempts: Iterable[Attempt]) -> tuple[RunnerStats, ...]:
@@ -18,7 +24,9 @@ def task_stats(attempts: Iterable[Attempt]) -> tuple[RunnerStats, ...]:
         counts, floor = delivery.counts(), delivery.acked.floor
         here = counts.ready, counts.unacked, counts.streams
         place = run.task, run.attempt, delivery.head, floor
-        tasks.append(RunnerStats(*place, *here, attempt.state, _compression(attempt)))
+        tasks.append(
+            RunnerStats(*place, *here, attempt.state, _compression(attempt), _times(attempt))
+        )
     return tuple(tasks)
 
 
@@ -27,6 +35,16 @@ def _compression(attempt: Attempt) -> str:
     if codec is Codec.AUTO:
         return f"AUTO: {attempt.choice or 'none yet'}"
     return codec.value if codec is Codec.NONE else codec.name
+
+
+def _times(attempt: Attempt) -> RunTimes | None:
+    known = attempt.times
+    if known is None:
+        return None
+    operators = tuple(
+        OperatorStats(one.label, one.elements, one.worked, one.waited) for one in known.operators
+    )
+    return RunTimes(known.seconds, known.held_up, known.starved, operators)
 
 
 def cache_stats(attempts: Iterable[Attempt]) -> tuple[WindowStats, ...]:

@@ -78,6 +78,9 @@ class FakeSession:
         self.late = []
         return bool(self.waiting)
 
+    def measured_by(self, loop):
+        self.loop = loop
+
     def set_waiting(self, asking):
         self.asking = asking
 

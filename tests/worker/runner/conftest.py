@@ -112,6 +112,7 @@ class ThreadRunner:
             msgspec.msgpack.Decoder(
                 FrameReady
                 | messages.CodecChosen
+                | messages.TimesMeasured
                 | messages.ElementsSkipped
                 | messages.ErrorsCounted
                 | CheckpointTaken

@@ -8,6 +8,7 @@ from there on. It is the turn of *slot*, which has *given* so many elements. *op
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -16,6 +17,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.op_times import waited
 from penstock.errors import Closed, StateError
 from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner, OuterPosition, Pulled
@@ -48,7 +50,7 @@ class Slots:
     *opener* gives what opens datasets, anew for each: users' functions are not for several threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0915  what is known of the slots, one by one
         self,
         outer: OpIterator,
         opener: Callable[[], OpenInner],
@@ -67,6 +69,8 @@ class Slots:
         """Whether the outer dataset has no more elements for any slot."""
         self.pool = pool
         self._closed = False
+        self.add_work: Callable[[float], None] | None = None
+        """Told how long threads were at datasets."""
         self._outer, self._opener, self._ahead = outer, opener, ahead
         self._length = length
         self._read = number
@@ -168,7 +172,7 @@ class Slots:
         if self.pool is None:
             return True
         if inner.coming is None:
-            inner.coming = self.pool.submit(partial(inner.pull, self._wish(n)))
+            inner.coming = self.pool.submit(partial(_pull, inner, self._wish(n), self.add_work))
         return inner.coming.done()
 
     def fetch(self, inner: Inner, n: int, rest: int = 0) -> None:
@@ -181,8 +185,10 @@ class Slots:
             return
         self.start(inner, n)
         coming = cast("Future[Pulled | InnerError]", inner.coming)
+        began = time.perf_counter()
         while not coming.done():
             wait((coming, *self.read_ahead(n)), LOOK_AROUND, FIRST_COMPLETED)
+        waited(time.perf_counter() - began)
         inner.coming = None
         try:
             inner.install(coming.result())
@@ -267,10 +273,12 @@ class Slots:
             raise Closed("this iterator was closed while it looked for a dataset with elements")
         if self.pool is None:
             return self._pull(1)[0]
+        began = time.perf_counter()
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
                 wait(reading, LOOK_AROUND)  # for the one read that is under way
+        waited(time.perf_counter() - began)
         return self._arrivals.popleft()
 
     def _take_in(self, reading: Future[list[OuterRead]], n: int) -> None:
@@ -335,3 +343,13 @@ class Slots:
             )
             for i, element in enumerate(block)
         ]
+
+
+def _pull(inner: Inner, n: int, add_work: Callable[[float], None] | None) -> Pulled | InnerError:
+    # An error keeps this frame: it must hold no more than its datasets do, and not the outcome.
+    began = time.perf_counter()
+    try:
+        return inner.pull(n)
+    finally:
+        if add_work is not None:
+            add_work(time.perf_counter() - began)

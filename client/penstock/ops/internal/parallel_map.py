@@ -17,12 +17,14 @@ Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from penstock.element import Element
 from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.op_times import waited
 from penstock.engine.unacked import unacked_exactly
 from penstock.errors import Closed
 from penstock.executors.function import FunctionCaller
@@ -76,6 +78,7 @@ class ParallelMap(OpIterator):
         self._puller: threading.Thread | None = None
         self._workers: list[threading.Thread] = []
         self._ended = self._closed = False
+        self._add_work: Callable[[float], None] | None = None
         self._broken: BaseException | None = None
         """What ended a thread: nothing would come any more, so it is raised where one waits."""
 
@@ -85,9 +88,11 @@ class ParallelMap(OpIterator):
         with self._changed:
             self._last = []
             self._start()
+            began = time.perf_counter()
             while not (self._head() or (self._ended and not self._window)):
                 self._check_open()
                 self._changed.wait(LOOK_AROUND)
+            waited(time.perf_counter() - began)
             self._check_open()
             while len(out) < n and (run := self._head()):
                 place, taken = run.position, run.consumed
@@ -158,6 +163,10 @@ class ParallelMap(OpIterator):
         self._upstream.close()
         join_threads([*pullers, *self._workers], CLOSING_SECONDS * 3 / 4)
         self._call.end()
+
+    def report_calls(self, add: Callable[[float], None]) -> None:
+        """See `OpIterator.report_calls`."""
+        self._add_work = add
 
     def resize(self, threads: int) -> None:
         """Go on with so many *threads*; one that is too many ends when it has nothing to do."""
@@ -302,6 +311,8 @@ class ParallelMap(OpIterator):
         try:
             while (run := self._todo.get()) is not None and not self._closed:
                 seconds = run.make(call)
+                if self._add_work is not None:
+                    self._add_work(seconds * len(run.outcomes))
                 with self._changed:
                     run.made = True
                     # A run of many calls says more about how long one takes.

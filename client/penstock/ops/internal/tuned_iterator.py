@@ -34,6 +34,10 @@ class TunedIterator(OpIterator):
         """See `OpIterator.skip`."""
         return self._run.skip(n)
 
+    def report_calls(self, add: Callable[[float], None]) -> None:
+        """See `OpIterator.report_calls`."""
+        self._run.report_calls(add)
+
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._run.close()

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
+from penstock.protocol.loop_time import PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
+    from penstock.engine.loop_time import LoopClock
     from penstock.engine.unacked import AckTracker, UnackedBySession
     from penstock.reader.delivery.output_block import LeaseHolder
 
@@ -42,6 +44,11 @@ class SessionApi(Protocol):
     @property
     def session_id(self) -> str:
         """The id by which the dispatcher knows this reader."""
+        ...
+
+    @property
+    def pass_read(self) -> PassRead:
+        """The pass that it reads, and where."""
         ...
 
     @property
@@ -71,6 +78,10 @@ class SessionApi(Protocol):
 
     def set_waiting(self, waiting: bool, /) -> None:
         """Note whether the loop waits for an element."""
+        ...
+
+    def measured_by(self, loop: LoopClock | None) -> None:
+        """Tell the dispatcher what *loop* measures."""
         ...
 
     def await_lease(self) -> None:
@@ -176,6 +187,8 @@ class PassSessions:
     """
 
     def __init__(self, saved: IteratorState | None = None, *, alone: bool = False) -> None:
+        self.loop: LoopClock | None = None
+        """Measures how long the loop waits."""
         self.lock: SingleEntry = SingleEntry()
         self.run: int = 0
         self.alone = alone
@@ -220,6 +233,7 @@ class PassSessions:
             self._sessions = (*self._sessions, one)
             closed, asking = self._closed, self.asking
         if session is not None:
+            session.measured_by(self.loop)
             self.follow(one)
             session.set_waiting(asking)
             if closed:

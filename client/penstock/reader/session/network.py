@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, assert_never
 
+from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
@@ -122,6 +123,8 @@ class SessionNetwork:
         heartbeat_interval: float,
         transport: str | None = None,
     ) -> None:
+        self.loop_clock: LoopClock | None = None
+        """Measures how long the training loop waits."""
         self._session = session
         self._dispatcher, self._heartbeat_interval = dispatcher, heartbeat_interval
         self._streams: dict[TaskId, _NetworkStream] = {}
@@ -265,7 +268,9 @@ class SessionNetwork:
         while True:
             self._heartbeat_now.clear()
             heartbeat, nearby = self._session.heartbeat(), here()
-            yield replace(heartbeat, in_process=nearby, transports=self._transports.counts)
+            loop = None if self.loop_clock is None else self.loop_clock.newest()
+            counts = self._transports.counts
+            yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop)
             if heartbeat.leaving:  # not the session's state: it may leave after this was made
                 return
             with suppress(TimeoutError):

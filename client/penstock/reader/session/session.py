@@ -18,6 +18,7 @@ from penstock.element import Element
 from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
+from penstock.protocol.loop_time import PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
@@ -26,6 +27,7 @@ from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, wait_reason
 from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
 from penstock.reader.session.payload import FramePayload
+from penstock.reader.session.rounds_read import RoundsRead
 from penstock.reader.session.save_result import state_of
 from penstock.reader.session.ticks import Ticks
 from penstock.runtime import clock
@@ -33,6 +35,7 @@ from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
+    from penstock.engine.loop_time import LoopClock
     from penstock.engine.unacked import AckTracker
 
 log = logging.getLogger("penstock.reader")
@@ -43,7 +46,7 @@ WAKE_EVERY = 1.0
 """Seconds after which a wait looks again, even if nothing happened."""
 
 
-class Session:
+class Session(RoundsRead):
     """One training loop's reading of an iteration. Close it; `close` may come from any thread.
 
     *held* is what it keeps open beside the network, and closes last.
@@ -101,6 +104,11 @@ class Session:
     def session_id(self) -> str:
         """The id by which the dispatcher knows this reader."""
         return self.core.membership.session
+
+    @property
+    def pass_read(self) -> PassRead:
+        """The pass that it reads, and where."""
+        return PassRead(self._config.dispatcher, self.core.iteration)
 
     @property
     def delivered(self) -> int:
@@ -168,28 +176,6 @@ class Session:
         return bool(self.core.iteration)
 
     @property
-    def round(self) -> int:
-        """The round of coordinated reads that comes next; 0 without any."""
-        return self.core.round if self._closed else self.locate()
-
-    def locate(self) -> int:
-        """Return `round`; waits until it is known with which one this reader begins.
-
-        Raises:
-            PenstockError, WaitedTooLong: as `pull`.
-        """
-        open_sessions.check_process(self._process)
-        return self._wait(self.core.locate) or 0
-
-    @property
-    def padding(self) -> bool:
-        """Whether the newest element delivered fills a group that was too short."""
-        open_sessions.check_process(self._process)
-        with self._changed:
-            self.core.acks.collect_acks(clock.now(), at_once=True)
-            return self.core.filler
-
-    @property
     def skipped(self) -> int:
         """How many elements of its own this reader left out."""
         return self.core.skipped
@@ -198,15 +184,6 @@ class Session:
     def transport(self) -> Mapping[str, str]:
         """The name of the transport by which each worker is read."""
         return self._network.transport
-
-    def skip_to(self, number: int, /) -> None:
-        """Deliver no round below *number*; what is unacked of these is skipped, if requeued.
-
-        Raises:
-            DatasetError: when the loop has had that round.
-        """
-        self.locate()
-        self._apply_change(self.core.skip_to, number)
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""
@@ -352,6 +329,10 @@ class Session:
             pressing = self.core.pressing
         if pressing:
             self._network.perform()
+
+    def measured_by(self, loop: LoopClock | None) -> None:
+        """Tell the dispatcher what *loop* measures."""
+        self._network.loop_clock = loop
 
     def heartbeat(self) -> ReaderHeartbeat:
         """Return what to tell the dispatcher now."""

@@ -518,7 +518,7 @@ class RoundsReport(_message.Message):
     def __init__(self, index: _Optional[int] = ..., stamp: _Optional[int] = ..., start: _Optional[int] = ..., taken: _Optional[int] = ..., held: _Optional[_Iterable[_Union[GroupsHeld, _Mapping]]] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class ReaderHeartbeat(_message.Message):
-    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports")
+    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop")
     class ReportsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -561,6 +561,7 @@ class ReaderHeartbeat(_message.Message):
     TRAINER_FIELD_NUMBER: _ClassVar[int]
     IN_PROCESS_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     session: str
     reader: int
@@ -575,7 +576,22 @@ class ReaderHeartbeat(_message.Message):
     trainer: str
     in_process: _containers.ScalarMap[str, int]
     transports: _containers.ScalarMap[str, int]
-    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    loop: LoopTime
+    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ...) -> None: ...
+
+class LoopTime(_message.Message):
+    __slots__ = ("steps", "seconds", "waited", "p50", "p99")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FIELD_NUMBER: _ClassVar[int]
+    P50_FIELD_NUMBER: _ClassVar[int]
+    P99_FIELD_NUMBER: _ClassVar[int]
+    steps: int
+    seconds: float
+    waited: float
+    p50: float
+    p99: float
+    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("attempt", "worker", "failure", "incarnation", "released", "floor", "profile")

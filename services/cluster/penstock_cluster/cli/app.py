@@ -14,6 +14,7 @@ from penstock.protocol.types import WorkerId
 from penstock.reader.arguments import address_of
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
+from penstock_cluster.cli.explain import explanations_json, show_explanations
 from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
 from penstock_cluster.cli.status import watch as watch_status
 from penstock_cluster.cli.up import up as run_cluster
@@ -82,6 +83,19 @@ def status(
             watch_status(target)
     else:
         show_status(target)
+
+
+@app.command()
+@explained
+def explain(
+    target: Target,
+    as_json: Annotated[bool, typer.Option("--json", help="as a list, for a program")] = False,
+) -> None:
+    """Say of each pass what its training loops wait for, and what would hide that."""
+    if as_json:
+        print(explanations_json(target))  # noqa: T201  as it is, not as rich would fold it
+    else:
+        show_explanations(target)
 
 
 @app.command()

@@ -36,6 +36,8 @@ MOST_CONSUMERS = 4096
 
 PLAIN = {
     "shared_cache": "cross_trainer_cache",
+    "mode": "processing_mode",
+    "codec": "compression",
     "shards": "number of shards (the dispatcher's worker_addresses)",
 }
 """What users call parameters that have other names here."""

@@ -63,8 +63,8 @@ from penstock_dispatcher.core.rounds_facts import ConsumerEnded, ConsumerJoined,
 from penstock_dispatcher.core.rounds_record import RoundsAccount
 from penstock_dispatcher.core.split_provider import SplitProvider
 
-JOBS_KEPT = 100_000
-"""The most jobs without iterations that are remembered, the newest."""
+JOBS_KEPT = 10_000
+"""The most jobs without iterations that are remembered, the newest: about 1 KiB each."""
 
 FAILURES_KEPT = 4
 """The most results of saves that an iteration keeps. What is before a success all readers got."""

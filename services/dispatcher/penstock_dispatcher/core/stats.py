@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.protocol.control import ReaderProcess
+from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.types import IterationId, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core import account, skipped_errors
@@ -81,6 +82,8 @@ class ReaderStats:
     trainer: str = ""
     transports: Mapping[str, int] = field(default_factory=dict)
     """How many workers it reads by each transport."""
+    loop: LoopTime | None = None
+    """How much of its time its loop waited, of late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,5 +362,6 @@ def _readers(iteration: IterationRecord, soft_state: SoftState, now: float) -> l
         consumed = max(reader.consumed, liveness.heartbeat.consumed if liveness is not None else 0)
         status, process = reader.status.value, reader.process
         by = {} if liveness is None else dict(liveness.heartbeat.transports)
-        out.append(ReaderStats(name, status, silence, consumed, process, reader.trainer, by))
+        loop = None if liveness is None else liveness.heartbeat.loop
+        out.append(ReaderStats(name, status, silence, consumed, process, reader.trainer, by, loop))
     return out

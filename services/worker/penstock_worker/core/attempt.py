@@ -46,6 +46,7 @@ from penstock_worker.runner.messages import (
     FrameReady,
     PauseRun,
     SetLink,
+    TimesMeasured,
 )
 
 STALL = 1.0
@@ -79,6 +80,8 @@ class Attempt:
         self.link = LinkSpeed(now)
         self.choice = ""
         """What AUTO means now, and why, in words."""
+        self.times: TimesMeasured | None = None
+        """How long operators of the newest runner worked."""
         self._restart_policy = RestartPolicy()
         self._head_before = 0
         """The head when the present runner began."""

@@ -20,6 +20,7 @@ from penstock_worker.runner.messages import (
     RunPaused,
     SetWindow,
     SplitsNeeded,
+    TimesMeasured,
 )
 
 StreamId = NewType("StreamId", int)
@@ -105,6 +106,7 @@ RunReport: TypeAlias = (
     NondeterminismFound
     | FrameReady
     | CodecChosen
+    | TimesMeasured
     | ElementsSkipped
     | ErrorsCounted
     | CheckpointTaken

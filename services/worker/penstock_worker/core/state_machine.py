@@ -61,6 +61,7 @@ from penstock_worker.runner.messages import (
     RunFailed,
     RunPaused,
     SplitsNeeded,
+    TimesMeasured,
 )
 
 PAST = 1000
@@ -120,6 +121,7 @@ class WorkerCore:
                 NondeterminismFound()
                 | FrameReady()
                 | CodecChosen()
+                | TimesMeasured()
                 | ElementsSkipped()
                 | ErrorsCounted()
                 | CheckpointTaken()
@@ -293,7 +295,13 @@ class WorkerCore:
         self, attempt: Attempt, report: RunReport, now: float, out: list[Effect]
     ) -> None:
         match report:
-            case NondeterminismFound() | ElementsSkipped() | ErrorsCounted() | CodecChosen():
+            case (
+                NondeterminismFound()
+                | ElementsSkipped()
+                | ErrorsCounted()
+                | CodecChosen()
+                | TimesMeasured()
+            ):
                 _account(attempt, report)
             case FrameReady():
                 attempt.on_frame(report, now, out)
@@ -373,7 +381,8 @@ class WorkerCore:
 
 
 def _account(
-    attempt: Attempt, report: NondeterminismFound | ElementsSkipped | ErrorsCounted | CodecChosen
+    attempt: Attempt,
+    report: NondeterminismFound | ElementsSkipped | ErrorsCounted | CodecChosen | TimesMeasured,
 ) -> None:
     """Record something that matters for the account, or for status, only."""
     match report:
@@ -385,5 +394,7 @@ def _account(
             attempt.on_errors(report)
         case CodecChosen(_, choice):
             attempt.choice = choice
+        case TimesMeasured():
+            attempt.times = report
         case _:
             assert_never(report)

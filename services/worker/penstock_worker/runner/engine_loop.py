@@ -13,6 +13,7 @@ from penstock.analysis import auto_shard
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context, SkipCounter
 from penstock.engine.iterator import OpIterator
+from penstock.engine.op_times import OpTimes, waited
 from penstock.engine.splits import SplitReader
 from penstock.errors import StateError
 from penstock.graph.node import Node
@@ -30,10 +31,12 @@ from penstock_worker.runner.frame_writer import FrameWriter
 from penstock_worker.runner.messages import (
     CheckpointTaken,
     ElementsSkipped,
+    OperatorTime,
     RunEnded,
     RunFailed,
     RunPaused,
     SplitsNeeded,
+    TimesMeasured,
 )
 
 BLOCK_SECONDS = 0.003
@@ -68,6 +71,7 @@ class EngineLoop:
         self._checkpointer = Checkpointer(tuple(log.start for log in inbox.logs))
         self._skipped, self._skips_reported = SkipCounter(), 0
         """What the pipeline left out on purpose, and how much of it was reported."""
+        self._times, self._began, self._starved = OpTimes(), time.monotonic(), 0.0
         self._errors: ErrorReport | None = None
         """Of elements that cannot be made, where these are left out."""
         self._flush_each = self._start.flush_each
@@ -100,7 +104,8 @@ class EngineLoop:
 
     def _open(self, pipeline: Pipeline) -> OpIterator:
         start = self._start
-        context = replace(Context.local(start.seed, start.index), skipped=self._skipped)
+        context = Context.local(start.seed, start.index)
+        context = replace(context, skipped=self._skipped, times=self._times)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)
@@ -128,12 +133,14 @@ class EngineLoop:
             self._report_skipped(replayed=replayed)
             if not more:
                 self._report_checkpoint(engine)
+                self._report_times()
                 self._connection.post(RunEnded(self._start.run, frames.sent))
                 return
             frames.pack()
             self._connection.poll()
             if states.due():
                 self._report_checkpoint(engine)
+                self._report_times()
             elif inbox.flush_wanted or self._flush_each or frames.age() + sizer.seconds > AGE:
                 frames.flush()
 
@@ -178,6 +185,16 @@ class EngineLoop:
         self._connection.post(CheckpointTaken(self._start.run, state))
         self._connection.forget(self._inbox, state.positions)
 
+    def _report_times(self) -> None:
+        """Report how long operators worked since the run began."""
+        rows = tuple(
+            OperatorTime(path, row.label, row.elements, row.worked, row.waited)
+            for path, row in sorted(self._times.operators.items())
+        )
+        seconds = time.monotonic() - self._began
+        held_up, starved = self._frames.held_up, self._starved
+        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows))
+
     def _report_skipped(self, *, replayed: bool = False) -> None:
         """Report how much was left out since; not if a run before this replay has."""
         if self._errors is not None:
@@ -212,7 +229,10 @@ class EngineLoop:
             self._request(provider, position)
             if threading.get_ident() == self._thread:
                 self._frames.flush_nowait()
+            began = time.monotonic()
             self._connection.wait(lambda: log.stop > position or inbox.stopped)
+            self._starved += (seconds := time.monotonic() - began)
+            waited(seconds)
             if log.stop <= position:
                 raise RunOverError
         split = log.at(position)

@@ -61,6 +61,8 @@ class FrameWriter:
         """The number behind the last element sent, or known to the worker before."""
         self.send_from = inbox.start.send_from
         """Elements below this number are there already: they are not sent."""
+        self.held_up = 0.0
+        """Seconds for which there was no room."""
         self.fitting = 1
         """About how many of the elements that come now make a full frame, or as much for each
         consumer: each gets a message, of several frames of an element."""
@@ -171,7 +173,9 @@ class FrameWriter:
                 return offset
             self._post_written()
             self._connection.post(ArenaFull(inbox.start.run))
+            began = time.monotonic()
             self._connection.wait(self._room_changed)
+            self.held_up += time.monotonic() - began
             if inbox.stopped:
                 raise RunOverError
 

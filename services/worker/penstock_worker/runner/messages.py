@@ -132,6 +132,28 @@ class CodecChosen(RunnerReport, frozen=True):
     choice: str
 
 
+class OperatorTime(msgspec.Struct, frozen=True, array_like=True):
+    """An operator by its path and *label*; see `penstock.engine.op_times.OpTime`."""
+
+    path: str
+    label: str
+    elements: int
+    worked: float
+    waited: float
+
+
+class TimesMeasured(RunnerReport, frozen=True):
+    """Of so many *seconds* the run was *held_up* by frames that nobody took yet.
+
+    It *starved* some, for want of splits. *operators* come from the outermost one down.
+    """
+
+    seconds: float
+    held_up: float
+    starved: float
+    operators: tuple[OperatorTime, ...]
+
+
 class ElementsSkipped(RunnerReport, frozen=True):
     """The pipeline left out *count* more elements on purpose."""
 

@@ -33,6 +33,7 @@ from penstock_worker.runner.messages import (
     SplitsNeeded,
     StartRun,
     StopRun,
+    TimesMeasured,
 )
 
 log = logging.getLogger("penstock.worker.runner")
@@ -40,6 +41,7 @@ log = logging.getLogger("penstock.worker.runner")
 _REPORTS: msgspec.msgpack.Decoder[RunnerReport] = msgspec.msgpack.Decoder(
     FrameReady
     | CodecChosen
+    | TimesMeasured
     | ElementsSkipped
     | ErrorsCounted
     | CheckpointTaken

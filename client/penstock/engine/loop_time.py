@@ -1,0 +1,81 @@
+"""How much of its time a training loop waits for elements."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+
+from penstock.protocol.loop_time import LoopTime
+
+SPAN, SAMPLES = 1.0, 10
+"""What is newest is said of about so many spans of so many seconds."""
+
+BUCKETS_A_DOUBLING = 4
+"""How finely waits are told apart: by a fifth."""
+
+LEAST = 1e-6
+
+
+class LoopClock:
+    """Measures one loop. The thread that reads calls `asks` and `got`; any may ask for the sums."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self._asked = self._until = 0.0
+        self._steps, self._waited = 0, 0.0
+        self._waits: dict[int, int] = {}
+        """How many waits were about so long, by the logarithm of that."""
+        self._marks: deque[tuple[float, int, float]] = deque(maxlen=SAMPLES)
+        """When a span began, with the steps and the wait up to then."""
+
+    def asks(self) -> None:
+        """Record that the loop asks for elements, and none is ready for it."""
+        self._asked = now = self._clock()
+        if self._began is None:
+            self._began = now
+        if not self._marks or now - self._marks[-1][0] >= SPAN:
+            self._marks.append((now, self._steps, self._waited))
+
+    def got(self, elements: int) -> None:
+        """Record that it got so many: it takes all but the first of them without a wait."""
+        self._until = self._clock()
+        wait = self._until - self._asked
+        self._waited += wait
+        self._steps += elements
+        at = round(BUCKETS_A_DOUBLING * math.log2(max(wait, LEAST)))
+        self._waits[at] = self._waits.get(at, 0) + 1
+
+    def total(self) -> LoopTime:
+        """Return the sums of all steps."""
+        if self._began is None:
+            return LoopTime()
+        seconds = self._until - self._began
+        return LoopTime(self._steps, seconds, self._waited, self._wait(0.5), self._wait(0.99))
+
+    def newest(self) -> LoopTime:
+        """Return those of about the last ten seconds."""
+        whole = self.total()
+        if not self._marks:
+            return whole
+        at, steps, waited = self._marks[0]
+        seconds = max(0.0, self._until - at)
+        return LoopTime(
+            whole.steps - steps, seconds, max(0.0, whole.waited - waited), whole.p50, whole.p99
+        )
+
+    def _wait(self, share: float) -> float:
+        """Return how long that *share* of all steps waited at most."""
+        waits = dict(self._waits)  # the loop's thread may add to it
+        at_once = self._steps - sum(waits.values())
+        left = share * self._steps - at_once
+        for at, count in sorted(waits.items()):
+            if left <= 0:
+                break
+            left -= count
+            longest = 2 ** (at / BUCKETS_A_DOUBLING)
+            if left <= 0:
+                return longest
+        return 0.0

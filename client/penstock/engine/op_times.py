@@ -1,0 +1,101 @@
+"""How long the operators of a run work and wait: each by itself, without those below it.
+
+What an operator does in the thread that asks it is timed around `OpIterator.block`; calls that it
+has made by threads of its own it reports itself (`OpIterator.report_calls`). Whoever waits inside
+a block says so (`waited`), and that is no work.
+
+Inner datasets (of `flat_map` and `interleave`) are not timed apart: they are their operator's work.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from dataclasses import dataclass, field
+
+from penstock.element import Element
+from penstock.engine.iterator import OpIterator
+
+
+@dataclass(slots=True)
+class OpTime:
+    """One operator: the seconds it *worked*, in all threads, and *waited* in that of its caller.
+
+    Several threads may add at one time: a sum may lack one of them, rarely.
+    """
+
+    label: str
+    blocks: int = 0
+    elements: int = 0
+    worked: float = 0.0
+    waited: float = 0.0
+
+    def add_work(self, seconds: float) -> None:
+        """Add what a thread of the operator's own did."""
+        self.worked += seconds
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of `block` that a thread is in."""
+
+    below: float = 0.0
+    """Seconds that the operators below it took."""
+    waited: float = 0.0
+
+
+class _ThisThread(threading.local):
+    call: _Call | None = None
+
+
+_here = _ThisThread()
+
+
+def waited(seconds: float) -> None:
+    """Record that the operator which this thread is in has waited for another thread or process."""
+    if (call := _here.call) is not None:
+        call.waited += seconds
+
+
+@dataclass(slots=True)
+class OpTimes:
+    """The operators of one run, by their paths: "" is the outermost."""
+
+    operators: dict[str, OpTime] = field(default_factory=dict)
+
+    def watch(self, running: OpIterator, path: str, label: str) -> None:
+        """Time *running*, the operator at *path*, from now on."""
+        if "/" in path:
+            return  # an inner dataset
+        row = self.operators.get(path)
+        if row is None:
+            row = self.operators[path] = OpTime(label)
+        running.report_calls(row.add_work)
+        _time_blocks(running, row)
+
+
+def _time_blocks(running: OpIterator, row: OpTime) -> None:
+    block = type(running).block
+    # By a weak reference: an operator that holds itself would not be closed when it is dropped.
+    known = weakref.ref(running)
+
+    def timed(n: int) -> list[Element]:
+        before, _here.call = _here.call, (mine := _Call())
+        began = time.perf_counter()
+        out: list[Element] = []
+        try:
+            out = block(known(), n)  # type: ignore[arg-type]  # it is being called
+            return out
+        finally:
+            seconds = time.perf_counter() - began
+            _here.call = before
+            if before is not None:
+                before.below += seconds
+            row.blocks += 1
+            row.elements += len(out)
+            row.waited += mine.waited
+            row.worked += max(0.0, seconds - mine.below - mine.waited)
+            del out
+
+    running.block = timed  # type: ignore[method-assign]

@@ -1,0 +1,58 @@
+"""`explain`: ask an iterator, and the dispatcher of the job that it reads, what is slow."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.errors import Unavailable
+from penstock.explanation import mesh
+from penstock.explanation.looks import IteratorStats, JobLook
+from penstock.explanation.verdict import Explanation, explain_loop
+from penstock.protocol.loop_time import PassRead
+
+PATIENCE = 5.0
+"""Seconds that a dispatcher has to answer."""
+
+
+class Measured(Protocol):
+    """What `iter(dataset)` gives."""
+
+    def stats(self) -> IteratorStats:
+        """Return how long the loop waits, and how long operators here work."""
+        ...
+
+
+def explain(iterator: Measured) -> Explanation:
+    """Return what a training loop waits for, and what would hide that: a sentence with numbers.
+
+    The loop's wait is that of about the last ten seconds, so ask in mid-training, from the loop or
+    from another thread. Workers and readers report once a second.
+
+    Args:
+        iterator: what the loop reads: ``iter(dataset)`` or ``dataset.iterator()``.
+
+    Raises:
+        Closed: when the iterator was closed.
+        WaitedTooLong: when the dispatcher does not answer within five seconds.
+
+    >>> from penstock import Dataset, explain
+    >>> elements = iter(Dataset.range(5))
+    >>> explain(elements).sentence
+    'the loop has had no element yet'
+    """
+    stats = iterator.stats()
+    looks = [_job(one) for one in stats.passes]
+    found = [look for look in looks if look is not None]
+    return explain_loop(stats, found[0] if found else None)
+
+
+def _job(read: PassRead) -> JobLook | None:
+    from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415  it loads gRPC
+    from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415  as above
+
+    with LoopThread.shared() as loop:
+        try:
+            status = loop.run(call_dispatcher(read.address, PATIENCE, lambda d: d.status()))
+        except Unavailable:
+            return None
+    return next((look for look in mesh.jobs(status) if look.iteration == read.iteration), None)

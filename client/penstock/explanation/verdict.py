@@ -1,0 +1,203 @@
+"""What limits a training loop, in a sentence with numbers; and what would hide its wait.
+
+A loop that waits for the share w of its time would go 1 / (1 - w) times as fast if it never waited.
+As many times as much has to be made for it: so T tasks that are busy become T / (1 - w).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
+
+WAITS = 0.05
+"""A loop that waits for less of its time gains little."""
+
+HELD_UP = 0.3
+"""A task that nobody takes from for so much of its time is not what is waited for."""
+
+MARGIN = 1.1
+"""More is asked for than just enough: loops and workers are not perfectly even."""
+
+MOST_WAIT = 0.98
+"""A loop that waits longer says little of how fast it could be."""
+
+
+class Limit(Enum):
+    """What a loop waits for most."""
+
+    NOTHING = "the loop itself"
+    UNKNOWN = "not known yet"
+    ABSENT = "something that is not there"
+    HERE = "operators in the training process"
+    WORKERS = "operators on workers"
+    DELIVERY = "what is made is not taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a loop waits for. As text: a sentence, and the figures that it rests on.
+
+    *wait* is the share of its time that the loop waits, from 0 to 1; *operator* the slowest one, on
+    workers or here, if that is the limit; *more_slots* how many more tasks at a time would hide it.
+    """
+
+    sentence: str
+    limit: Limit
+    wait: float
+    operator: str = ""
+    more_slots: int = 0
+    figures: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join((self.sentence, *(f"  {line}" for line in self.figures)))
+
+
+def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
+    """Return what limits *loop*, which reads *job* if that is there."""
+    time, whole = loop.newest, loop.loop
+    wait = time.share
+    here = _figures("here", loop.operators, whole.seconds)
+    if not time.steps or time.seconds <= 0:
+        sentence = "the loop has had no element yet"
+        return Explanation(sentence, Limit.UNKNOWN, wait, figures=here)
+    waits = _waits(wait, f"p50 {_seconds(time.p50)}, p99 {_seconds(time.p99)} a step")
+    if wait < WAITS:
+        return Explanation(f"{waits}; it is itself the limit", Limit.NOTHING, wait, figures=here)
+    far = sum(one.waited for one in loop.operators) if loop.reads_job else 0.0
+    if job is None or far < whole.waited / 2:
+        slowest = max(loop.operators, key=_worked, default=None)
+        label = "its pipeline" if slowest is None else slowest.label
+        remedy = (
+            "give it num_parallel_calls, or put it before distribute"
+            if loop.reads_job
+            else "give it num_parallel_calls, add prefetch, or have workers do it (distribute)"
+        )
+        sentence = f"{waits}; {label} in the training process is the bottleneck: {remedy}"
+        return Explanation(sentence, Limit.HERE, wait, label, figures=here)
+    found = explain_job(job, waits=(wait, waits))
+    return Explanation(
+        found.sentence, found.limit, wait, found.operator, found.more_slots, here + found.figures
+    )
+
+
+def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Explanation:
+    """Return what limits the loops that read *job*: that of the one that waits most.
+
+    *waits* is the wait of a loop, and that in words, if one is asked about.
+    """
+    figures = tuple(_task_figures(job.tasks))
+    share, words = waits or _worst(job)
+    if not words:
+        sentence = f"no loop of job {job.job!r} has had an element yet"
+        if job.waiting_for:
+            sentence += f": it waits for {job.waiting_for}"
+        return Explanation(sentence, Limit.UNKNOWN, 0.0, figures=figures)
+    if share < WAITS:
+        return Explanation(
+            f"{words}; it is itself the limit", Limit.NOTHING, share, figures=figures
+        )
+    limit, busiest = _limit(job)
+    operator, more = "", 0
+    match limit:
+        case Limit.ABSENT:
+            sentence = f"{words}, for {job.waiting_for}"
+        case Limit.UNKNOWN:
+            sentence = f"{words}; no worker has said yet what its tasks do"
+        case Limit.DELIVERY:
+            held = _share(sum(t.held_up for t in job.tasks), sum(t.seconds for t in job.tasks))
+            sentence = (
+                f"{words}, and workers wait for it, too, {_percent(held)} of theirs: what is made "
+                "is not taken fast enough; look at the link, at compression, and at what else the "
+                "training process does"
+            )
+        case Limit.WORKERS:
+            operator, more = busiest, _more(len(job.tasks), share)
+            many = len({task.worker for task in job.tasks})
+            where = f"on {many} worker{'s' * (many > 1)}"
+            sentence = (
+                f"{words}; {busiest} is the bottleneck {where} "
+                f"({_percent(_share_of(busiest, job.tasks))} of their time); "
+                f"{more} more slot{'s' * (more > 1)} would hide it"
+            )
+        case Limit.NOTHING | Limit.HERE:
+            raise AssertionError(limit)
+        case _:
+            assert_never(limit)
+    return Explanation(sentence, limit, share, operator, more, figures)
+
+
+def _worst(job: JobLook) -> tuple[float, str]:
+    """Return the wait of the loop that waits most, and that in words; nothing before a step."""
+    loops = [loop for loop in job.loops if loop.steps and loop.seconds > 0]
+    if not loops:
+        return 0.0, ""
+    worst = max(loops, key=lambda loop: loop.share)
+    return worst.share, _waits(worst.share, f"{worst.steps / worst.seconds:,.0f} steps a second")
+
+
+def _limit(job: JobLook) -> tuple[Limit, str]:
+    if job.waiting_for and not job.tasks:
+        return Limit.ABSENT, ""
+    operators = [one for task in job.tasks for one in task.operators]
+    if not operators:
+        return Limit.UNKNOWN, ""
+    seconds = sum(task.seconds for task in job.tasks)
+    if _share(sum(task.held_up for task in job.tasks), seconds) > HELD_UP:
+        return Limit.DELIVERY, ""
+    worked: dict[str, float] = {}
+    for one in operators:
+        worked[one.label] = worked.get(one.label, 0.0) + one.worked
+    return Limit.WORKERS, max(worked, key=worked.__getitem__)
+
+
+def _more(tasks: int, share: float) -> int:
+    share = min(share, MOST_WAIT)
+    return max(1, math.ceil(MARGIN * tasks * share / (1 - share)))
+
+
+def _share_of(label: str, tasks: Sequence[TaskLook]) -> float:
+    worked = sum(one.worked for task in tasks for one in task.operators if one.label == label)
+    return _share(worked, sum(task.seconds for task in tasks))
+
+
+def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:
+    for task in tasks:
+        yield from _figures(f"task {task.task} on {task.worker}", task.operators, task.seconds)
+        if task.held_up or task.starved:
+            held, starved = (
+                _percent(_share(s, task.seconds)) for s in (task.held_up, task.starved)
+            )
+            yield f"task {task.task}: held up {held} of its time, without splits {starved}"
+
+
+def _figures(where: str, operators: Sequence[OperatorLook], seconds: float) -> tuple[str, ...]:
+    return tuple(
+        f"{where}: {one.label} works {_percent(_share(one.worked, seconds))}, waits "
+        f"{_percent(_share(one.waited, seconds))}, {one.elements:,} elements"
+        for one in operators
+    )
+
+
+def _worked(one: OperatorLook) -> float:
+    return one.worked
+
+
+def _waits(share: float, more: str) -> str:
+    return f"the trainer waits {_percent(share)} of its time ({more})"
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"

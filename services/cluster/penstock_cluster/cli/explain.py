@@ -1,0 +1,46 @@
+"""``penstock explain``: what the training loops of each pass wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.explanation import mesh
+from penstock.explanation.looks import JobLook
+from penstock.explanation.verdict import Explanation, explain_job
+from penstock.protocol.names import all_printable
+from penstock_cluster.cli.client import screen
+from penstock_cluster.cli.status import fetch
+
+
+def show_explanations(target: str) -> None:
+    """Print for each pass that runs what limits its loops, and the figures behind that."""
+    found = _explained(target)
+    if not found:
+        screen.print("no pass runs")
+    for look, explanation in found:
+        screen.print(f"{look.job}: {explanation}", markup=False, highlight=False, soft_wrap=True)
+
+
+def explanations_json(target: str) -> str:
+    """Return a list with an object for each pass that runs."""
+    return msgspec.json.encode([_plain(*pair) for pair in _explained(target)]).decode()
+
+
+def _explained(target: str) -> list[tuple[JobLook, Explanation]]:
+    plain = msgspec.json.encode(all_printable(msgspec.json.decode(fetch(target))))
+    return [(look, explain_job(look)) for look in mesh.jobs(plain)]
+
+
+def _plain(look: JobLook, explanation: Explanation) -> dict[str, Any]:
+    return {
+        "job": look.job,
+        "iteration": look.iteration,
+        "sentence": explanation.sentence,
+        "limit": explanation.limit.name.lower(),
+        "wait": explanation.wait,
+        "operator": explanation.operator,
+        "more_slots": explanation.more_slots,
+        "figures": explanation.figures,
+    }
