@@ -2,9 +2,9 @@
 
 The real core and the real journal, without sockets: a pass is opened, its task is made and acked,
 its reader leaves. Every other job has a name of its own. Each tenth is a process of its own, as
-after a restart. At its end: its memory, the journal's files, the time of a pass, and how long it takes to read the journal
-again. ``--runs`` is the number of passes, in thousands. `bench_many_passes.py` asks the same of
-whole processes, with fewer passes.
+after a restart. At its end: its memory, the journal's files, the time of a pass, and how long it
+took to read the journal. ``--runs`` is the number of passes, in thousands. `bench_many_passes.py`
+asks the same of whole processes, with fewer passes.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from penstock.explanation.looks import JobLook
+from penstock.explanation.verdict import Limit, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
@@ -41,6 +43,8 @@ class Look:
     at: float
     date: float
     stats: DispatcherStats
+    jobs: tuple[JobLook, ...] = ()
+    """What is known of the passes that run, as far as it says what is slow."""
 
 
 MOST_NAMED = 8
@@ -168,6 +172,15 @@ def _standing(worker: WorkerSummary) -> str | Text:
     return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
 
 
+def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
+    """Yield what limits the loops of a pass, if any of them has said how long it waits."""
+    found = (look for look in now.jobs if look.iteration == it.iteration)
+    for look in found:
+        explanation = explain_job(look)
+        if explanation.limit is not Limit.UNKNOWN:
+            yield Text(explanation.sentence)
+
+
 def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
     if was is None or was.incarnation != worker.incarnation:
         return ""
@@ -183,6 +196,7 @@ def _pass(it: IterationStats, now: Look) -> Iterator[RenderableType]:
         yield Text(f"waits for {it.waiting_for}", "yellow")
     if it.held_by:
         yield Text(it.held_by, "yellow")
+    yield from _explained(it, now)
     yield from _compression(it, now)
     yield from _tasks(it)
     yield from _readers(it.readers, now.stats.versions)

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.errors import PenstockError, VersionMismatch
+from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import ask, screen
 from penstock_cluster.cli.picture import Look, forgotten_state, jobs_table, picture, state_of
@@ -38,7 +39,7 @@ def look(target: str) -> Look:
         raise VersionMismatch(
             f"the dispatcher at {target} is of another version: {exc}; use --json"
         ) from exc
-    return Look(target, time.monotonic(), time.time(), stats)
+    return Look(target, time.monotonic(), time.time(), stats, mesh.jobs(msgspec.json.encode(plain)))
 
 
 def show_status(target: str) -> None:

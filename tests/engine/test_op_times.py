@@ -1,0 +1,80 @@
+"""How long operators work, each by itself."""
+
+import gc
+import time
+import weakref
+
+import pytest
+
+from penstock.dataset.dataset import Dataset
+
+
+def times(dataset, count):
+    with iter(dataset) as elements:
+        for _ in range(count):
+            next(elements)
+        return {one.label: one for one in elements.stats().operators}
+
+
+def nap(x):
+    time.sleep(0.01)
+    return x
+
+
+def test_an_operator_is_not_charged_with_what_is_below_it():
+    found = times(Dataset.range(20).map(nap).batch(5), 4)
+
+    assert found["map(nap)"].worked == pytest.approx(0.2, abs=0.1)
+    assert found["batch"].worked < 0.05
+    assert found["range"].worked < 0.05
+
+
+def test_elements_are_counted():
+    found = times(Dataset.range(20).map(nap).batch(5), 4)
+
+    assert (found["batch"].elements, found["map(nap)"].elements) == (4, 20)
+
+
+def test_calls_in_threads_are_work_and_waiting_for_them_is_none():
+    found = times(Dataset.range(40).map(nap, num_parallel_calls=4), 40)["map(nap)"]
+
+    assert 0.3 < found.worked < 1.2
+    assert 0.05 < found.waited < 0.4
+
+
+def test_datasets_read_in_threads_are_the_work_of_what_interleaves_them():
+    dataset = Dataset.range(4).interleave(
+        lambda x: Dataset.range(5).map(nap), cycle_length=4, num_parallel_calls=4
+    )
+
+    (found,) = (one for label, one in times(dataset, 20).items() if label.startswith("interleave"))
+    assert found.worked > 0.15
+
+
+def test_what_a_prefetch_waits_for_is_work_of_others():
+    found = times(Dataset.range(20).map(nap).prefetch(1), 20)
+
+    assert found["prefetch"].waited > 0.05
+    assert found["prefetch"].worked < 0.1
+
+
+def test_inner_datasets_are_their_operators_work():
+    found = times(Dataset.range(5).flat_map(lambda x: Dataset.range(3).map(nap)), 15)
+
+    assert not any(label == "map(nap)" for label in found)
+    (flat,) = (one for label, one in found.items() if label.startswith("flat_map"))
+    assert flat.worked > 0.1
+
+
+def test_what_is_timed_is_dropped_as_soon_as_nobody_has_it():
+    gc.collect()
+    gc.disable()
+    try:
+        elements = iter(Dataset.range(10).map(abs))
+        next(elements)
+        run = weakref.ref(elements._reading._run)
+        del elements
+
+        assert run() is None
+    finally:
+        gc.enable()
