@@ -24,7 +24,8 @@ PACKAGES = {
 
 VALUES = {
     "penstock.executors.messages",
-    "penstock.protocol.cache",
+    "penstock.explanation.looks",
+    "penstock.protocol.loop_time",
     "penstock.protocol.cache",
     "penstock.protocol.control",
     "penstock.protocol.data",
@@ -74,6 +75,7 @@ TRIED_THROUGH = {
     "penstock.graph.dataset_base": "graph/test_traversal.py",
     "penstock.graph.run": "dataset/test_iterator.py",
     "penstock.dataset.reading": "dataset/test_iterator.py",
+    "penstock.dataset.job_position": "reader/delivery/test_iterator_state.py",
     "penstock.transport.over_grpc": "transport/test_pool.py",
     "penstock_worker.reply_form": "worker/test_send_buffer.py",
     "penstock.protocol.definition": "test_definition_contents.py",
@@ -115,7 +117,6 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.dataset_state": SCENARIOS,
     "penstock_dispatcher.core.error_limit": "dispatcher/core/test_skipped_errors.py",
     "penstock_dispatcher.core.job_state": "dispatcher/core/test_saves.py",
-    "penstock_dispatcher.core.jobs": SCENARIOS,
     "penstock_dispatcher.core.notifications": SCENARIOS,
     "penstock_dispatcher.core.reachability": SCENARIOS,
     "penstock_dispatcher.core.rebalancing": SCENARIOS,
@@ -144,6 +145,7 @@ TRIED_THROUGH = {
     "penstock.reader.session.network": "reader/session/test_session_failures.py",
     "penstock.reader.session.open": "reader/session/test_session_failures.py",
     "penstock.reader.session.open_sessions": "reader/session/test_session_leaving.py",
+    "penstock.reader.session.rounds_read": "reader/session/test_session_reading.py",
     "penstock.reader.session.save_result": "reader/session/test_session_saves.py",
     "penstock_dispatcher.performer": "dispatcher/test_service_streams.py",
     # What makes a process of a server is tried as a process.

@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Dataset, explain
 from penstock.errors import Closed
-from penstock.explanation.verdict import Limit
+from penstock.explanation.verdict import Bottleneck
 
 
 def slow(x):
@@ -28,14 +28,14 @@ def test_a_loop_without_workers_names_its_slowest_operator():
             next(batches)
         found = explain(batches)
 
-    assert (found.limit, found.operator) == (Limit.HERE, "map(slow)")
+    assert (found.limit, found.operator) == (Bottleneck.HERE, "map(slow)")
 
 
 def test_a_loop_that_does_not_wait_is_told_so():
     with iter(Dataset.range(10_000)) as numbers:
         train(numbers, 0.2, step=0.005)
 
-        assert explain(numbers).limit is Limit.NOTHING
+        assert explain(numbers).limit is Bottleneck.NOTHING
 
 
 def test_an_iterator_that_is_closed_has_nothing_to_say():
@@ -63,7 +63,7 @@ def test_the_slots_that_it_asks_for_hide_the_wait(another):
             for thread in starting:
                 thread.join()
 
-    assert (before.limit, before.operator) == (Limit.WORKERS, "map(slow)")
+    assert (before.limit, before.operator) == (Bottleneck.WORKERS, "map(slow)")
     assert before.wait > 0.2
     assert 1 <= before.more_slots <= 4
     assert after.wait < 0.1

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
-from penstock.explanation.verdict import HELD_UP, WAITS, Limit, explain_job, explain_loop
+from penstock.explanation.verdict import HELD_UP, WAITS, Bottleneck, explain_job, explain_loop
 from penstock.protocol.loop_time import LoopTime, PassRead
 
 
@@ -30,14 +30,14 @@ def stats(share, *operators, far=False):
 def test_a_loop_that_hardly_waits_is_the_limit_itself():
     found = explain_job(job(WAITS / 2, task()))
 
-    assert found.limit is Limit.NOTHING
+    assert found.limit is Bottleneck.NOTHING
     assert found.sentence.startswith("the trainer waits 2 % of its time")
 
 
 def test_the_operator_that_works_most_is_named_and_how_many_slots_would_hide_the_wait():
     found = explain_job(job(0.5, task(1), task(2, "w:2")))
 
-    assert (found.limit, found.operator, found.more_slots) == (Limit.WORKERS, "map(decode)", 3)
+    assert (found.limit, found.operator, found.more_slots) == (Bottleneck.WORKERS, "map(decode)", 3)
     assert "map(decode) is the bottleneck on 2 workers (90 % of their time)" in found.sentence
     assert found.sentence.endswith("3 more slots would hide it")
 
@@ -55,28 +55,28 @@ def test_the_loop_that_waits_most_is_explained():
 def test_workers_that_wait_for_readers_are_not_the_limit():
     found = explain_job(job(0.5, task(held_up=10 * HELD_UP + 1)))
 
-    assert found.limit is Limit.DELIVERY
+    assert found.limit is Bottleneck.DELIVERY
     assert "is not taken fast enough" in found.sentence
 
 
 def test_what_is_absent_is_named():
     found = explain_job(job(0.9, waiting_for="a worker"))
 
-    assert (found.limit, found.sentence[-13:]) == (Limit.ABSENT, ", for a worker"[-13:])
+    assert (found.limit, found.sentence[-13:]) == (Bottleneck.ABSENT, ", for a worker"[-13:])
 
 
 def test_before_anything_is_known_it_says_so():
-    assert explain_job(JobLook(1, "train", (), ())).limit is Limit.UNKNOWN
-    assert explain_job(job(0.9)).limit is Limit.UNKNOWN
-    assert explain_loop(stats(0.0, far=True), None).limit is Limit.NOTHING
+    assert explain_job(JobLook(1, "train", (), ())).limit is Bottleneck.UNKNOWN
+    assert explain_job(job(0.9)).limit is Bottleneck.UNKNOWN
+    assert explain_loop(stats(0.0, far=True), None).limit is Bottleneck.NOTHING
     nothing = IteratorStats(LoopTime(), LoopTime(), (), {}, ())
-    assert explain_loop(nothing, None).limit is Limit.UNKNOWN
+    assert explain_loop(nothing, None).limit is Bottleneck.UNKNOWN
 
 
 def test_a_slow_operator_in_the_training_process_is_named_with_a_remedy():
     found = explain_loop(stats(0.8, OperatorLook("map(augment)", 10, 7.0)), None)
 
-    assert (found.limit, found.operator) == (Limit.HERE, "map(augment)")
+    assert (found.limit, found.operator) == (Bottleneck.HERE, "map(augment)")
     assert "have workers do it (distribute)" in found.sentence
 
 
@@ -91,7 +91,7 @@ def test_a_loop_that_waits_for_workers_is_explained_by_its_job():
 
     found = explain_loop(stats(0.5, *here, far=True), job(0.4, task()))
 
-    assert (found.limit, found.wait) == (Limit.WORKERS, pytest.approx(0.5))
+    assert (found.limit, found.wait) == (Bottleneck.WORKERS, pytest.approx(0.5))
     assert "the trainer waits 50 % of its time (p50 1.0 ms, p99 10.0 ms a step)" in found.sentence
     assert any(line.startswith("here: distribute") for line in found.figures)
     assert any(line.startswith("task 1 on w:1: map(decode)") for line in found.figures)
@@ -101,6 +101,6 @@ def test_a_loop_that_waits_for_workers_is_explained_by_its_job():
 def test_the_slots_that_are_asked_for_make_as_much_more_as_the_loop_could_take(share, tasks):
     found = explain_job(job(share, *(task(n) for n in range(tasks))))
 
-    if found.limit is Limit.WORKERS and share < 0.98:
+    if found.limit is Bottleneck.WORKERS and share < 0.98:
         assert (tasks + found.more_slots) * (1 - share) >= tasks
     assert str(found).startswith(found.sentence)

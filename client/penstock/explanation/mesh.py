@@ -10,51 +10,51 @@ from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.malformed import MALFORMED
 
 
-class _Times(msgspec.Struct):
+class _TimesSeen(msgspec.Struct):
     seconds: float
     held_up: float
     starved: float
     operators: list[OperatorLook]
 
 
-class _Runner(msgspec.Struct):
+class _RunnerSeen(msgspec.Struct):
     task: int
     state: str
-    times: _Times | None = None
+    times: _TimesSeen | None = None
 
 
-class _WorkerStats(msgspec.Struct):
-    tasks: list[_Runner] = []
+class _WorkerStatsSeen(msgspec.Struct):
+    tasks: list[_RunnerSeen] = []
 
 
-class _Worker(msgspec.Struct):
+class _WorkerSeen(msgspec.Struct):
     address: str
-    stats: _WorkerStats | None = None
+    stats: _WorkerStatsSeen | None = None
 
 
-class _Reader(msgspec.Struct):
+class _ReaderSeen(msgspec.Struct):
     reader: int
     status: str
     loop: LoopTime | None = None
 
 
-class _Task(msgspec.Struct):
+class _TaskSeen(msgspec.Struct):
     task: int
 
 
-class _Iteration(msgspec.Struct):
+class _PassSeen(msgspec.Struct):
     iteration: int
     job: str
     repetition: int
     finished: bool
-    tasks: list[_Task]
-    readers: list[_Reader]
+    tasks: list[_TaskSeen]
+    readers: list[_ReaderSeen]
     waiting_for: str = ""
 
 
-class _Status(msgspec.Struct):
-    workers: list[_Worker]
-    iterations: list[_Iteration]
+class _MeshSeen(msgspec.Struct):
+    workers: list[_WorkerSeen]
+    iterations: list[_PassSeen]
 
 
 def jobs(status: bytes) -> tuple[JobLook, ...]:
@@ -64,7 +64,7 @@ def jobs(status: bytes) -> tuple[JobLook, ...]:
         VersionMismatch: when it counts other things.
     """
     try:
-        known = msgspec.json.decode(status, type=_Status)
+        known = msgspec.json.decode(status, type=_MeshSeen)
     except MALFORMED as exc:
         raise VersionMismatch(f"the dispatcher is of another version: {exc}") from exc
     runners = {
@@ -76,7 +76,7 @@ def jobs(status: bytes) -> tuple[JobLook, ...]:
     return tuple(_job(it, runners) for it in known.iterations if not it.finished)
 
 
-def _job(it: _Iteration, runners: dict[int, tuple[str, _Runner]]) -> JobLook:
+def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
     tasks = []
     for task in it.tasks:
         worker, runner = runners.get(task.task, ("", None))

@@ -27,7 +27,7 @@ MOST_WAIT = 0.98
 """A loop that waits longer says little of how fast it could be."""
 
 
-class Limit(Enum):
+class Bottleneck(Enum):
     """What a loop waits for most."""
 
     NOTHING = "the loop itself"
@@ -47,7 +47,7 @@ class Explanation:
     """
 
     sentence: str
-    limit: Limit
+    limit: Bottleneck
     wait: float
     operator: str = ""
     more_slots: int = 0
@@ -64,10 +64,12 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     here = _figures("here", loop.operators, whole.seconds)
     if not time.steps or time.seconds <= 0:
         sentence = "the loop has had no element yet"
-        return Explanation(sentence, Limit.UNKNOWN, wait, figures=here)
+        return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
     waits = _waits(wait, f"p50 {_seconds(time.p50)}, p99 {_seconds(time.p99)} a step")
     if wait < WAITS:
-        return Explanation(f"{waits}; it is itself the limit", Limit.NOTHING, wait, figures=here)
+        return Explanation(
+            f"{waits}; it is itself the limit", Bottleneck.NOTHING, wait, figures=here
+        )
     far = sum(one.waited for one in loop.operators) if loop.reads_job else 0.0
     if job is None or far < whole.waited / 2:
         slowest = max(loop.operators, key=_worked, default=None)
@@ -78,7 +80,7 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
             else "give it num_parallel_calls, add prefetch, or have workers do it (distribute)"
         )
         sentence = f"{waits}; {label} in the training process is the bottleneck: {remedy}"
-        return Explanation(sentence, Limit.HERE, wait, label, figures=here)
+        return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
     found = explain_job(job, waits=(wait, waits))
     return Explanation(
         found.sentence, found.limit, wait, found.operator, found.more_slots, here + found.figures
@@ -96,26 +98,26 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
         sentence = f"no loop of job {job.job!r} has had an element yet"
         if job.waiting_for:
             sentence += f": it waits for {job.waiting_for}"
-        return Explanation(sentence, Limit.UNKNOWN, 0.0, figures=figures)
+        return Explanation(sentence, Bottleneck.UNKNOWN, 0.0, figures=figures)
     if share < WAITS:
         return Explanation(
-            f"{words}; it is itself the limit", Limit.NOTHING, share, figures=figures
+            f"{words}; it is itself the limit", Bottleneck.NOTHING, share, figures=figures
         )
     limit, busiest = _limit(job)
     operator, more = "", 0
     match limit:
-        case Limit.ABSENT:
+        case Bottleneck.ABSENT:
             sentence = f"{words}, for {job.waiting_for}"
-        case Limit.UNKNOWN:
+        case Bottleneck.UNKNOWN:
             sentence = f"{words}; no worker has said yet what its tasks do"
-        case Limit.DELIVERY:
+        case Bottleneck.DELIVERY:
             held = _share(sum(t.held_up for t in job.tasks), sum(t.seconds for t in job.tasks))
             sentence = (
                 f"{words}, and workers wait for it, too, {_percent(held)} of theirs: what is made "
                 "is not taken fast enough; look at the link, at compression, and at what else the "
                 "training process does"
             )
-        case Limit.WORKERS:
+        case Bottleneck.WORKERS:
             operator, more = busiest, _more(len(job.tasks), share)
             many = len({task.worker for task in job.tasks})
             where = f"on {many} worker{'s' * (many > 1)}"
@@ -124,7 +126,7 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
                 f"({_percent(_share_of(busiest, job.tasks))} of their time); "
                 f"{more} more slot{'s' * (more > 1)} would hide it"
             )
-        case Limit.NOTHING | Limit.HERE:
+        case Bottleneck.NOTHING | Bottleneck.HERE:
             raise AssertionError(limit)
         case _:
             assert_never(limit)
@@ -140,19 +142,19 @@ def _worst(job: JobLook) -> tuple[float, str]:
     return worst.share, _waits(worst.share, f"{worst.steps / worst.seconds:,.0f} steps a second")
 
 
-def _limit(job: JobLook) -> tuple[Limit, str]:
+def _limit(job: JobLook) -> tuple[Bottleneck, str]:
     if job.waiting_for and not job.tasks:
-        return Limit.ABSENT, ""
+        return Bottleneck.ABSENT, ""
     operators = [one for task in job.tasks for one in task.operators]
     if not operators:
-        return Limit.UNKNOWN, ""
+        return Bottleneck.UNKNOWN, ""
     seconds = sum(task.seconds for task in job.tasks)
     if _share(sum(task.held_up for task in job.tasks), seconds) > HELD_UP:
-        return Limit.DELIVERY, ""
+        return Bottleneck.DELIVERY, ""
     worked: dict[str, float] = {}
     for one in operators:
         worked[one.label] = worked.get(one.label, 0.0) + one.worked
-    return Limit.WORKERS, max(worked, key=worked.__getitem__)
+    return Bottleneck.WORKERS, max(worked, key=worked.__getitem__)
 
 
 def _more(tasks: int, share: float) -> int:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from penstock.explanation.looks import JobLook
-from penstock.explanation.verdict import Limit, explain_job
+from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
@@ -177,7 +177,7 @@ def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
     found = (look for look in now.jobs if look.iteration == it.iteration)
     for look in found:
         explanation = explain_job(look)
-        if explanation.limit is not Limit.UNKNOWN:
+        if explanation.limit is not Bottleneck.UNKNOWN:
             yield Text(explanation.sentence)
 
 
