@@ -88,11 +88,14 @@ class Mesh(Torment):
         plan, index = self.plan, int(name[1:])
         session = f"{name}.{self.lives[name]}"
         restore = plan.origin.state if plan.origin is not None else b""
-        request = OpenIterationRequest(
+        spec = Spec(self.request(restore), plan.habits[index], plan.frames)
+        return SimReader(self, name, session, spec, self.ledger, self.behind)
+
+    def request(self, restore: bytes) -> OpenIterationRequest:
+        """Return what readers ask for."""
+        return OpenIterationRequest(
             VERSIONS, DATASET, self.mode, "job", 0, Codec.NONE, restore=restore
         )
-        spec = Spec(request, plan.habits[index], plan.frames)
-        return SimReader(self, name, session, spec, self.ledger, self.behind)
 
     def gone(self, process: Process) -> None:
         """Start again what has ended, some time later; a reader only if the pass goes on."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from penstock.errors import PenstockError, Superseded
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
 from penstock.protocol.types import IterationId, ReaderId, TaskId
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
 from penstock.reader.core.state_machine import ReaderCore
 from simulation.loop import Habits, Loop
 from simulation.pipeline import Element
@@ -63,10 +63,18 @@ class SimReader(TrainingProcess):
     def begin(self, answer: OpenIterationReply) -> None:
         """See `TrainingProcess.begin`."""
         frames = self.spec.frames
-        limit = FrameLimit(frames) if frames else ByteLimit(1 << 20)
+        ordered = self.spec.request.ordered
+        few = TaskFrameLimit if ordered else FrameLimit
+        limit = few(frames) if frames else ByteLimit(1 << 20)
         trainer = self.spec.request.trainer or ""
         self.core = ReaderCore(
-            answer.iteration, self.session, answer.reader_lease, limit, None, trainer
+            answer.iteration,
+            self.session,
+            answer.reader_lease,
+            limit,
+            None,
+            trainer,
+            ordered=ordered,
         )
         self.reads = True
         self.loop = Loop(self, self.spec.habits)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from penstock.errors import PenstockError
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
-from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd
+from penstock.protocol.data import Ack, AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.types import Failure, TaskId
 from penstock.reader.core.effects import (
     AskWorker,
@@ -25,7 +25,9 @@ from simulation.pipeline import Element
 from simulation.worker import Here
 from simulation.world import LawBroken, Process, World
 
-Reply: TypeAlias = tuple[FrameHeader, tuple[Element, ...], int] | Recall | StreamEnd | Here
+Reply: TypeAlias = (
+    tuple[FrameHeader, tuple[Element, ...], int] | Recall | AllSent | StreamEnd | Here
+)
 
 SILENCE = 5.0
 FAREWELL = 2.0
@@ -221,6 +223,8 @@ class TrainingProcess(Process):
                 self._apply(self.core.on_answered, task, subscription)
             case Recall():
                 self._apply(self.core.on_recall, reply)
+            case AllSent():
+                self._apply(self.core.on_all_sent, reply)
             case StreamEnd():
                 self._apply(self.core.on_stream_ended, subscription, reply)
             case (frame, load, nbytes):

@@ -22,6 +22,7 @@ from penstock_worker.core.events import (
     LogError,
     RequestSplits,
     RetainFrames,
+    SendAllSent,
     SendEnd,
     SendFrame,
     SendRecall,
@@ -209,7 +210,7 @@ class SimWorker(Process):
                 pass
             case Drained():
                 self.at(0.2, self.end, "it has left")
-            case SendFrame() | SendRecall() | SendEnd() | AbortStream():
+            case SendFrame() | SendRecall() | SendAllSent() | SendEnd() | AbortStream():
                 self._send(effect)
 
     def _tell(self, order: AddSplits | FreeFrames | SetWindow | Flush | PauseRun) -> None:
@@ -228,7 +229,7 @@ class SimWorker(Process):
         if stray := {run for run, one in self.runners.items() if one.kept} - needed:
             raise LawBroken(f"memory: frames of runs {stray} are kept for nobody")
 
-    def _send(self, effect: SendFrame | SendRecall | SendEnd | AbortStream) -> None:
+    def _send(self, effect: SendFrame | SendRecall | SendAllSent | SendEnd | AbortStream) -> None:
         end = self._streams.get(effect.stream)
         if end is None:
             return
@@ -240,6 +241,8 @@ class SimWorker(Process):
                 self._sent.append(stream)
             case SendRecall(_, recall):
                 end.send(recall)
+            case SendAllSent(_, all_sent):
+                end.send(all_sent)
             case SendEnd(stream, last):
                 end.send(last)
                 self.at(GOODBYE, self._goodbye, stream)
