@@ -230,7 +230,7 @@ class WorkerRecord:
 
     incarnation: int
     tasks: dict[TaskId, None] = field(default_factory=dict)
-    slot: int | None = None
+    entry: int | None = None
     """Its place in the list of workers, if there is a list."""
     profile: WorkerProfile = UNKNOWN_WORKER
 

@@ -14,7 +14,7 @@ from penstock_dispatcher.core import (
     runner_shortage,
     saves,
     skipped_errors,
-    slots,
+    worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import OrderSourceFiles
@@ -44,7 +44,7 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
     else:
         _create_tasks(ctx, name, iteration, iteration.shards or len(able), now)
     for task_name, task in list(iteration.tasks.items()):
-        there = slots.may_run(ctx, task, able, now) if iteration.shards else useful
+        there = worker_entries.may_run(ctx, task, able, now) if iteration.shards else useful
         start = (ctx, iteration, task_name, task, there, reach, now)
         if task.is_unassigned and not _start_attempt(*start):
             ctx.waiting.add(name)

@@ -13,7 +13,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher.core import runner_shortage, slots
+from penstock_dispatcher.core import runner_shortage, worker_entries
 from penstock_dispatcher.core.events import (
     DrainWorker,
     OpenIteration,
@@ -90,8 +90,8 @@ class World:
         ]
 
     @property
-    def slots(self):
-        return {worker: known.slot for worker, known in self.core.state.workers.items()}
+    def entries(self):
+        return {worker: known.entry for worker, known in self.core.state.workers.items()}
 
     @property
     def places(self):
@@ -100,11 +100,11 @@ class World:
         return [task.worker for task in iteration.tasks.values()]
 
 
-def test_without_a_list_workers_have_no_slots():
+def test_without_a_list_workers_have_no_entries():
     world = World()
 
     assert world.come("any:1") == ""
-    assert world.slots == {"any:1": None}
+    assert world.entries == {"any:1": None}
 
 
 @pytest.mark.parametrize("entry", ["h", "h:*", "h:%port%", "h:%port_worker%"])
@@ -113,21 +113,21 @@ def test_an_entry_without_port_is_for_one_worker_of_the_host(entry):
 
     assert world.come("h:7") == ""
     assert "one too many" in world.come("h:8")
-    assert world.slots == {"h:7": 1}
+    assert world.entries == {"h:7": 1}
 
 
 def test_an_ipv6_host_needs_brackets_only():
     world = World("[::1]", "[::1]:7")
 
     assert [world.come("[::1]:7"), world.come("[::1]:9")] == ["", ""]
-    assert world.slots == {"[::1]:7": 1, "[::1]:9": 0}
+    assert world.entries == {"[::1]:7": 1, "[::1]:9": 0}
 
 
 def test_who_is_listed_by_its_port_takes_no_other_place():
     world = World("h", "h:7")
 
     assert [world.come("h:7"), world.come("h:9")] == ["", ""]
-    assert world.slots == {"h:7": 1, "h:9": 0}
+    assert world.entries == {"h:7": 1, "h:9": 0}
 
 
 def test_who_is_not_listed_is_refused_with_the_list_and_the_way_out():
@@ -138,7 +138,7 @@ def test_who_is_not_listed_is_refused_with_the_list_and_the_way_out():
         "dispatcher, or start the worker with an address that is in it (worker_address)"
     )
     assert "not one of worker_addresses" in world.come("a:2")
-    assert world.slots == {}
+    assert world.entries == {}
 
 
 def test_who_is_one_too_many_is_told_who_is_there():
@@ -155,7 +155,7 @@ def test_a_place_is_free_when_its_worker_is_gone():
     world.die("h:1")
 
     assert world.come("h:2") == ""
-    assert world.slots == {"h:2": 0}
+    assert world.entries == {"h:2": 0}
     assert "one too many" in world.come("h:1")
 
 
@@ -168,7 +168,7 @@ def test_who_comes_back_gets_the_place_that_it_had():
 
     world.come("h:2")
 
-    assert world.slots == {"h:2": 1}
+    assert world.entries == {"h:2": 1}
 
 
 def test_one_without_stream_gives_way_once_it_is_silent():
@@ -179,7 +179,7 @@ def test_one_without_stream_gives_way_once_it_is_silent():
     assert "one too many" in world.come("h:2")
     world.wait(2.25)
     assert world.come("h:2") == ""
-    assert world.slots == {"h:2": 0}
+    assert world.entries == {"h:2": 0}
 
 
 def test_a_new_process_at_the_same_address_keeps_the_place():
@@ -187,7 +187,7 @@ def test_a_new_process_at_the_same_address_keeps_the_place():
     world.come("h:1")
     world.come("h:1")
 
-    assert world.slots == {"h:1": 1}
+    assert world.entries == {"h:1": 1}
 
 
 def test_places_are_the_same_after_a_restart_with_another_list():
@@ -199,7 +199,7 @@ def test_places_are_the_same_after_a_restart_with_another_list():
 
     world.beat("b:1")
 
-    assert world.slots == {"b:1": 0}
+    assert world.entries == {"b:1": 0}
 
 
 def test_behind_a_restart_with_another_list_nobody_that_is_listed_is_refused():
@@ -211,7 +211,7 @@ def test_behind_a_restart_with_another_list_nobody_that_is_listed_is_refused():
     world.core = DispatcherCore(state, world.settings, world.now)
 
     assert [world.beat("a:1"), world.beat("b:1")] == ["", ""]
-    assert world.slots == {"a:1": 1, "b:1": 2}
+    assert world.entries == {"a:1": 1, "b:1": 2}
 
 
 @pytest.mark.parametrize("mode", [mode for mode in Mode if mode.is_static])
@@ -240,7 +240,7 @@ def test_a_list_of_names_without_ports_follows_the_workers():
 
     assert world.places == [None, "h:2"]  # the reader has not fenced the attempt yet
     world.handle(reader)
-    assert slots.may_run(world.core.ctx, task, ["h:2", "h:3"], world.now) == ["h:3"]
+    assert worker_entries.may_run(world.core.ctx, task, ["h:2", "h:3"], world.now) == ["h:3"]
 
 
 def test_tasks_of_places_that_stay_vacant_go_on_elsewhere_if_settings_say_so():
@@ -261,7 +261,7 @@ def test_readers_are_told_of_a_list_that_got_shorter():
     world.core.ctx.settings = replace(world.settings, worker_addresses=("a:1",))
     (iteration,) = world.core.state.iterations.values()
 
-    (said,) = slots.vacancies(world.core.ctx, iteration, world.now)
+    (said,) = worker_entries.vacancies(world.core.ctx, iteration, world.now)
 
     assert said.startswith("part 1 of 2, which no worker has: worker_addresses had 2 entries")
 
@@ -275,7 +275,7 @@ def test_any_ports_keep_their_places_after_a_restart():
     world.core = DispatcherCore(state, world.settings, world.now)
 
     assert [world.beat("h:2"), world.beat("h:1")] == ["", ""]
-    assert world.slots == {"h:1": 0, "h:2": 1}
+    assert world.entries == {"h:1": 0, "h:2": 1}
     assert world.places == ["h:1", "h:2"]
 
 
@@ -329,7 +329,7 @@ def test_of_many_vacant_places_some_are_named():
     world.read()
     (iteration,) = world.core.state.iterations.values()
 
-    said = list(slots.vacancies(world.core.ctx, iteration, world.now))
+    said = list(worker_entries.vacancies(world.core.ctx, iteration, world.now))
 
     assert len(said) == 5
     assert said[0].startswith(

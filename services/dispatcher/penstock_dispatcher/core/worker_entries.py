@@ -1,7 +1,7 @@
-"""The list of workers: who has which place in it, and which tasks wait for a place.
+"""The list of workers: who has which entry, and which tasks wait for an entry's worker.
 
-Each entry of the list is one slot. Under static sharding task i of an iteration runs in slot i, and
-waits for a worker there; or, if settings say so, goes on elsewhere when that has taken too long.
+Each entry is for one worker. Under static sharding task i of an iteration runs at the worker of
+entry i, and waits for one; or, if settings say so, goes on elsewhere when that has taken too long.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from penstock_dispatcher.core.worker_list import is_host_of
 NAMED = 4
 
 
-def slot_for(ctx: DecisionContext, worker: WorkerId, now: float) -> int | None:
-    """Return the slot that *worker* has or may have; None where there is no list.
+def entry_for(ctx: DecisionContext, worker: WorkerId, now: float) -> int | None:
+    """Return the entry that *worker* has or may have; None where there is no list.
 
-    A slot for any port of a host is its first worker's until that is gone, or has no stream and is
-    silent while another one comes. One that comes back gets the slot that it had, if it can.
+    An entry for any port of a host is its first worker's until that is gone, or has no stream and
+    is silent while another one comes. One that comes back gets the entry that it had, if it can.
 
     Raises:
-        Refused: when it is not in the list, or all slots of its host are taken.
+        Refused: when it is not in the list, or all entries of its host are taken.
     """
     entries = ctx.settings.worker_addresses
     if not entries:
         return None
     known = ctx.state.workers.get(worker)
-    fitting = [i for i, entry in enumerate(entries) if worker == entry]
-    fitting = fitting or [i for i, entry in enumerate(entries) if is_host_of(entry, worker)]
-    if known is not None and known.slot in fitting:
-        return known.slot
+    fitting = [i for i, text in enumerate(entries) if worker == text]
+    fitting = fitting or [i for i, text in enumerate(entries) if is_host_of(text, worker)]
+    if known is not None and known.entry in fitting:
+        return known.entry
     free = [i for i in fitting if _is_free(ctx, i, now)]
     if not fitting:
         raise Refused(
@@ -49,22 +49,22 @@ def slot_for(ctx: DecisionContext, worker: WorkerId, now: float) -> int | None:
             f"{len(fitting)} for its host, and other workers are there: {others}; add an entry to "
             "that list at the dispatcher, or stop one of them"
         )
-    was = [i for i in free if ctx.state.slots.get(i) == worker]
+    was = [i for i in free if ctx.state.entries.get(i) == worker]
     empty = [i for i in free if holder(ctx.state, i) is None]
     return [*was, *empty, *free][0]
 
 
-def holder(state: DispatcherState, slot: int) -> WorkerId | None:
-    """Return the registered worker that has *slot*."""
-    newest = state.slots.get(slot)
+def holder(state: DispatcherState, entry: int) -> WorkerId | None:
+    """Return the registered worker that has *entry*."""
+    newest = state.entries.get(entry)
     known = None if newest is None else state.workers.get(newest)
-    return newest if known is not None and known.slot == slot else None
+    return newest if known is not None and known.entry == entry else None
 
 
 def may_run(
     ctx: DecisionContext, task: TaskRecord, able: list[WorkerId], now: float
 ) -> list[WorkerId]:
-    """Return which of *able* a static task may run on: the one in its slot."""
+    """Return which of *able* a static task may run on: the one that has its entry."""
     there = holder(ctx.state, task.index)
     if there is not None:
         return [there] if there in able else []
@@ -72,14 +72,14 @@ def may_run(
 
 
 def note_vacancies(ctx: DecisionContext, now: float) -> None:
-    """Note which slots have no worker; schedule what need not wait for one any longer."""
+    """Note which entries have no worker; schedule what need not wait for one any longer."""
     vacant = ctx.soft_state.vacant_since
-    for slot in range(_slots(ctx)):
-        if holder(ctx.state, slot) is not None:
-            vacant.pop(slot, None)
+    for entry in range(len(ctx.settings.worker_addresses)):
+        if holder(ctx.state, entry) is not None:
+            vacant.pop(entry, None)
         else:
-            vacant.setdefault(slot, now)
-    if not any(_is_given_up(ctx, slot, now) for slot in vacant):
+            vacant.setdefault(entry, now)
+    if not any(_is_given_up(ctx, entry, now) for entry in vacant):
         return
     for name in ctx.waiting:
         if ctx.state.iterations[name].shards:
@@ -87,7 +87,7 @@ def note_vacancies(ctx: DecisionContext, now: float) -> None:
 
 
 def vacancies(ctx: DecisionContext, iteration: IterationRecord, now: float) -> Iterator[str]:
-    """Yield the slots that tasks of *iteration* wait for, in words."""
+    """Yield the entries that tasks of *iteration* wait for, in words."""
     if not iteration.shards:
         return
     waiting = sorted(
@@ -95,22 +95,22 @@ def vacancies(ctx: DecisionContext, iteration: IterationRecord, now: float) -> I
         for task in iteration.tasks.values()
         if task.is_unassigned and holder(ctx.state, task.index) is None
     )
-    for slot in waiting[:NAMED]:
-        yield _vacancy(ctx, slot, iteration.shards, now)
+    for entry in waiting[:NAMED]:
+        yield _vacancy(ctx, entry, iteration.shards, now)
     if len(waiting) > NAMED:
         yield f"{len(waiting) - NAMED} more of worker_addresses"
 
 
-def _vacancy(ctx: DecisionContext, slot: int, shards: int, now: float) -> str:
-    part, entries = f"part {slot} of {shards}", ctx.settings.worker_addresses
-    if slot >= len(entries):
+def _vacancy(ctx: DecisionContext, entry: int, shards: int, now: float) -> str:
+    part, entries = f"part {entry} of {shards}", ctx.settings.worker_addresses
+    if entry >= len(entries):
         return (
             f"{part}, which no worker has: worker_addresses had {shards} entries when the job was "
             f"made, and has {len(entries)} now; restart the dispatcher with as many as before"
         )
-    since = ctx.soft_state.vacant_since.get(slot, now)
-    before = ctx.state.slots.get(slot)
-    was = f" ({before} was there before)" if before not in (None, entries[slot]) else ""
+    since = ctx.soft_state.vacant_since.get(entry, now)
+    before = ctx.state.entries.get(entry)
+    was = f" ({before} was there before)" if before not in (None, entries[entry]) else ""
     remedy = "start it again at that address"
     if ctx.settings.reassign_static_tasks:
         left = max(0.0, since + ctx.settings.worker_lease - now)
@@ -118,28 +118,24 @@ def _vacancy(ctx: DecisionContext, slot: int, shards: int, now: float) -> str:
     else:
         remedy += ", or set reassign_static_tasks at the dispatcher, and another one goes on"
     return (
-        f"worker {entries[slot]} of worker_addresses{was}, which has {part} and is absent for "
+        f"worker {entries[entry]} of worker_addresses{was}, which has {part} and is absent for "
         f"{now - since:.1f} s: {remedy}"
     )
 
 
-def _is_given_up(ctx: DecisionContext, slot: int, now: float) -> bool:
-    """Return whether others may go on with what *slot* runs."""
+def _is_given_up(ctx: DecisionContext, entry: int, now: float) -> bool:
+    """Return whether others may go on with what the worker of *entry* ran."""
     if not ctx.settings.reassign_static_tasks:
         return False
-    if slot >= len(ctx.settings.worker_addresses):
+    if entry >= len(ctx.settings.worker_addresses):
         return True
-    since = ctx.soft_state.vacant_since.get(slot, now)
+    since = ctx.soft_state.vacant_since.get(entry, now)
     return ctx.soft_state.silence(since, now) >= ctx.settings.worker_lease
 
 
-def _slots(ctx: DecisionContext) -> int:
-    return len(ctx.settings.worker_addresses)
-
-
-def _is_free(ctx: DecisionContext, slot: int, now: float) -> bool:
-    there, entry = holder(ctx.state, slot), ctx.settings.worker_addresses[slot]
-    if there is None or not (there == entry or is_host_of(entry, there)):
+def _is_free(ctx: DecisionContext, entry: int, now: float) -> bool:
+    there, text = holder(ctx.state, entry), ctx.settings.worker_addresses[entry]
+    if there is None or not (there == text or is_host_of(text, there)):
         return True  # the list was another one when it came
     known = ctx.soft_state.workers[there]
     silence = ctx.soft_state.silence(known.last_heard, now)
