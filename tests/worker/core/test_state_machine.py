@@ -196,7 +196,7 @@ def test_an_attempt_that_was_started_is_not_started_again():
 
     assert core.handle(order(2, RUN), 0.0) == []
     assert of(StartRunner, core.handle(order(3, replace(RUN, attempt=2)), 0.0)) == [
-        StartRunner(2, replace(RUN, attempt=2), 0)
+        StartRunner(2, replace(RUN, attempt=2), 0, room=ROOM)
     ]
     assert core.heartbeat().ended == frozenset()
 

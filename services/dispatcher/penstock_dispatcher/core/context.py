@@ -109,9 +109,9 @@ class DecisionContext:
 
     def sharing(self, iteration: IterationRecord) -> int:
         """Return how many tasks what is left of *iteration* should be enough for."""
-        return max(
-            1, len(self.able(iteration)), sum(not task.done for task in iteration.tasks.values())
-        )
+        workers, able = self.state.workers, self.able(iteration)
+        slots = sum(workers[w].slots for w in able) if iteration.fills_slots else len(able)
+        return max(1, slots, sum(not task.done for task in iteration.tasks.values()))
 
     def totals_of(self, name: TaskId) -> AttemptTotals:
         """Return what the running attempt of a task has cost, for it is over."""

@@ -21,6 +21,7 @@ from penstock_dispatcher.core import (
     runner_shortage,
     scheduler,
     skipped_errors,
+    slots,
     worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
@@ -137,6 +138,8 @@ def on_split_request(ctx: DecisionContext, request: SplitRequest, now: float) ->
         if request.position == task.logs[request.provider].stop:
             if ctx.soft_state.workers[request.worker].leaving:
                 return  # the next attempt of the task asks again
+            if not slots.may_draw(ctx, request.task, task, now):
+                return
             scheduler.grant_splits(ctx, request.task, request.provider, now)
         splits = task.logs[request.provider].after(request.position)
     grant = SplitGrant(request.task, request.attempt, request.provider, request.position, splits)

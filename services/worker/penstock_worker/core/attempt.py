@@ -62,14 +62,16 @@ LAST_STATE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class AttemptConfig:
-    """What all attempts of a worker share: *room* is how many bytes of one may be kept.
+    """What all attempts of a worker share: *room* is how many bytes of a job may be kept.
 
-    *cache* is how many those of a cached job may keep together.
+    Tasks that fill its *slots* have equal parts of that. *cache* is how many bytes those of a
+    cached job may keep together.
     """
 
     worker: WorkerId
     room: int
     cache: int
+    slots: int
     counters: WorkerCounters
     name_run: Callable[[Attempt], int]
 
@@ -117,7 +119,9 @@ class Attempt:
     @property
     def room(self) -> int:
         """How many bytes of frames may be kept."""
-        return self._config.room if self.cache_room is None else self.cache_room.nbytes
+        if self.cache_room is not None:
+            return self.cache_room.nbytes
+        return max(1, self._config.room // self._share)
 
     def progress(self) -> AttemptProgress:
         """Return what the dispatcher should know."""
@@ -152,7 +156,9 @@ class Attempt:
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)
         after, flush_each = self._restart_policy.next_delay(now), self._restart_policy.flush_each
         window = None if self.cache_room is None else self.cache_room.start(self.run)
-        out.append(StartRunner(self.run, assignment, delivery.head, flush_each, after, window))
+        share, room = self._share, 0 if window is not None else self.room
+        start = (assignment, delivery.head, flush_each, after, window, share, room)
+        out.append(StartRunner(self.run, *start))
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
         """Record that no runner could be had; `revive` tries again, or the attempt is over."""
@@ -318,6 +324,11 @@ class Attempt:
     @property
     def _label(self) -> str:
         return f"task {self.assignment.task}, attempt {self.assignment.attempt}"
+
+    @property
+    def _share(self) -> int:
+        """Of what the worker has for a job one in so many parts is for this task."""
+        return self._config.slots if self.assignment.fills_slot else 1
 
     @property
     def _all_sent(self) -> bool:

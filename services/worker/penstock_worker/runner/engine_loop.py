@@ -100,7 +100,8 @@ class EngineLoop:
 
     def _open(self, pipeline: Pipeline) -> OpIterator:
         start = self._start
-        context = replace(Context.local(start.seed, start.index), skipped=self._skipped)
+        context = Context.local(start.seed, start.index)
+        context = replace(context, skipped=self._skipped, share=start.share)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)

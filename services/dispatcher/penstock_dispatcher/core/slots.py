@@ -1,0 +1,92 @@
+"""How many tasks of an iteration a worker runs at once: as many as it has slots, or its share.
+
+A worker's slots are shared equally by the iterations with tasks there that can fill them, and each
+has one at least. Where more tasks run than that (their worker was lost, or another job came), the
+surplus *rests*: such a task gets no split until another one has ended, so that nothing must be made
+again. What it has made is read meanwhile. Those that rest for long take turns with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.protocol.types import IterationId, TaskId, WorkerId
+from penstock_dispatcher.core import made_tasks
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+
+TURN = 10.0
+"""Seconds after which a task that rests goes on in place of another."""
+
+ORDERED = 2
+"""How many tasks of a job that is read in order a worker makes at least: one begins while another
+ends."""
+
+
+def share(
+    ctx: DecisionContext, worker: WorkerId, name: IterationId, iteration: IterationRecord
+) -> int:
+    """Return how many tasks of *iteration* a worker should run at once."""
+    if not iteration.fills_slots:
+        return 1
+    mine = _divided(ctx, worker, name)
+    return max(mine, ORDERED) if iteration.ordered else mine
+
+
+def shares(
+    ctx: DecisionContext, name: IterationId, iteration: IterationRecord, workers: Iterable[WorkerId]
+) -> dict[WorkerId, int]:
+    """Return the share of each of *workers*, and take note: a larger one is looked at again."""
+    found = {worker: share(ctx, worker, name, iteration) for worker in workers}
+    if iteration.fills_slots:
+        ctx.soft_state.shares[name] = found
+    return found
+
+
+def may_draw(ctx: DecisionContext, name: TaskId, task: TaskRecord, now: float) -> bool:
+    """Return whether a task that asks for a split gets one now, or rests; it will ask again."""
+    iteration, worker = ctx.state.iterations[task.iteration], task.worker
+    if worker is None or not iteration.fills_slots or iteration.ordered:
+        return True
+    if not any(provider.left for provider in iteration.providers):
+        return True  # it is told of the end
+    mine, resting = share(ctx, worker, task.iteration, iteration), ctx.soft_state.resting
+    if mine > ctx.soft_state.shares.get(task.iteration, {}).get(worker, 0):
+        ctx.dirty[task.iteration] = None  # there may be room for a task more
+    at_work = made_tasks.at_work(ctx.state, ctx.soft_state, worker, task.iteration)
+    others = [other for other in at_work if other != name]
+    if name not in resting:
+        if len(others) >= mine:
+            resting[name] = now
+        return len(others) < mine
+    if len(others) >= mine:
+        if now < resting[name] + TURN:
+            return False
+        resting[others[0]] = now  # it rests behind the split that it has
+    del resting[name]
+    for number in range(len(iteration.providers)):
+        ctx.soft_state.draw_rates.pop((name, number), None)  # it used up nothing meanwhile
+    return True
+
+
+def _divided(ctx: DecisionContext, worker: WorkerId, name: IterationId) -> int:
+    """Return the part of a worker's slots that an iteration has; what is over goes to the first."""
+    state, known = ctx.state, ctx.state.workers[worker]
+    if known.slots == 1:
+        return 1
+    there = {name}
+    for task in known.tasks:
+        owner = state.owners[task]
+        if owner not in there and _can_fill(state.iterations[owner]):
+            there.add(owner)
+        if len(there) == known.slots:
+            return 1
+    mine, over = divmod(known.slots, len(there))
+    return mine + (sorted(there).index(name) < over)
+
+
+def _can_fill(iteration: IterationRecord) -> bool:
+    """Return whether an iteration has work for more than the tasks that it has."""
+    if not iteration.fills_slots or not iteration.live:
+        return False
+    return any(provider.left for provider in iteration.providers)
