@@ -13,6 +13,7 @@ from penstock.protocol.control import (
     SplitRequest,
     WorkerHeartbeat,
 )
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.registration import Registration
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
@@ -134,7 +135,7 @@ def test_a_definition_over_the_limit_is_refused_with_the_way_out():
 
 @pytest.mark.parametrize("slots", [-1, 4097])
 def test_slots_that_no_worker_has_are_refused(slots):
-    heartbeat = WorkerHeartbeat("w:1", 1, 0, profile=WorkerProfile(slots=slots))
+    heartbeat = replace(WORKER, profile=WorkerProfile(slots=slots))
 
     with pytest.raises(Refused, match=f"{slots} slots"):
-        check_worker_event(heartbeat)
+        request_checks.check_worker_event(heartbeat)
