@@ -11,7 +11,6 @@ from penstock_dispatcher.core import (
     consumers,
     error_limit,
     ordered_tasks,
-    placement,
     rebalancing,
     rounds,
     runner_shortage,
@@ -23,6 +22,7 @@ from penstock_dispatcher.core import (
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import OrderSourceFiles
 from penstock_dispatcher.core.facts import AttemptStarted, SplitsGranted, TaskCreated
+from penstock_dispatcher.core.placement import Placement
 from penstock_dispatcher.core.reachability import ReadersReach, move
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.split_provider import DrawRate, split_size
@@ -43,6 +43,7 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
     able = ctx.able(iteration)
     reach = ReadersReach.of(ctx, iteration)
     useful, shares = reach.useful(able), slots.shares(ctx, name, iteration, able)
+    ctx.soft_state.sharing.pop(name, None)  # it is computed anew where it is needed
     if iteration.ordered:
         wanted = sum(shares[worker] for worker in useful)
         ordered_tasks.create(ctx, name, iteration, len(useful), wanted, now)
@@ -61,16 +62,17 @@ def grant_splits(
     ctx: DecisionContext, name: TaskId, number: int, now: float, among: int | None = None
 ) -> None:
     """Commit to a task's log what comes next of provider *number*, enough for *among* tasks."""
-    iteration = ctx.state.iterations[ctx.state.owners[name]]
+    iteration_name = ctx.state.owners[name]
+    iteration = ctx.state.iterations[iteration_name]
     provider, rate = iteration.providers[number], ctx.soft_state.draw_rates.get((name, number))
-    size = split_size(provider, rate, among or ctx.sharing(iteration), now)
+    size = split_size(provider, rate, among or ctx.sharing(iteration_name, iteration), now)
     splits = provider.draw(iteration.tasks[name].ended[number], size)
     if not splits:
         return  # nothing was ever to be read
     ctx.commit(SplitsGranted(name, number, splits))
     ahead, names = provider.ask_ahead(), provider.known.names
     if ahead is not None and names is not None:
-        ctx.effects.append(OrderSourceFiles(ctx.state.owners[name], number, names, ahead))
+        ctx.effects.append(OrderSourceFiles(iteration_name, number, names, ahead))
     units = sum(map(len, splits))
     ctx.counts.splits += 1
     if rate is None:
@@ -168,10 +170,10 @@ def _start_attempts(
     waiting = [(n, task) for n, task in iteration.tasks.items() if task.is_unassigned]
     if not waiting:
         return
-    useful, placed = reach.useful(able), placement.Placement.of(ctx, iteration, shares)
+    useful, placed = reach.useful(able), Placement(ctx, iteration, shares, reach, now)
     for task_name, task in waiting:
         there = worker_entries.may_run(ctx, task, able, now) if iteration.shards else useful
-        if not _start_attempt(ctx, iteration, task_name, task, there, reach, placed, now):
+        if not _start_attempt(ctx, iteration, task_name, task, there, placed):
             ctx.waiting.add(name)
 
 
@@ -181,9 +183,7 @@ def _start_attempt(
     name: TaskId,
     task: TaskRecord,
     able: list[WorkerId],
-    reach: ReadersReach,
-    placed: placement.Placement,
-    now: float,
+    placed: Placement,
 ) -> bool:
     """Start an attempt: when each live reader fenced the one before, never earlier."""
     unacked: dict[ReaderId, RangeSet] = {}
@@ -198,7 +198,7 @@ def _start_attempt(
         trainer = iteration.readers[reader].trainer
         if left := buffered - ctx.acked(name, task, trainer).ranges:
             unacked[reader] = left
-    worker = placed.choose(ctx, iteration, name, able, reach, now)
+    worker = placed.choose(name, able)
     ctx.soft_state.resting.pop(name, None)
     unknown, acked = tuple(task.expired_holders), ctx.acked(name, task)
     trainers = cache_members.places(ctx, name, iteration, task, unacked)

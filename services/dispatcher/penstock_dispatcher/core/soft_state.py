@@ -122,6 +122,8 @@ class SoftState:
     draw_rates: dict[tuple[TaskId, int], DrawRate] = field(default_factory=dict)
     shares: dict[IterationId, Mapping[WorkerId, int]] = field(default_factory=dict)
     """How many tasks of an iteration each worker should run at once, when that was last asked."""
+    sharing: dict[IterationId, int] = field(default_factory=dict)
+    """How many tasks what is left should be enough for, since an iteration was last scheduled."""
     resting: dict[TaskId, float] = field(default_factory=dict)
     """Tasks that get no split for now, since when: others have their worker's slots."""
     paces: defaultdict[IterationId, Pace] = field(default_factory=lambda: defaultdict(Pace))
@@ -209,6 +211,7 @@ class SoftState:
         self.consumers.pop(iteration, None)
         self.paces.pop(iteration, None)
         self.shares.pop(iteration, None)
+        self.sharing.pop(iteration, None)
         gone = set(tasks)
         for task in gone:
             self.forget_task(task)
