@@ -119,6 +119,8 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.job_state": "dispatcher/core/test_saves.py",
     "penstock_dispatcher.core.notifications": SCENARIOS,
     "penstock_dispatcher.core.reachability": SCENARIOS,
+    "penstock_dispatcher.core.made_tasks": "dispatcher/core/test_slots.py",
+    "penstock_dispatcher.core.placement": SCENARIOS,
     "penstock_dispatcher.core.rebalancing": SCENARIOS,
     "penstock_dispatcher.core.records": SCENARIOS,
     "penstock_dispatcher.core.registrations": SCENARIOS,

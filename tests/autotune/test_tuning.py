@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from penstock.autotune.tuning import Tuning
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context
 from penstock.graph.run import open_root
@@ -177,3 +178,14 @@ def test_without_tuning_it_is_as_many_as_cores():
     dataset = Dataset.range(3).map(meet, AUTOTUNE).with_options(Options(autotune=off))
 
     assert list(dataset) == [0, 1, 2]
+
+
+def test_a_run_has_its_part_of_the_host_unless_options_say_how_much(monkeypatch):
+    monkeypatch.setattr("penstock.autotune.tuning.cores", lambda: 8)
+
+    whole, part, small = (Tuning.of(Options(), share).budget for share in (1, 4, 16))
+    assert [budget.cores for budget in (whole, part, small)] == [8, 2, 1]
+    assert whole.ram == 4 * part.ram
+
+    wanted = Options(autotune=AutotuneOptions(cpu_budget=3, ram_budget=1000))
+    assert (Tuning.of(wanted, 4).budget.cores, Tuning.of(wanted, 4).budget.ram) == (3, 1000)

@@ -13,6 +13,7 @@ from penstock.protocol.control import (
     SplitRequest,
     WorkerHeartbeat,
 )
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.registration import Registration
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
@@ -130,3 +131,11 @@ def test_a_worker_that_sends_too_much_is_refused():
 def test_a_definition_over_the_limit_is_refused_with_the_way_out():
     with pytest.raises(DefinitionError, match=r"takes 2 bytes.*takes 1: .*max_definition_bytes"):
         request_checks.check_definition(b"xx", 1)
+
+
+@pytest.mark.parametrize("slots", [-1, 4097])
+def test_slots_that_no_worker_has_are_refused(slots):
+    heartbeat = replace(WORKER, profile=WorkerProfile(slots=slots))
+
+    with pytest.raises(Refused, match=f"{slots} slots"):
+        request_checks.check_worker_event(heartbeat)

@@ -96,8 +96,8 @@ def buffered_stays_reserved(stack: ExitStack) -> None:
 def new_incarnation(stack: ExitStack) -> None:
     right = DispatcherState._apply_to_peers
 
-    def welcome(ctx: DecisionContext, heartbeat: Any, slot: Any) -> None:
-        ctx.commit(WorkerRegistered(heartbeat.worker, heartbeat.incarnation, slot))
+    def welcome(ctx: DecisionContext, heartbeat: Any, entry: Any) -> None:
+        ctx.commit(WorkerRegistered(heartbeat.worker, heartbeat.incarnation, entry))
         ctx.mark_all_dirty()
 
     def apply(self: DispatcherState, fact: Any) -> None:

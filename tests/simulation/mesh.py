@@ -43,6 +43,8 @@ class Mesh(Torment):
         workers = [f"w{i}" for i in range(plan.workers)]
         readers = [f"r{i}" for i in range(plan.readers)]
         self.names = ["d", *workers, *readers]
+        self.slots = dict(zip(workers, plan.slots, strict=False))
+        self.stats["workers with slots"] = sum(count > 1 for count in plan.slots)
         self.rates = {name: self.chance.uniform(0.97, 1.03) for name in self.names}
         self.over: set[str] = set()
         """The readers that came to the end of the pass."""

@@ -43,6 +43,8 @@ class Plan:
     """Whether it may go without readers that are missing."""
     faults: tuple[tuple[float, str], ...]
     origin: Saved | None = None
+    slots: tuple[int, ...] = ()
+    """How many each worker has."""
     never: tuple[tuple[str, str, float], ...] = ()
     """Readers, workers that they never reach, and after how many seconds they notice."""
 
@@ -86,8 +88,15 @@ class Plan:
             Random(-seed - 1).random() < 0.5,  # apart, so that all else is as it was without
             bearable(sorted(drawn)),
             origin[1] if origin is not None else None,
+            _slots(Random(seed * 2 + (origin is not None) + 0.5), workers),
             _never(Random(~seed), workers, readers),
         )
+
+
+def _slots(chance: Random, workers: int) -> tuple[int, ...]:
+    """Draw how many slots each worker has: in some schedules one."""
+    several = chance.random() < 0.6
+    return tuple(chance.randint(1, 4) if several else 1 for _ in range(workers))
 
 
 def _never(chance: Random, workers: int, readers: int) -> tuple[tuple[str, str, float], ...]:

@@ -186,7 +186,8 @@ class SimRunner:
             before = None if waiting is None else waiting.before
             self._report(CheckpointTaken(run, before or engine.state()), RunPaused(run))
             return
-        if self._window is None and self._used >= self.work.room:
+        room = max(1, self.start.room // self.work.nbytes)
+        if self._window is None and self._used >= room:
             self._wait_for_room()
             return
         if self._batch is None:

@@ -15,7 +15,7 @@ def test_no_law_of_fixed_parts_breaks_whatever_fails(first):
 
 def test_a_part_that_runs_elsewhere_breaks_a_law(monkeypatch):
     monkeypatch.setattr(
-        "penstock_dispatcher.core.slots.may_run", lambda ctx, task, able, now: list(able)
+        "penstock_dispatcher.core.worker_entries.may_run", lambda ctx, task, able, now: list(able)
     )
 
     assert any("which has another one" in judge(seed)[0] for seed in range(0, 40, 2))

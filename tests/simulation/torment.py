@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from penstock.protocol.definition import SplitProviderSpec
@@ -27,6 +29,8 @@ class Torment(World):
     witness: Witness
     streams: tuple[SplitProviderSpec, ...]
     work: Work
+    slots: Mapping[str, int] = MappingProxyType({})
+    """How many each worker has that has more than one."""
     settings: CoreSettings = SETTINGS
     """Those of the dispatcher."""
 
@@ -49,7 +53,9 @@ class Torment(World):
             known = (self.disk, self.witness, self.streams, self.settings)
             self.processes[name] = SimDispatcher(self, *known)
         elif name[0] == "w":
-            self.processes[name] = SimWorker(self, name, self.lives[name], self.work)
+            self.processes[name] = SimWorker(
+                self, name, self.lives[name], self.work, self.slots.get(name, 1)
+            )
         else:
             self.processes[name] = self.launch(name)
 

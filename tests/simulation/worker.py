@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.protocol.control import Assignment, SplitGrant, WorkerRefused
 from penstock.protocol.data import Ack, Subscribe
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.types import PROTOCOL, Versions, WorkerId
 from penstock_worker.core.events import (
     AbortStream,
@@ -59,12 +60,15 @@ class Here:
 class SimWorker(Process):
     """One life of a worker."""
 
-    def __init__(self, world: World, name: str, incarnation: int, work: Work) -> None:
+    def __init__(
+        self, world: World, name: str, incarnation: int, work: Work, slots: int = 1
+    ) -> None:
         super().__init__(world, name)
         self.work = work
         self.core = WorkerCore(
-            WorkerId(name), incarnation, None, work.room * work.nbytes, work.cache
+            WorkerId(name), incarnation, None, work.room * work.nbytes, work.cache, slots
         )
+        self._profile = WorkerProfile(slots=slots)
         self.runners: dict[int, SimRunner] = {}
         self._streams: dict[StreamId, End] = {}
         self._sent: deque[StreamId] = deque()
@@ -136,6 +140,7 @@ class SimWorker(Process):
         heartbeat = self.core.heartbeat()
         if first:
             object.__setattr__(heartbeat, "versions", VERSIONS)
+            object.__setattr__(heartbeat, "profile", self._profile)
         return heartbeat
 
     def _heartbeat_now(self) -> None:

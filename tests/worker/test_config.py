@@ -56,6 +56,11 @@ def test_the_first_fields_have_the_names_and_the_order_of_the_reference():
         ("max_element_bytes", 0),
         ("cross_trainer_cache_size_bytes", 0),
         ("cross_trainer_cache_size_bytes", 1.5),
+        ("slots", 0),
+        ("slots", -1),
+        ("slots", 1.5),
+        ("slots", True),
+        ("slots", 10**6),
         ("drain", -0.1),
         ("drain", None),
     ],
@@ -123,3 +128,11 @@ def test_an_open_worker_is_known_by_the_name_of_its_machine():
 
     assert config.is_open
     assert advertised(config, 7) == f"{socket.gethostname()}:7"
+
+
+def test_by_default_there_is_a_slot_for_each_core_that_the_process_may_use(monkeypatch):
+    monkeypatch.setattr("penstock_worker.config.cores", lambda: 7)
+
+    assert WorkerConfig().slot_count == 7
+    assert WorkerConfig(slots=3).slot_count == 3
+    assert WorkerConfig.from_env({"PENSTOCK_SLOTS": "5"}).slot_count == 5

@@ -239,6 +239,17 @@ def test_a_worker_on_all_interfaces_warns_once(target, caplog):
     assert "no authentication" in warnings[0]
 
 
+def test_many_slots_for_each_core_are_warned_of_once(target, caplog, monkeypatch):
+    monkeypatch.setattr("penstock_worker.server.cores", lambda: 2)
+    for slots in (8, 9):
+        with WorkerServer(WorkerConfig(target, slots=slots)):
+            pass
+
+    (warning,) = [r.message for r in caplog.records if r.name == "penstock.worker"]
+    assert "slots is 9" in warning
+    assert "2 core(s)" in warning
+
+
 def test_several_workers_share_one_thread(target):
     with WorkerServer(WorkerConfig(target)) as one, WorkerServer(WorkerConfig(target)) as two:
         assert one.address != two.address

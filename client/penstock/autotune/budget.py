@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 RAM_BUDGET = 256 << 20
@@ -49,11 +48,3 @@ class Budget:
         """Record that *who* uses nothing any more."""
         with self._lock:
             self._bytes.pop(id(who), None)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.autotune.budget import RAM_BUDGET, Budget, cores
+from penstock.autotune.budget import RAM_BUDGET, Budget
 from penstock.autotune.buffers import FIRST
 from penstock.autotune.meter import Meter
 from penstock.options import AUTOTUNE, Options
+from penstock.runtime.cores import cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +19,14 @@ class Tuning:
     budget: Budget
 
     @classmethod
-    def of(cls, options: Options) -> Tuning:
-        """Return the tuning of a run with *options*."""
+    def of(cls, options: Options, share: int = 1) -> Tuning:
+        """Return the tuning of a run with *options*, which has one in *share* parts of the host.
+
+        What options say is for each run, however many there are.
+        """
         auto = options.autotune
-        return cls(options, Budget(auto.cpu_budget or cores(), auto.ram_budget or RAM_BUDGET))
+        core_budget = auto.cpu_budget or max(1, cores() // share)
+        return cls(options, Budget(core_budget, auto.ram_budget or RAM_BUDGET // share))
 
     @property
     def enabled(self) -> bool:

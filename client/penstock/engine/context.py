@@ -76,6 +76,8 @@ class Context:
     passes: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
     skipped: SkipCounter = field(default_factory=SkipCounter)
+    share: int = 1
+    """One in so many parts of the host's cores and memory is for this run."""
     tuning: Tuning | None = None
     """What options say; None before anything is opened."""
     on_open: Callable[[str, Any], object] | None = None

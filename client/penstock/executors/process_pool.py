@@ -17,10 +17,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from penstock.autotune.budget import cores
 from penstock.errors import Closed, ConfigError
 from penstock.executors.process import FunctionProcess
 from penstock.ipc.idle_pool import IdlePool
+from penstock.runtime.cores import cores
 from penstock.runtime.linux import check_linux
 from penstock.runtime.settings import from_env
 

@@ -42,7 +42,8 @@ def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
     Raises:
         StateError: when the state does not fit.
     """
-    return open_node(node, replace(context, tuning=Tuning.of(options_of(node))), state)
+    tuning = Tuning.of(options_of(node), context.share)
+    return open_node(node, replace(context, tuning=tuning), state)
 
 
 def uncoordinated(what: str, found: int = 0) -> DatasetError:

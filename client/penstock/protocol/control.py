@@ -202,6 +202,11 @@ class TaskAssignment:
     ordered: bool = False
     """Whether it is one of many short tasks, which are read in the order of their indexes."""
 
+    @property
+    def fills_slot(self) -> bool:
+        """Whether its worker may run others of the iteration beside it, as it has slots."""
+        return bool(self.logs) and self.grouped is None and self.cached is None
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

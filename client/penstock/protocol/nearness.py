@@ -16,6 +16,9 @@ COLOCATED = "COLOCATED"
 MOST_WORDS = 64
 """The most tags, or transports, that a worker may have."""
 
+MOST_SLOTS = 4096
+"""The most slots that a worker may have."""
+
 
 class TargetWorkers(Enum):
     """Which workers the readers of a job read."""
@@ -37,12 +40,14 @@ class Distance(IntEnum):
 class WorkerProfile:
     """What a worker says of itself: its *host*, the *transports* that it offers, its *tags*.
 
-    One that says nothing of transports is older than that, and has gRPC.
+    *slots* is how many tasks of a pass that draws splits it runs at once. One that says nothing of
+    transports is older than that, and has gRPC; one that says nothing of slots has one.
     """
 
     host: str = ""
     transports: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    slots: int = 0
 
     @property
     def offered(self) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ from penstock_cluster.member import Member
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 
+SLOTS = 1
+"""How many slots a worker has by default."""
+
 START_WITHIN = 30.0
 """Seconds within which every process must answer."""
 
@@ -26,7 +29,8 @@ class LocalCluster:
     """A dispatcher and workers, each a process, on free ports of this machine.
 
     The processes end with this one, whatever ends it. Scripts need no ``__main__`` guard. As a
-    context manager it starts, and at the end of the block stops.
+    context manager it starts, and at the end of the block stops. Workers share the machine: each
+    has one slot, unless *worker* says how many.
 
     Args:
         workers: how many workers to start with; more come with `add_worker`.
@@ -156,7 +160,8 @@ class LocalCluster:
         return worker
 
     def _start_workers(self, count: int, deadline: float) -> list[Member]:
-        config = replace(self._worker_config, dispatcher_address=self.dispatcher.address)
+        slots, address = self._worker_config.slots or SLOTS, self.dispatcher.address
+        config = replace(self._worker_config, dispatcher_address=address, slots=slots)
         with self._lock:
             if self._closed:
                 raise Closed("this cluster was stopped; make another one")

@@ -9,7 +9,7 @@ from penstock.errors import DefinitionError, Refused
 from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
 from penstock.protocol.names import check_name, printable
-from penstock.protocol.nearness import MOST_WORDS, WorkerProfile
+from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
 from penstock.protocol.registration import Registration, fault_of_id
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import Versions
@@ -109,6 +109,8 @@ def _check_profile(worker: str, profile: WorkerProfile) -> None:
             f"worker {worker} has {len(words)} tags and transports: they may be {MOST_WORDS}, and "
             "none of them empty"
         )
+    if not 0 <= profile.slots <= MOST_SLOTS:
+        raise Refused(f"worker {worker} has {profile.slots} slots: at most {MOST_SLOTS} are used")
 
 
 def check_heartbeat(heartbeat: ReaderHeartbeat) -> None:

@@ -25,8 +25,12 @@ def run(
     dispatcher_timeout: Annotated[
         float | None, typer.Option(help="seconds that the dispatcher may be absent at the start")
     ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(help="tasks of a DYNAMIC job that run at once; by default one for each core"),
+    ] = None,
     buffer_bytes: Annotated[
-        int | None, typer.Option(help="bytes of a task that may be produced before they are acked")
+        int | None, typer.Option(help="bytes of a job that may be produced before they are acked")
     ] = None,
     max_element_bytes: Annotated[
         int | None, typer.Option(help="bytes of the largest element that is delivered")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
-from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_WORDS
+from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
 from penstock.runtime.address import is_address
+from penstock.runtime.cores import cores
 from penstock.runtime.settings import ServiceSettings, is_number
 
 PORT = "%port%"
@@ -71,8 +72,14 @@ class WorkerConfig(ServiceSettings):
     the training process that it runs in: readers in others read it only with
     ``target_workers="ANY"``."""
 
+    slots: int | None = None
+    """How many tasks of a `DYNAMIC` job run here at once, each in a process of its own; by default
+    the cores that this process may use, as affinity and control groups have it. Jobs share them.
+    With other policies, in coordinated reads and with a cache a job has one task here."""
+
     buffer_bytes: int = 64 << 20
-    """How many bytes of a task may be produced before they are acked."""
+    """How many bytes of a job may be produced here before they are acked. Tasks that run at once
+    share them equally."""
 
     max_element_bytes: int = 1 << 30
     """The largest element that is delivered; a larger one is an error of its task."""
@@ -98,6 +105,12 @@ class WorkerConfig(ServiceSettings):
             value = getattr(self, name)
             if not isinstance(value, int) or not is_number(value, 1):
                 raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
+        if self.slots is not None and (
+            not isinstance(self.slots, int) or not is_number(self.slots, 1)
+        ):
+            raise ConfigError(f"slots must be a number of tasks from 1 on, not {self.slots!r}")
+        if self.slots is not None and self.slots > MOST_SLOTS:
+            raise ConfigError(f"slots must be at most {MOST_SLOTS}, not {self.slots!r}")
         tags = self.worker_tags
         if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
             raise ConfigError(f"worker_tags must be a tuple of non-empty words, not {tags!r}")
@@ -123,6 +136,11 @@ class WorkerConfig(ServiceSettings):
             raise ConfigError(
                 f"worker_address must look like host:port or host:{PORT}, not {template!r}"
             )
+
+    @property
+    def slot_count(self) -> int:
+        """How many slots there are."""
+        return min(cores(), MOST_SLOTS) if self.slots is None else self.slots
 
     @property
     def patience(self) -> float:

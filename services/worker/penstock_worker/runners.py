@@ -276,6 +276,8 @@ def _start(effect: StartRunner) -> StartRun:
         skip_errors=task.skip_errors,
         mode=Mode.OFF if static is None else static.mode,
         shards=0 if static is None else static.shards,
+        share=effect.share,
+        room=effect.room,
     )
 
 

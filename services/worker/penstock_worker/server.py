@@ -14,6 +14,7 @@ from penstock.protocol.data import ReadRequest
 from penstock.protocol.types import WorkerId
 from penstock.runtime import address
 from penstock.runtime.background import BackgroundDeparture, BackgroundServer, Serve
+from penstock.runtime.cores import cores
 from penstock.runtime.linux import check_service
 from penstock.runtime.malloc import tune
 from penstock.runtime.versions import versions
@@ -30,6 +31,12 @@ from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
 
 log = logging.getLogger("penstock.worker")
+
+KEPT_WARM = 4
+"""How many runners without a run are kept at least: for tasks that fill no slots."""
+
+TOO_MANY = 4
+"""More slots than so many for each core are hardly meant."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -54,7 +61,8 @@ async def serve(
     if address is None:
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
-    config, door = _within_memory(config), PendingWorker()
+    config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
+    _warn_of_slots(config)
     line = listening(
         worker_handlers(door),
         host=config.host,
@@ -92,7 +100,19 @@ def _pool(config: WorkerConfig) -> RunnerPool:
         buffer_bytes=config.buffer_bytes,
         max_element_bytes=config.max_element_bytes,
         cache_bytes=config.cross_trainer_cache_size_bytes,
+        keep_idle=max(KEPT_WARM, config.slot_count),
     )
+
+
+def _warn_of_slots(config: WorkerConfig) -> None:
+    there = cores()
+    if config.slot_count > TOO_MANY * there:
+        log.warning(
+            "slots is %d, and this process may use %d core(s): its runners will wait for each "
+            "other; about one slot for each core is enough",
+            config.slot_count,
+            there,
+        )
 
 
 def _warn_if_open(config: WorkerConfig, port: int) -> None:

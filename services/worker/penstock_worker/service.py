@@ -95,8 +95,10 @@ class WorkerService:
             config.heartbeat_interval,
             config.buffer_bytes,
             config.cross_trainer_cache_size_bytes,
+            config.slot_count,
         )
-        self._profile = WorkerProfile(platform.node(), TRANSPORTS, config.worker_tags)
+        profile = (platform.node(), TRANSPORTS, config.worker_tags, config.slot_count)
+        self._profile = WorkerProfile(*profile)
         self._runners, self._outbox = runners, outbox
         runners.on_failure = self._fail
         self._failure: InternalError | None = None

@@ -23,6 +23,7 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.registration import Registration
 from penstock.protocol.skipped_errors import SkippedError, SkippedErrors
@@ -183,12 +184,13 @@ class Player(Answers):
             replace(VERSIONS, python=f"{self.python[worker]}.7") if first else None,
         )
 
-    def worker_comes(self, worker, python=None):
+    def worker_comes(self, worker, python=None, slots=None):
         self.python[worker] = python or "3.11"
         self.incarnation[worker] = self.incarnation.get(worker, 0) + 1
         self.assignments.pop(worker, None)
         self.progress.pop(worker, None)
-        yield self.heartbeat(worker, first=True)
+        profile = WorkerProfile(slots=int(slots)) if slots else None
+        yield replace(self.heartbeat(worker, first=True), profile=profile)
 
     def worker_heartbeats(self, worker, draining):
         yield self.heartbeat(worker, bool(draining))
@@ -394,7 +396,8 @@ class Player(Answers):
         r"a client registers (?P<name>\w+)(?: as (?P<dataset_id>\w+))?"
         r"(?:, codec (?P<codec>\w+))?(?:, spec (?P<spec>\w+))?": registers,
         r"a client looks up (?P<dataset_id>\w+)": finds,
-        r"(?P<worker>\w+) comes(?: with Python (?P<python>[\d.]+))?": worker_comes,
+        r"(?P<worker>\w+) comes(?: with Python (?P<python>[\d.]+))?"
+        r"(?: with (?P<slots>\d+) slots)?": worker_comes,
         r"(?P<worker>w\d) sends a heartbeat(?P<draining>, draining)?": worker_heartbeats,
         r"a heartbeat of (?P<worker>\w+)'s last incarnation arrives": late_heartbeat,
         r"(?P<worker>w\d)'s stream breaks": stream_breaks,

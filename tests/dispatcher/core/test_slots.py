@@ -1,338 +1,249 @@
-"""Who gets which place in the list of workers, and what becomes of static tasks."""
+"""A worker's slots are shared by the jobs there; what is beyond a share rests, and not for ever."""
 
-from dataclasses import replace
+from collections import defaultdict
 
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.protocol.control import (
-    AttemptProgress,
     OpenIterationRequest,
     ReaderHeartbeat,
+    SplitRequest,
     TaskReport,
     WorkerHeartbeat,
 )
-from penstock.protocol.ranges import AckedSet
+from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher.core import runner_shortage, slots
+from penstock_dispatcher.core import made_tasks, slots
 from penstock_dispatcher.core.events import (
-    DrainWorker,
+    AppendFact,
     OpenIteration,
     RegisterDataset,
     SendCommand,
-    SendView,
     StartHistory,
     Tick,
     WorkerDead,
     WorkerDisconnected,
 )
+from penstock_dispatcher.core.facts import SplitsGranted
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
+UNITS = 100_000
 
 
 class World:
-    """A dispatcher's core with a list of workers."""
+    """A dispatcher's core, and workers and readers that say what they should."""
 
-    def __init__(self, *entries, **settings):
-        self.now, self.incarnation, self.python = 1000.0, {}, "3.11.7"
-        self.settings = CoreSettings(worker_addresses=entries, **settings)
-        self.core = DispatcherCore(DispatcherState(), self.settings, self.now)
-        self.facts = []
+    def __init__(self):
+        self.now = 1000.0
+        self.core = DispatcherCore(DispatcherState(), CoreSettings(), self.now, 1e9)
         self.handle(StartHistory(0))
+        spec = (SplitProviderSpec((".0",), UNITS, passes=-1, repeats=(("", -1),)),)
+        self.handle(RegisterDataset(1, VERSIONS, "d", spec, ""))
+        self.incarnations, self.jobs, self.seq = {}, {}, 0
+        self.granted = []
+
+    @property
+    def state(self):
+        return self.core.state
 
     def handle(self, event):
-        return self.core.handle(event, self.now)
+        effects = self.core.handle(event, self.now)
+        facts = [effect.fact for effect in effects if isinstance(effect, AppendFact)]
+        self.granted = [fact for fact in facts if isinstance(fact, SplitsGranted)]
+        self.core.take_views(self.now)
+        return effects
 
-    def come(self, worker):
-        """Have a new process come at *worker*; return why it is refused, if it is."""
-        self.incarnation[worker] = self.incarnation.get(worker, 0) + 1
-        return self.beat(worker)
+    def come(self, worker, count):
+        self.incarnations[worker] = self.incarnations.get(worker, 0) + 1
+        self.beat(worker, WorkerProfile(slots=count))
 
-    def beat(self, worker):
-        versions = replace(VERSIONS, python=self.python)
-        beat = WorkerHeartbeat(worker, self.incarnation[worker], -1, versions=versions)
-        effects = self.handle(beat)
-        refused = [e.command for e in effects if isinstance(e, SendCommand)]
-        return str(refused[0].failure.error()) if refused else ""
+    def beat(self, worker, profile=None):
+        heartbeat = (worker, self.incarnations[worker], self.state.revision)
+        self.handle(WorkerHeartbeat(*heartbeat, profile=profile))
 
     def die(self, worker):
-        self.cut(worker)
-        self.handle(WorkerDead(worker, self.incarnation[worker]))
+        self.handle(WorkerDisconnected(worker, self.incarnations[worker]))
+        self.handle(WorkerDead(worker, self.incarnations[worker]))
 
-    def cut(self, worker):
-        self.handle(WorkerDisconnected(worker, self.incarnation[worker]))
+    def read(self, job, mode=Mode.DYNAMIC):
+        name = f"{job} of {self.seq}"
+        request = OpenIterationRequest(VERSIONS, "d", mode, name, 0, Codec.NONE)
+        before = set(self.state.iterations)
+        self.handle(OpenIteration(2, request, 7))
+        (self.jobs[job],) = set(self.state.iterations) - before
+        self.tell(job)
 
-    def wait(self, seconds, *workers):
-        until = self.now + seconds
-        while self.now < until:
-            self.now += 0.25
-            for worker in workers:
+    def tell(self, job, leaving=False):
+        self.seq += 1
+        name = self.jobs[job]
+        (reader,) = self.state.iterations[name].readers or (None,)
+        tasks = self.state.iterations[name].tasks.items()
+        reports = {
+            n: TaskReport(task.attempt + (task.worker is None), task.acked) for n, task in tasks
+        }
+        beat = ReaderHeartbeat(name, f"s{name}", reader, self.seq, reports, leaving=leaving)
+        self.handle(beat)
+
+    def leave(self, job):
+        self.tell(job, leaving=True)
+        del self.jobs[job]
+
+    def tasks(self, job, worker=None):
+        tasks = self.state.iterations[self.jobs[job]].tasks
+        return [n for n, task in tasks.items() if worker is None or task.worker == worker]
+
+    def made(self, job, worker):
+        return made_tasks.at_work(self.state, self.core.ctx.soft_state, worker, self.jobs[job])
+
+    def ask(self, name):
+        """Have the worker of a task ask for the next split of it; return whether it gets one."""
+        task = self.state.task(name)
+        place = (task.worker, self.incarnations[task.worker], name, task.attempt)
+        effects = self.handle(SplitRequest(*place, 0, task.logs[0].stop))
+        return any(isinstance(effect, SendCommand) for effect in effects)
+
+    def ask_all(self):
+        for job in self.jobs:
+            for name in self.tasks(job):
+                if self.state.task(name).worker is not None:
+                    self.ask(name)
+
+    def wait(self, seconds):
+        for _ in range(int(seconds)):
+            self.now += 1.0
+            for worker in self.state.workers.copy():
                 self.beat(worker)
+            for job in self.jobs:
+                self.tell(job)
             self.handle(Tick())
-
-    def read(self, mode=Mode.DATA, python=""):
-        self.handle(RegisterDataset(1, VERSIONS, "d", (), "", "", "", python))
-        self.handle(
-            OpenIteration(2, OpenIterationRequest(VERSIONS, "d", mode, "j", 0, Codec.NONE), 7)
-        )
-        (iteration,) = self.core.state.iterations
-        self.handle(ReaderHeartbeat(iteration, "r", None, 1))
-
-    @property
-    def waits(self):
-        """What readers are told that they wait for."""
-        return [
-            effect.view.waiting_for
-            for effect in self.core.take_views(self.now)
-            if isinstance(effect, SendView)
-        ]
-
-    @property
-    def slots(self):
-        return {worker: known.slot for worker, known in self.core.state.workers.items()}
-
-    @property
-    def places(self):
-        """Where each task runs, by index."""
-        (iteration,) = self.core.state.iterations.values()
-        return [task.worker for task in iteration.tasks.values()]
+            self.ask_all()
 
 
-def test_without_a_list_workers_have_no_slots():
+def test_a_job_has_a_task_for_each_slot():
     world = World()
+    world.come("a", 3)
+    world.come("b", 1)
+    world.read("j")
 
-    assert world.come("any:1") == ""
-    assert world.slots == {"any:1": None}
-
-
-@pytest.mark.parametrize("entry", ["h", "h:*", "h:%port%", "h:%port_worker%"])
-def test_an_entry_without_port_is_for_one_worker_of_the_host(entry):
-    world = World("a:1", entry)
-
-    assert world.come("h:7") == ""
-    assert "one too many" in world.come("h:8")
-    assert world.slots == {"h:7": 1}
-
-
-def test_an_ipv6_host_needs_brackets_only():
-    world = World("[::1]", "[::1]:7")
-
-    assert [world.come("[::1]:7"), world.come("[::1]:9")] == ["", ""]
-    assert world.slots == {"[::1]:7": 1, "[::1]:9": 0}
-
-
-def test_who_is_listed_by_its_port_takes_no_other_place():
-    world = World("h", "h:7")
-
-    assert [world.come("h:7"), world.come("h:9")] == ["", ""]
-    assert world.slots == {"h:7": 1, "h:9": 0}
-
-
-def test_who_is_not_listed_is_refused_with_the_list_and_the_way_out():
-    world = World("a:1", "b")
-
-    assert world.come("c:1") == (
-        "worker c:1 is not one of worker_addresses: a:1, b; add it to that list at the "
-        "dispatcher, or start the worker with an address that is in it (worker_address)"
-    )
-    assert "not one of worker_addresses" in world.come("a:2")
-    assert world.slots == {}
-
-
-def test_who_is_one_too_many_is_told_who_is_there():
-    world = World("h", "h")
-    world.come("h:1")
-    world.come("h:2")
-
-    assert "has 2 for its host, and other workers are there: h:1, h:2" in world.come("h:3")
-
-
-def test_a_place_is_free_when_its_worker_is_gone():
-    world = World("h")
-    world.come("h:1")
-    world.die("h:1")
-
-    assert world.come("h:2") == ""
-    assert world.slots == {"h:2": 0}
-    assert "one too many" in world.come("h:1")
-
-
-def test_who_comes_back_gets_the_place_that_it_had():
-    world = World("h", "h")
-    world.come("h:1")
-    world.come("h:2")
-    world.die("h:1")
-    world.die("h:2")
-
-    world.come("h:2")
-
-    assert world.slots == {"h:2": 1}
-
-
-def test_one_without_stream_gives_way_once_it_is_silent():
-    world = World("h")
-    world.come("h:1")
-    world.cut("h:1")
-
-    assert "one too many" in world.come("h:2")
-    world.wait(2.25)
-    assert world.come("h:2") == ""
-    assert world.slots == {"h:2": 0}
-
-
-def test_a_new_process_at_the_same_address_keeps_the_place():
-    world = World("a", "h")
-    world.come("h:1")
-    world.come("h:1")
-
-    assert world.slots == {"h:1": 1}
-
-
-def test_places_are_the_same_after_a_restart_with_another_list():
-    world = World("a:1", "b:1")
-    world.come("b:1")
-    state = world.core.state
-    world.settings = replace(world.settings, worker_addresses=("b:1", "a:1"))
-    world.core = DispatcherCore(state, world.settings, world.now)
-
-    world.beat("b:1")
-
-    assert world.slots == {"b:1": 0}
-
-
-def test_behind_a_restart_with_another_list_nobody_that_is_listed_is_refused():
-    world = World("a:1", "b:1")
-    world.come("a:1")
-    world.come("b:1")
-    state = world.core.state
-    world.settings = replace(world.settings, worker_addresses=("new:1", "a:1", "b:1"))
-    world.core = DispatcherCore(state, world.settings, world.now)
-
-    assert [world.beat("a:1"), world.beat("b:1")] == ["", ""]
-    assert world.slots == {"a:1": 1, "b:1": 2}
-
-
-@pytest.mark.parametrize("mode", [mode for mode in Mode if mode.is_static])
-def test_each_place_has_a_task_and_keeps_it(mode):
-    world = World("a:1", "b:1", "c:1")
-    world.come("c:1")
-    world.come("a:1")
-    world.read(mode)
-
-    assert world.places == ["a:1", None, "c:1"]
-    world.wait(20, "a:1", "c:1")
-    assert world.places == ["a:1", None, "c:1"]
-    world.come("b:1")
-    assert world.places == ["a:1", "b:1", "c:1"]
-
-
-def test_a_list_of_names_without_ports_follows_the_workers():
-    world = World("h", "h")
-    world.come("h:1")
-    world.come("h:2")
-    world.read()
-    world.die("h:1")
-    world.come("h:3")
-    (task, _) = world.core.state.iterations[1].tasks.values()
-    reader = ReaderHeartbeat(1, "r", 2, 2)
-
-    assert world.places == [None, "h:2"]  # the reader has not fenced the attempt yet
-    world.handle(reader)
-    assert slots.may_run(world.core.ctx, task, ["h:2", "h:3"], world.now) == ["h:3"]
-
-
-def test_tasks_of_places_that_stay_vacant_go_on_elsewhere_if_settings_say_so():
-    world = World("a:1", "b:1", reassign_static_tasks=True)
-    world.come("a:1")
-    world.read()
-
-    world.wait(4, "a:1")
-    assert world.places == ["a:1", None]
-    world.wait(2, "a:1")
-    assert world.places == ["a:1", "a:1"]
-
-
-def test_readers_are_told_of_a_list_that_got_shorter():
-    world = World("a:1", "b:1")
-    world.come("a:1")
-    world.read()
-    world.core.ctx.settings = replace(world.settings, worker_addresses=("a:1",))
-    (iteration,) = world.core.state.iterations.values()
-
-    (said,) = slots.vacancies(world.core.ctx, iteration, world.now)
-
-    assert said.startswith("part 1 of 2, which no worker has: worker_addresses had 2 entries")
-
-
-def test_any_ports_keep_their_places_after_a_restart():
-    world = World("h", "h")
-    world.come("h:1")
-    world.come("h:2")
-    world.read()
-    state = world.core.state
-    world.core = DispatcherCore(state, world.settings, world.now)
-
-    assert [world.beat("h:2"), world.beat("h:1")] == ["", ""]
-    assert world.slots == {"h:1": 0, "h:2": 1}
-    assert world.places == ["h:1", "h:2"]
-
-
-def test_readers_are_told_why_the_only_worker_of_a_part_does_not_run_it():
-    world = World("a:1", "b:1")
-    world.come("a:1")
-    world.come("b:1")
-    world.handle(DrainWorker(7, "b:1"))
-    world.read()
-
-    (said,) = world.waits
-
-    assert said == (
-        "worker b:1: it drains, and gets nothing new; it alone has part 1 of 2 (worker_addresses)"
-    )
-
-
-def test_a_worker_of_another_python_leaves_its_part_waiting():
-    world = World("a:1", "b:1")
-    world.python = "3.12.1"
-    world.come("b:1")
-    world.python = "3.11.7"
-    world.come("a:1")
-    world.read(python="3.11")
-
-    (said,) = world.waits
-
-    assert said.startswith("worker b:1: it has Python 3.12, and the pipeline was made by 3.11; it")
-
-
-def test_a_worker_without_room_fails_its_own_part_only_when_it_refused_often():
-    world = World("a:1", "b:1")
-    world.come("a:1")
-    world.come("b:1")
-    world.read()
-    name, task = list(world.core.state.iterations[1].tasks.items())[1]
-
-    for beat in range(runner_shortage.ROUNDS):
-        progress = AttemptProgress(task.attempt, 0, AckedSet(), lacking="no memory")
-        ended = frozenset({(name, task.attempt)})
-        world.handle(WorkerHeartbeat("b:1", 1, -1, {name: progress}, ended))
-        assert world.places == ["a:1", None] or task.failure is not None
-        report = {name: TaskReport(task.attempt + 1, AckedSet())}
-        world.handle(ReaderHeartbeat(1, "r", 2, beat + 2, report))
-
-    assert task.failure.kind == "Overloaded"
-
-
-def test_of_many_vacant_places_some_are_named():
-    world = World(*(f"h{i}:1" for i in range(9)))
-    world.read()
-    (iteration,) = world.core.state.iterations.values()
-
-    said = list(slots.vacancies(world.core.ctx, iteration, world.now))
-
-    assert len(said) == 5
-    assert said[0].startswith(
-        "worker h0:1 of worker_addresses, which has part 0 of 9 and is absent"
-    )
-    assert said[-1] == "5 more of worker_addresses"
+    assert (len(world.tasks("j", "a")), len(world.tasks("j", "b"))) == (3, 1)
+
+
+def test_a_worker_that_says_nothing_of_slots_has_one():
+    world = World()
+    world.come("a", 0)
+    world.read("j")
+
+    assert len(world.tasks("j")) == 1
+
+
+def test_a_worker_with_more_slots_gets_more_when_it_comes_later():
+    world = World()
+    world.come("a", 1)
+    world.read("j")
+    world.come("b", 4)
+
+    assert (len(world.tasks("j", "a")), len(world.tasks("j", "b"))) == (1, 4)
+
+
+def test_with_other_policies_a_worker_has_one_task():
+    world = World()
+    world.come("a", 4)
+    world.read("j", Mode.OFF)
+
+    assert len(world.tasks("j")) == 1
+
+
+def test_two_jobs_have_half_of_the_slots_each_and_one_alone_has_all():
+    world = World()
+    world.come("a", 4)
+    world.read("j")
+    world.read("k")
+    world.wait(3)
+    assert (len(world.made("j", "a")), len(world.made("k", "a"))) == (2, 2)
+
+    world.leave("j")
+    world.wait(3)
+    assert len(world.made("k", "a")) == 4
+
+
+def test_each_job_has_a_task_however_many_there_are():
+    world = World()
+    world.come("a", 2)
+    for job in "jklm":
+        world.read(job)
+    world.wait(3)
+
+    assert [len(world.made(job, "a")) for job in "jklm"] == [1, 1, 1, 1]
+
+
+def test_what_rests_takes_turns_with_the_others():
+    world = World()
+    world.come("a", 1)
+    world.come("b", 1)
+    world.read("j")
+    world.die("b")
+    seen = set()
+    for _ in range(3 * int(slots.TURN)):
+        world.wait(1)
+        seen.update(world.made("j", "a"))
+        assert len(world.made("j", "a")) <= 1 or world.now < 1003
+
+    assert seen == set(world.tasks("j"))
+
+
+def test_status_says_how_many_slots_are_used():
+    world = World()
+    world.come("a", 3)
+    world.read("j")
+    world.read("o", Mode.OFF)
+
+    assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 3
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("come"), st.sampled_from("abc"), st.integers(0, 5)),
+    st.tuples(st.just("die"), st.sampled_from("abc")),
+    st.tuples(st.just("read"), st.sampled_from("jkl")),
+    st.tuples(st.just("leave"), st.sampled_from("jkl")),
+    st.tuples(st.just("wait"), st.integers(1, 15)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EVENTS, max_size=20))
+def test_no_job_has_more_than_its_share_for_long_and_none_has_nothing(events):
+    world = World()
+    world.come("a", 2)
+    for event in events:
+        match event:
+            case "come", worker, count if worker not in world.state.workers:
+                world.come(worker, count)
+            case "die", worker if worker in world.state.workers:
+                world.die(worker)
+            case "read", job if job not in world.jobs:
+                world.read(job)
+            case "leave", job if job in world.jobs:
+                world.leave(job)
+            case "wait", seconds:
+                world.wait(seconds)
+    world.wait(2 * slots.TURN)
+
+    used = defaultdict(int)
+    for job, name in world.jobs.items():
+        iteration = world.state.iterations[name]
+        for worker, known in world.state.workers.items():
+            made = len(world.made(job, worker))
+            assert made <= slots.share(world.core.ctx, worker, name, iteration)
+            assert (made >= 1) == bool(world.tasks(job, worker))
+            used[worker] += made
+        placed = [task.worker for task in iteration.tasks.values()]
+        assert None not in placed or not world.state.workers
+    for worker, known in world.state.workers.items():
+        assert used[worker] <= max(known.slots, len(world.jobs))
+        if world.jobs:
+            assert used[worker] >= min(known.slots, len(world.jobs))

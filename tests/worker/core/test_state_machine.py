@@ -196,7 +196,7 @@ def test_an_attempt_that_was_started_is_not_started_again():
 
     assert core.handle(order(2, RUN), 0.0) == []
     assert of(StartRunner, core.handle(order(3, replace(RUN, attempt=2)), 0.0)) == [
-        StartRunner(2, replace(RUN, attempt=2), 0)
+        StartRunner(2, replace(RUN, attempt=2), 0, room=ROOM)
     ]
     assert core.heartbeat().ended == frozenset()
 
@@ -361,3 +361,13 @@ def test_what_auto_means_is_known_for_status():
     assert [run.compression for run in task_stats(core.attempts.values())] == [
         "AUTO: none (ratio 1.0)"
     ]
+
+
+def test_tasks_that_fill_slots_have_equal_parts_of_what_a_job_may_keep():
+    core = WorkerCore(WorkerId("host:1"), 7, None, 1000, slots=4)
+    fills = replace(RUN, task=TaskId(2), logs=(SplitLog(),))
+
+    started = of(StartRunner, core.handle(order(1, RUN, fills), 0.0))
+
+    assert [(start.share, start.room) for start in started] == [(1, 1000), (4, 250)]
+    assert [attempt.room for attempt in core.attempts.values()] == [1000, 250]

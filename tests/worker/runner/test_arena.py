@@ -259,3 +259,23 @@ def test_of_small_frames_of_a_runner_that_is_gone_each_page_goes_back_with_its_l
         assert allocated(memory) == len(pages) * PAGE
         for still, offset in kept.items():
             assert bytes(left.frame(offset)) == bytes([still]) * nbytes
+
+
+def test_a_budget_for_a_run_bounds_it_until_another_run_has_another():
+    places = Allocator(1024, 8192)
+    places.set_budget(128)
+    assert places.set_window(None) == [(0, 8192)]
+    assert [places.take(64) for _ in range(3)] == [0, 64, None]
+    assert places.take(512) == 128, "a larger place stands beside the budget"
+
+    places.set_budget(0)
+    places.set_window(None)
+    assert places.take(512) == 640
+
+
+def test_a_budget_for_a_run_is_never_more_than_at_first():
+    places = Allocator(128, 8192)
+    places.set_budget(4096)
+    places.set_window(None)
+
+    assert [places.take(128), places.take(128)] == [0, None]

@@ -286,14 +286,16 @@ class WorkerHeartbeat(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ...) -> None: ...
 
 class WorkerProfile(_message.Message):
-    __slots__ = ("host", "transports", "tags")
+    __slots__ = ("host", "transports", "tags", "slots")
     HOST_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
     host: str
     transports: _containers.RepeatedScalarFieldContainer[str]
     tags: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+    slots: int
+    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ...) -> None: ...
 
 class SplitRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "task", "attempt", "provider", "position")

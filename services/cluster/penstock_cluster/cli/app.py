@@ -63,9 +63,13 @@ def up(
     work_dir: Annotated[
         Path | None, typer.Option(help="the dispatcher's folder; a temporary one by default")
     ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, help="tasks that each worker runs at once; its part of the cores"),
+    ] = None,
 ) -> None:
     """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
-    run_cluster(workers, port, str(work_dir) if work_dir is not None else None)
+    run_cluster(workers, port, str(work_dir) if work_dir is not None else None, slots)
 
 
 @app.command()

@@ -138,6 +138,7 @@ def _workers(now: Look, before: Look | None) -> RenderableType:
         *([GridColumn("version", Give.WRAP)] if mixed else []),
         *([GridColumn("tags", Give.WRAP)] if tagged else []),
         GridColumn("tasks", Give.LEAVE, "right"),
+        GridColumn("slots", Give.LEAVE, "right"),
         GridColumn("produced", Give.LEAVE, "right"),
         *([GridColumn("elements/s", Give.LEAVE, "right")] if before is not None else []),
         GridColumn("buffered, MB", Give.LEAVE, "right"),
@@ -150,7 +151,8 @@ def _workers(now: Look, before: Look | None) -> RenderableType:
         row: list[str | Text] = [worker.address, _standing(worker)]
         row += [_spoken(worker.versions)] if mixed else []
         row += [" ".join(worker.tags)] if tagged else []
-        row += [str(len(worker.tasks)), f"{worker_stats.get('elements_made', 0):,}"]
+        row += [str(len(worker.tasks)), f"{worker.slots_used}/{worker.slots}"]
+        row += [f"{worker_stats.get('elements_made', 0):,}"]
         if before is not None:
             row.append(_rate(worker, earlier.get(worker.address), now.at - before.at))
         row += [f"{buffered / 1e6:,.1f}", f"{worker_stats.get('bytes_sent', 0) / 1e6:,.1f}"]

@@ -6,22 +6,30 @@ import signal
 import threading
 from dataclasses import replace
 
+from penstock.runtime.cores import cores
 from penstock_cluster.cli.client import screen
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher.config import DispatcherConfig
+from penstock_worker.config import WorkerConfig
 
 LOOK_EVERY = 0.5
 """Seconds between two looks at the processes."""
 
 
-def up(workers: int, port: int, work_dir: str | None) -> None:
-    """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it."""
+def up(workers: int, port: int, work_dir: str | None, slots: int | None) -> None:
+    """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it.
+
+    Each worker has so many *slots*; by default they divide the cores among them.
+    """
     over = threading.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: over.set())
     config = replace(DispatcherConfig(), port=port)
-    with LocalCluster(workers, work_dir=work_dir, dispatcher=config) as cluster:
+    each = max(1, cores() // max(1, workers)) if slots is None else slots
+    settings = WorkerConfig(slots=each)
+    with LocalCluster(workers, work_dir=work_dir, dispatcher=config, worker=settings) as cluster:
         screen.print(f"[bold]{cluster.target}[/bold]  a dispatcher and {workers} worker(s)")
+        screen.print(f"slots of each worker: {each}")
         screen.print(f"work directory: {cluster.work_dir}")
         for worker in cluster.workers:
             screen.print(f"{worker.name}: {worker.address}, pid {worker.pid}")

@@ -107,11 +107,15 @@ class DecisionContext:
             self.soft_state.silence(liveness.last_heard, now) <= limit for liveness in liveness_of
         )
 
-    def sharing(self, iteration: IterationRecord) -> int:
+    def sharing(self, name: IterationId, iteration: IterationRecord) -> int:
         """Return how many tasks what is left of *iteration* should be enough for."""
-        return max(
-            1, len(self.able(iteration)), sum(not task.done for task in iteration.tasks.values())
-        )
+        if (known := self.soft_state.sharing.get(name)) is not None:
+            return known
+        workers, able = self.state.workers, self.able(iteration)
+        slots = sum(workers[w].slots for w in able) if iteration.fills_slots else len(able)
+        unfinished = sum(not task.done for task in iteration.tasks.values())
+        self.soft_state.sharing[name] = found = max(1, slots, unfinished)
+        return found
 
     def totals_of(self, name: TaskId) -> AttemptTotals:
         """Return what the running attempt of a task has cost, for it is over."""

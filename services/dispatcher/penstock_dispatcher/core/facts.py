@@ -213,11 +213,11 @@ class IterationDeleted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRegistered:
-    """A worker registered, and said this of itself; *slot* is its place in the list of workers."""
+    """A worker registered, and said this of itself; *entry* is its place in the list of workers."""
 
     worker: WorkerId
     incarnation: int
-    slot: int | None = None
+    entry: int | None = None
     profile: WorkerProfile = UNKNOWN_WORKER
 
 

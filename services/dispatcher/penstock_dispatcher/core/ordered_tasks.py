@@ -7,8 +7,6 @@ of a split. How many tasks there are beyond the one that is read bounds what is 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from penstock.protocol.control import AttemptProgress
 from penstock.protocol.types import IterationId, TaskId, WorkerId
 from penstock_dispatcher.core.context import DecisionContext
@@ -16,11 +14,8 @@ from penstock_dispatcher.core.facts import SplitsGranted, TaskCreated
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.split_provider import SplitProvider
 
-AT_WORK = 2
-"""How many tasks a worker makes at a time: one begins while another ends."""
-
-AHEAD = 4
-"""How many tasks there are for each worker of which readers do not have everything."""
+AHEAD = 2
+"""How many tasks there are for each one at work of which readers do not have everything."""
 
 OPEN = 256
 """How many there are for each worker in all: operators behind readers may have some of each."""
@@ -38,15 +33,16 @@ def create(
     ctx: DecisionContext,
     name: IterationId,
     iteration: IterationRecord,
-    able: Collection[WorkerId],
+    workers: int,
+    wanted: int,
     now: float,
 ) -> None:
-    """Create the tasks that *able* workers can begin now, each with its split."""
-    provider = iteration.providers[0]
-    while _is_wanted(ctx, iteration, len(able)) and (provider.left or not iteration.next_task):
+    """Create what so many *workers* can begin now, each task with its split: *wanted* at work."""
+    provider, here = iteration.providers[0], (workers, wanted)
+    while _is_wanted(ctx, iteration, *here) and (provider.left or not iteration.next_task):
         task = TaskId(ctx.state.next_id)
         ctx.commit(TaskCreated(task, name, iteration.next_task))
-        splits = provider.draw_last(_size(ctx, name, iteration, provider, len(able)))
+        splits = provider.draw_last(_size(ctx, name, iteration, provider, wanted))
         ctx.commit(SplitsGranted(task, 0, splits))
         ctx.counts.splits += 1
         ctx.soft_state.paces[name].begin(task, sum(map(len, splits)), now)
@@ -73,12 +69,12 @@ def busy(ctx: DecisionContext, iteration: IterationRecord) -> list[WorkerId]:
     return [t.worker for name, t in tasks if t.worker is not None and not _ended(ctx, name)]
 
 
-def _is_wanted(ctx: DecisionContext, iteration: IterationRecord, workers: int) -> bool:
+def _is_wanted(ctx: DecisionContext, iteration: IterationRecord, workers: int, wanted: int) -> bool:
     if iteration.broken or len(iteration.tasks) >= OPEN * workers:
         return False
     at_work = sum(not _ended(ctx, name) for name in iteration.tasks)
     unread = sum(not _all_sent(ctx, name) for name in iteration.tasks)
-    return at_work < AT_WORK * workers and unread < AHEAD * workers
+    return at_work < wanted and unread < AHEAD * wanted
 
 
 def _ended(ctx: DecisionContext, name: TaskId) -> bool:
@@ -96,7 +92,7 @@ def _size(
     name: IterationId,
     iteration: IterationRecord,
     provider: SplitProvider,
-    workers: int,
+    wanted: int,
 ) -> int:
     """Return how many units the next task has: of the pipeline alone where chance depends on it."""
     spec = ctx.state.datasets[iteration.parameters.dataset].providers[0]
@@ -104,9 +100,9 @@ def _size(
         return 1
     if spec.grid:
         return spec.grid
-    tasks, pace = max(1, AT_WORK * workers), ctx.soft_state.paces[name]
+    tasks, pace = max(1, wanted), ctx.soft_state.paces[name]
     share = provider.remaining // (2 * tasks)
     if not pace.rate:
         return max(1, min(share, provider.units // (tasks * FIRST_SHARE), FIRST_MOST))
-    wanted = min(int(pace.rate * GRAIN), GROWTH * pace.last)
-    return max(1, min(wanted, max(share, int(pace.rate * LEAST))))
+    most = min(int(pace.rate * GRAIN), GROWTH * pace.last)
+    return max(1, min(most, max(share, int(pace.rate * LEAST))))

@@ -1,10 +1,12 @@
-"""Move tasks: a worker that has none takes over one of a worker that has several.
+"""Move tasks: a worker with less than its share takes over one of a worker that has more.
 
 That is no more than ending an attempt: the next one starts on the idle worker. It costs what must
 be made again, so only tasks move that have little of it; the others are looked at again later.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from penstock.protocol.types import IterationId, TaskId, WorkerId
 from penstock_dispatcher.core import runner_shortage
@@ -21,6 +23,7 @@ def rebalance(
     name: IterationId,
     iteration: IterationRecord,
     able: list[WorkerId],
+    shares: Mapping[WorkerId, int],
     now: float,
 ) -> bool:
     """End the attempt that an idle worker should take over; return whether there is one."""
@@ -34,13 +37,18 @@ def rebalance(
             return False
         if task.worker in loads and not task.done:
             loads[task.worker].append(task_name)
-    heaviest = max(loads.values(), key=len)
+    heaviest = max(loads, key=lambda worker: len(loads[worker]) - shares[worker])
     idle = [
-        w for w, load in loads.items() if not load and not runner_shortage.is_short(ctx, w, now)
+        worker
+        for worker, load in loads.items()
+        if len(load) < shares[worker] and not runner_shortage.is_short(ctx, worker, now)
     ]
-    if len(heaviest) < 2 or not idle:
+    if len(loads[heaviest]) <= shares[heaviest] or not idle:
         return False
-    for task_name in reversed(heaviest) if ctx.all_present(iteration, now) else ():
+    resting = ctx.soft_state.resting  # what rests has the least to make again
+    newest = loads[heaviest][::-1]
+    first = sorted(newest, key=lambda task: task not in resting)
+    for task_name in first if ctx.all_present(iteration, now) else ():
         task = iteration.tasks[task_name]
         if _is_cheap(ctx, task_name, task) and _is_welcome(ctx, task_name, task, idle):
             ctx.task_over(AttemptEnded(task_name, ctx.totals_of(task_name)))

@@ -200,6 +200,11 @@ class IterationRecord:
         return self.parameters.ordered and self.parameters.num_consumers is None
 
     @property
+    def fills_slots(self) -> bool:
+        """Whether a worker runs several of its tasks at once, as it has slots."""
+        return self.dynamic and self.rounds is None and not self.cached
+
+    @property
     def shards(self) -> int:
         """How many tasks there are, each with a fixed part and place; 0 without static sharding."""
         return self.parameters.shards
@@ -230,9 +235,14 @@ class WorkerRecord:
 
     incarnation: int
     tasks: dict[TaskId, None] = field(default_factory=dict)
-    slot: int | None = None
+    entry: int | None = None
     """Its place in the list of workers, if there is a list."""
     profile: WorkerProfile = UNKNOWN_WORKER
+
+    @property
+    def slots(self) -> int:
+        """How many tasks of an iteration that draws splits it runs at once, if it runs no other."""
+        return max(1, self.profile.slots)
 
 
 def add(one: ElementCounts, other: ElementCounts) -> ElementCounts:

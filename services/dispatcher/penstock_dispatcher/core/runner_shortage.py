@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.errors import Overloaded
 from penstock.protocol.control import AttemptProgress
 from penstock.protocol.types import Failure, TaskId, WorkerId
-from penstock_dispatcher.core import slots
+from penstock_dispatcher.core import worker_entries
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.facts import AttemptEnded, TaskFailed
 from penstock_dispatcher.core.reachability import ReadersReach
@@ -48,7 +48,7 @@ def on_refused(
     iteration = ctx.state.iterations[task.iteration]
     able = ctx.able(iteration)
     if iteration.shards:
-        able = slots.may_run(ctx, task, able, now)
+        able = worker_entries.may_run(ctx, task, able, now)
     else:
         able = ReadersReach.of(ctx, iteration).useful(able)
     if able and task.failure is None and all(shortage.refusals.get(w, 0) >= ROUNDS for w in able):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
 from penstock_dispatcher.core import (
@@ -15,11 +17,13 @@ from penstock_dispatcher.core import (
     saves,
     skipped_errors,
     slots,
+    worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import OrderSourceFiles
 from penstock_dispatcher.core.facts import AttemptStarted, SplitsGranted, TaskCreated
-from penstock_dispatcher.core.reachability import ReadersReach, move, places
+from penstock_dispatcher.core.placement import Placement
+from penstock_dispatcher.core.reachability import ReadersReach, move
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.split_provider import DrawRate, split_size
 
@@ -38,17 +42,15 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
         return
     able = ctx.able(iteration)
     reach = ReadersReach.of(ctx, iteration)
-    useful = reach.useful(able)
+    useful, shares = reach.useful(able), slots.shares(ctx, name, iteration, able)
+    ctx.soft_state.sharing.pop(name, None)  # it is computed anew where it is needed
     if iteration.ordered:
-        ordered_tasks.create(ctx, name, iteration, useful, now)
+        wanted = sum(shares[worker] for worker in useful)
+        ordered_tasks.create(ctx, name, iteration, len(useful), wanted, now)
     else:
-        _create_tasks(ctx, name, iteration, iteration.shards or len(able), now)
-    for task_name, task in list(iteration.tasks.items()):
-        there = slots.may_run(ctx, task, able, now) if iteration.shards else useful
-        start = (ctx, iteration, task_name, task, there, reach, now)
-        if task.is_unassigned and not _start_attempt(*start):
-            ctx.waiting.add(name)
-    if _moves(ctx, name, iteration, useful, reach, now):
+        _create_tasks(ctx, name, iteration, iteration.shards or sum(shares.values()), now)
+    _start_attempts(ctx, name, iteration, able, reach, shares, now)
+    if _moves(ctx, name, iteration, useful, reach, shares, now):
         return  # this made it dirty: schedule runs again
     if _all_done(iteration):
         ctx.finish(name, now)  # readers at a barrier learn that the pass is over
@@ -56,18 +58,21 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
         saves.advance_save(ctx, name, iteration, now)
 
 
-def grant_splits(ctx: DecisionContext, name: TaskId, number: int, now: float) -> None:
-    """Commit to a task's log what comes next of provider *number*."""
-    iteration = ctx.state.iterations[ctx.state.owners[name]]
+def grant_splits(
+    ctx: DecisionContext, name: TaskId, number: int, now: float, among: int | None = None
+) -> None:
+    """Commit to a task's log what comes next of provider *number*, enough for *among* tasks."""
+    iteration_name = ctx.state.owners[name]
+    iteration = ctx.state.iterations[iteration_name]
     provider, rate = iteration.providers[number], ctx.soft_state.draw_rates.get((name, number))
-    size = split_size(provider, rate, ctx.sharing(iteration), now)
+    size = split_size(provider, rate, among or ctx.sharing(iteration_name, iteration), now)
     splits = provider.draw(iteration.tasks[name].ended[number], size)
     if not splits:
         return  # nothing was ever to be read
     ctx.commit(SplitsGranted(name, number, splits))
     ahead, names = provider.ask_ahead(), provider.known.names
     if ahead is not None and names is not None:
-        ctx.effects.append(OrderSourceFiles(ctx.state.owners[name], number, names, ahead))
+        ctx.effects.append(OrderSourceFiles(iteration_name, number, names, ahead))
     units = sum(map(len, splits))
     ctx.counts.splits += 1
     if rate is None:
@@ -112,6 +117,7 @@ def _moves(
     iteration: IterationRecord,
     able: list[WorkerId],
     reach: ReadersReach,
+    shares: Mapping[WorkerId, int],
     now: float,
 ) -> bool:
     """End attempts that should go on at other workers; return whether there are any.
@@ -123,13 +129,13 @@ def _moves(
         return True
     if iteration.shards or iteration.ordered or any(map(reach.unreached, able)):
         return False
-    return rebalancing.rebalance(ctx, name, iteration, able, now)
+    return rebalancing.rebalance(ctx, name, iteration, able, shares, now)
 
 
 def _create_tasks(
-    ctx: DecisionContext, name: IterationId, iteration: IterationRecord, able: int, now: float
+    ctx: DecisionContext, name: IterationId, iteration: IterationRecord, wanted: int, now: float
 ) -> None:
-    """Make as many tasks as there were ever workers at once; a late one needs something left.
+    """Make as many tasks as were ever *wanted* at once; a late one needs something left.
 
     Under static sharding there is one for each place in the list of workers, from the start on.
     """
@@ -141,14 +147,34 @@ def _create_tasks(
         return  # the order of rounds is agreed, or the end is
     if iteration.cached and cache_members.is_closed(iteration):
         return
-    while len(iteration.tasks) < able and not iteration.broken:
+    while len(iteration.tasks) < wanted and not iteration.broken:
         left = not iteration.dynamic or any(provider.left for provider in iteration.providers)
         if iteration.tasks and not left:
             return
         task = TaskId(ctx.state.next_id)
         ctx.commit(TaskCreated(task, name, iteration.next_task))
         for number in range(len(iteration.providers)):
-            grant_splits(ctx, task, number, now)  # so that the first assignment has work in it
+            grant_splits(ctx, task, number, now, wanted)  # the first assignment has work in it
+
+
+def _start_attempts(
+    ctx: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    able: list[WorkerId],
+    reach: ReadersReach,
+    shares: Mapping[WorkerId, int],
+    now: float,
+) -> None:
+    """Start what has no worker, and may have one now."""
+    waiting = [(n, task) for n, task in iteration.tasks.items() if task.is_unassigned]
+    if not waiting:
+        return
+    useful, placed = reach.useful(able), Placement(ctx, iteration, shares, reach, now)
+    for task_name, task in waiting:
+        there = worker_entries.may_run(ctx, task, able, now) if iteration.shards else useful
+        if not _start_attempt(ctx, iteration, task_name, task, there, placed):
+            ctx.waiting.add(name)
 
 
 def _start_attempt(
@@ -157,8 +183,7 @@ def _start_attempt(
     name: TaskId,
     task: TaskRecord,
     able: list[WorkerId],
-    reach: ReadersReach,
-    now: float,
+    placed: Placement,
 ) -> bool:
     """Start an attempt: when each live reader fenced the one before, never earlier."""
     unacked: dict[ReaderId, RangeSet] = {}
@@ -173,23 +198,8 @@ def _start_attempt(
         trainer = iteration.readers[reader].trainer
         if left := buffered - ctx.acked(name, task, trainer).ranges:
             unacked[reader] = left
-    mine = [sibling.ran_on for sibling in iteration.tasks.values() if not sibling.is_unassigned]
-    there = places(iteration)
-    busy = ordered_tasks.busy(ctx, iteration) if iteration.ordered else there
-
-    def cost(worker: WorkerId) -> tuple[bool, bool, int, int, int, int, int]:
-        unserved = len(reach.unserved([*there, worker])) if reach.missed else 0
-        short = runner_shortage.is_short(ctx, worker, now)
-        refusals, load = (
-            runner_shortage.refusals(ctx, worker, name),
-            ctx.state.workers[worker].tasks,
-        )
-        totals = refusals >= runner_shortage.ROUNDS
-        # What runs there counts first: else what leaves a busy worker for an idle one comes back.
-        running, ran = busy.count(worker), mine.count(worker)
-        return short, totals, unserved, refusals, running, ran, len(load)
-
-    worker = min(able, key=cost)
+    worker = placed.choose(name, able)
+    ctx.soft_state.resting.pop(name, None)
     unknown, acked = tuple(task.expired_holders), ctx.acked(name, task)
     trainers = cache_members.places(ctx, name, iteration, task, unacked)
     ctx.commit(AttemptStarted(name, task.attempt + 1, worker, acked, unacked, unknown, trainers))

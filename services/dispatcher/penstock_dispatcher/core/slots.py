@@ -1,146 +1,92 @@
-"""The list of workers: who has which place in it, and which tasks wait for a place.
+"""How many tasks of an iteration a worker runs at once: as many as it has slots, or its share.
 
-Each entry of the list is one slot. Under static sharding task i of an iteration runs in slot i, and
-waits for a worker there; or, if settings say so, goes on elsewhere when that has taken too long.
+A worker's slots are shared equally by the iterations with tasks there that can fill them, and each
+has one at least. Where more tasks run than that (their worker was lost, or another job came), the
+surplus *rests*: such a task gets no split until another one has ended, so that nothing must be made
+again. What it has made is read meanwhile. Those that rest for long take turns with the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from penstock.errors import Refused
-from penstock.protocol.types import WorkerId
+from penstock.protocol.types import IterationId, TaskId, WorkerId
+from penstock_dispatcher.core import made_tasks
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.worker_list import is_host_of
 
-NAMED = 4
+TURN = 10.0
+"""Seconds after which a task that rests goes on in place of another."""
 
-
-def slot_for(ctx: DecisionContext, worker: WorkerId, now: float) -> int | None:
-    """Return the slot that *worker* has or may have; None where there is no list.
-
-    A slot for any port of a host is its first worker's until that is gone, or has no stream and is
-    silent while another one comes. One that comes back gets the slot that it had, if it can.
-
-    Raises:
-        Refused: when it is not in the list, or all slots of its host are taken.
-    """
-    entries = ctx.settings.worker_addresses
-    if not entries:
-        return None
-    known = ctx.state.workers.get(worker)
-    fitting = [i for i, entry in enumerate(entries) if worker == entry]
-    fitting = fitting or [i for i, entry in enumerate(entries) if is_host_of(entry, worker)]
-    if known is not None and known.slot in fitting:
-        return known.slot
-    free = [i for i in fitting if _is_free(ctx, i, now)]
-    if not fitting:
-        raise Refused(
-            f"worker {worker} is not one of worker_addresses: {', '.join(entries)}; add it to "
-            "that list at the dispatcher, or start the worker with an address that is in it "
-            "(worker_address)"
-        )
-    if not free:
-        others = ", ".join(str(holder(ctx.state, i)) for i in fitting)
-        raise Refused(
-            f"worker {worker} is one too many: worker_addresses ({', '.join(entries)}) has "
-            f"{len(fitting)} for its host, and other workers are there: {others}; add an entry to "
-            "that list at the dispatcher, or stop one of them"
-        )
-    was = [i for i in free if ctx.state.slots.get(i) == worker]
-    empty = [i for i in free if holder(ctx.state, i) is None]
-    return [*was, *empty, *free][0]
+ORDERED = 2
+"""How many tasks of a job that is read in order a worker makes at least: one begins while another
+ends."""
 
 
-def holder(state: DispatcherState, slot: int) -> WorkerId | None:
-    """Return the registered worker that has *slot*."""
-    newest = state.slots.get(slot)
-    known = None if newest is None else state.workers.get(newest)
-    return newest if known is not None and known.slot == slot else None
+def share(
+    ctx: DecisionContext, worker: WorkerId, name: IterationId, iteration: IterationRecord
+) -> int:
+    """Return how many tasks of *iteration* a worker should run at once."""
+    if not iteration.fills_slots:
+        return 1
+    mine = _divided(ctx, worker, name)
+    return max(mine, ORDERED) if iteration.ordered else mine
 
 
-def may_run(
-    ctx: DecisionContext, task: TaskRecord, able: list[WorkerId], now: float
-) -> list[WorkerId]:
-    """Return which of *able* a static task may run on: the one in its slot."""
-    there = holder(ctx.state, task.index)
-    if there is not None:
-        return [there] if there in able else []
-    return able if _is_given_up(ctx, task.index, now) else []
+def shares(
+    ctx: DecisionContext, name: IterationId, iteration: IterationRecord, workers: Iterable[WorkerId]
+) -> dict[WorkerId, int]:
+    """Return the share of each of *workers*, and take note: a larger one is looked at again."""
+    found = {worker: share(ctx, worker, name, iteration) for worker in workers}
+    if iteration.fills_slots:
+        ctx.soft_state.shares[name] = found
+    return found
 
 
-def note_vacancies(ctx: DecisionContext, now: float) -> None:
-    """Note which slots have no worker; schedule what need not wait for one any longer."""
-    vacant = ctx.soft_state.vacant_since
-    for slot in range(_slots(ctx)):
-        if holder(ctx.state, slot) is not None:
-            vacant.pop(slot, None)
-        else:
-            vacant.setdefault(slot, now)
-    if not any(_is_given_up(ctx, slot, now) for slot in vacant):
-        return
-    for name in ctx.waiting:
-        if ctx.state.iterations[name].shards:
-            ctx.dirty[name] = None
-
-
-def vacancies(ctx: DecisionContext, iteration: IterationRecord, now: float) -> Iterator[str]:
-    """Yield the slots that tasks of *iteration* wait for, in words."""
-    if not iteration.shards:
-        return
-    waiting = sorted(
-        task.index
-        for task in iteration.tasks.values()
-        if task.is_unassigned and holder(ctx.state, task.index) is None
-    )
-    for slot in waiting[:NAMED]:
-        yield _vacancy(ctx, slot, iteration.shards, now)
-    if len(waiting) > NAMED:
-        yield f"{len(waiting) - NAMED} more of worker_addresses"
-
-
-def _vacancy(ctx: DecisionContext, slot: int, shards: int, now: float) -> str:
-    part, entries = f"part {slot} of {shards}", ctx.settings.worker_addresses
-    if slot >= len(entries):
-        return (
-            f"{part}, which no worker has: worker_addresses had {shards} entries when the job was "
-            f"made, and has {len(entries)} now; restart the dispatcher with as many as before"
-        )
-    since = ctx.soft_state.vacant_since.get(slot, now)
-    before = ctx.state.slots.get(slot)
-    was = f" ({before} was there before)" if before not in (None, entries[slot]) else ""
-    remedy = "start it again at that address"
-    if ctx.settings.reassign_static_tasks:
-        left = max(0.0, since + ctx.settings.worker_lease - now)
-        remedy += f"; in {left:.1f} s another one goes on with it"
-    else:
-        remedy += ", or set reassign_static_tasks at the dispatcher, and another one goes on"
-    return (
-        f"worker {entries[slot]} of worker_addresses{was}, which has {part} and is absent for "
-        f"{now - since:.1f} s: {remedy}"
-    )
-
-
-def _is_given_up(ctx: DecisionContext, slot: int, now: float) -> bool:
-    """Return whether others may go on with what *slot* runs."""
-    if not ctx.settings.reassign_static_tasks:
-        return False
-    if slot >= len(ctx.settings.worker_addresses):
+def may_draw(ctx: DecisionContext, name: TaskId, task: TaskRecord, now: float) -> bool:
+    """Return whether a task that asks for a split gets one now, or rests; it will ask again."""
+    iteration, worker = ctx.state.iterations[task.iteration], task.worker
+    if worker is None or not iteration.fills_slots or iteration.ordered:
         return True
-    since = ctx.soft_state.vacant_since.get(slot, now)
-    return ctx.soft_state.silence(since, now) >= ctx.settings.worker_lease
+    if not any(provider.left for provider in iteration.providers):
+        return True  # it is told of the end
+    mine, resting = share(ctx, worker, task.iteration, iteration), ctx.soft_state.resting
+    if mine > ctx.soft_state.shares.get(task.iteration, {}).get(worker, 0):
+        ctx.dirty[task.iteration] = None  # there may be room for a task more
+    at_work = made_tasks.at_work(ctx.state, ctx.soft_state, worker, task.iteration)
+    others = [other for other in at_work if other != name]
+    if name not in resting:
+        if len(others) >= mine:
+            resting[name] = now
+        return len(others) < mine
+    if len(others) >= mine:
+        if now < resting[name] + TURN:
+            return False
+        resting[others[0]] = now  # it rests behind the split that it has
+    del resting[name]
+    for number in range(len(iteration.providers)):
+        ctx.soft_state.draw_rates.pop((name, number), None)  # it used up nothing meanwhile
+    return True
 
 
-def _slots(ctx: DecisionContext) -> int:
-    return len(ctx.settings.worker_addresses)
+def _divided(ctx: DecisionContext, worker: WorkerId, name: IterationId) -> int:
+    """Return the part of a worker's slots that an iteration has; what is over goes to the first."""
+    state, known = ctx.state, ctx.state.workers[worker]
+    if known.slots == 1:
+        return 1
+    there = {name}
+    for task in known.tasks:
+        owner = state.owners[task]
+        if owner not in there and _can_fill(state.iterations[owner]):
+            there.add(owner)
+        if len(there) == known.slots:
+            return 1
+    mine, over = divmod(known.slots, len(there))
+    return mine + (sorted(there).index(name) < over)
 
 
-def _is_free(ctx: DecisionContext, slot: int, now: float) -> bool:
-    there, entry = holder(ctx.state, slot), ctx.settings.worker_addresses[slot]
-    if there is None or not (there == entry or is_host_of(entry, there)):
-        return True  # the list was another one when it came
-    known = ctx.soft_state.workers[there]
-    silence = ctx.soft_state.silence(known.last_heard, now)
-    return not known.connected and silence > 2 * ctx.settings.heartbeat_interval
+def _can_fill(iteration: IterationRecord) -> bool:
+    """Return whether an iteration has work for more than the tasks that it has."""
+    if not iteration.fills_slots or not iteration.live:
+        return False
+    return any(provider.left for provider in iteration.providers)

@@ -120,6 +120,12 @@ class SoftState:
     departures: dict[WorkerId, WorkerDeparture] = field(default_factory=dict)
     shortages: dict[TaskId, RunnerShortage] = field(default_factory=dict)
     draw_rates: dict[tuple[TaskId, int], DrawRate] = field(default_factory=dict)
+    shares: dict[IterationId, Mapping[WorkerId, int]] = field(default_factory=dict)
+    """How many tasks of an iteration each worker should run at once, when that was last asked."""
+    sharing: dict[IterationId, int] = field(default_factory=dict)
+    """How many tasks what is left should be enough for, since an iteration was last scheduled."""
+    resting: dict[TaskId, float] = field(default_factory=dict)
+    """Tasks that get no split for now, since when: others have their worker's slots."""
     paces: defaultdict[IterationId, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Of jobs that are read in order: how fast their tasks go."""
     barrier_since: dict[IterationId, float] = field(default_factory=dict)
@@ -195,6 +201,7 @@ class SoftState:
         self.reported_acks.pop(task, None)
         self.trainers.pop(task, None)
         self.shortages.pop(task, None)
+        self.resting.pop(task, None)
 
     def forget(
         self, iteration: IterationId, tasks: Iterable[TaskId], readers: Iterable[ReaderId]
@@ -203,6 +210,8 @@ class SoftState:
         self.barrier_since.pop(iteration, None)
         self.consumers.pop(iteration, None)
         self.paces.pop(iteration, None)
+        self.shares.pop(iteration, None)
+        self.sharing.pop(iteration, None)
         gone = set(tasks)
         for task in gone:
             self.forget_task(task)

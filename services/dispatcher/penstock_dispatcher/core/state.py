@@ -87,7 +87,7 @@ class DispatcherState:
     owners: dict[TaskId, IterationId] = field(default_factory=dict)
     """The iteration of each task."""
     workers: dict[WorkerId, WorkerRecord] = field(default_factory=dict)
-    slots: dict[int, WorkerId] = field(default_factory=dict)
+    entries: dict[int, WorkerId] = field(default_factory=dict)
     """The newest worker of each place in the list of workers, also when that is gone."""
     superseded: dict[IterationId, str] = field(default_factory=dict)
     """Iterations in whose place a saved state was restored, and their jobs."""
@@ -156,10 +156,10 @@ class DispatcherState:
 
     def _apply_to_peers(self, fact: PeerFact) -> None:
         match fact:
-            case WorkerRegistered(worker, incarnation, slot, profile):
-                self.workers[worker] = WorkerRecord(incarnation, slot=slot, profile=profile)
-                if slot is not None:
-                    self.slots[slot] = worker
+            case WorkerRegistered(worker, incarnation, entry, profile):
+                self.workers[worker] = WorkerRecord(incarnation, entry=entry, profile=profile)
+                if entry is not None:
+                    self.entries[entry] = worker
             case WorkerLost():
                 self._lost(fact)
             case ReaderJoined(iteration, reader, session, process, trainer):

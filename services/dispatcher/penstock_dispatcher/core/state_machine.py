@@ -30,11 +30,11 @@ from penstock_dispatcher.core import (
     rejoining,
     restore,
     scheduler,
-    slots,
     stats,
     unread,
     views,
     wait_reasons,
+    worker_entries,
     workers,
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
@@ -212,7 +212,7 @@ class DispatcherCore:
         self._ticked = now
         self._expire_workers(now)
         self._expire_readers(now)
-        slots.note_vacancies(ctx, now)
+        worker_entries.note_vacancies(ctx, now)
         for name, iteration in ctx.state.iterations.items():
             consumers.note_lost(ctx, name, iteration, now)
         ctx.dirty.update(

@@ -14,7 +14,7 @@ from penstock.protocol.control import ReaderProcess
 from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.types import IterationId, Versions
 from penstock.runtime.usage import Usage
-from penstock_dispatcher.core import account, skipped_errors
+from penstock_dispatcher.core import account, made_tasks, skipped_errors
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.soft_state import SoftState
@@ -52,6 +52,9 @@ class WorkerSummary:
     transports: tuple[str, ...] = ()
     """The names by which readers may read it."""
     tags: tuple[str, ...] = ()
+    slots: int = 1
+    slots_used: int = 0
+    """How many slots have a task that is made now; beyond *slots* where each job has one task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +322,8 @@ def _workers(state: DispatcherState, soft_state: SoftState, now: float) -> list[
             worker.profile.host,
             worker.profile.offered,
             worker.profile.tags,
+            worker.slots,
+            made_tasks.slots_used(state, soft_state, name),
         )
         for name, worker in state.workers.items()
         for liveness in [soft_state.workers[name]]

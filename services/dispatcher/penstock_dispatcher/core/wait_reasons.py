@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.protocol.types import IterationId, ReaderId, TaskId, WorkerId
-from penstock_dispatcher.core import admission, consumers, readable, saves, scheduler, slots
+from penstock_dispatcher.core import (
+    admission,
+    consumers,
+    readable,
+    saves,
+    scheduler,
+    worker_entries,
+)
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
 from penstock_dispatcher.core.notifications import IterationView
 from penstock_dispatcher.core.records import IterationRecord
@@ -41,7 +48,7 @@ def waiting_for(
         silent = []  # no task waits for them, but rounds may
     reasons = [
         *_unstarted(ctx, iteration, view, now),
-        *slots.vacancies(ctx, iteration, now),
+        *worker_entries.vacancies(ctx, iteration, now),
         *_unable_holders(ctx, iteration, now),
         *silent,
         *_silent_workers(ctx, iteration, now),
@@ -124,7 +131,7 @@ def _unable_holders(ctx: DecisionContext, iteration: IterationRecord, now: float
         return  # else all workers are named
     made_by = ctx.state.datasets[iteration.parameters.dataset].pythons
     for task in iteration.tasks.values():
-        worker = slots.holder(ctx.state, task.index)
+        worker = worker_entries.holder(ctx.state, task.index)
         if not task.is_unassigned or worker is None or worker in able:
             continue
         known = ctx.soft_state.workers[worker]

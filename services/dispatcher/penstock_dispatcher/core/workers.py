@@ -22,6 +22,7 @@ from penstock_dispatcher.core import (
     scheduler,
     skipped_errors,
     slots,
+    worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import (
@@ -50,13 +51,13 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -
     ctx.counts.worker_heartbeats += 1
     try:
         admission.check_worker(ctx.state, heartbeat)
-        slot = slots.slot_for(ctx, heartbeat.worker, now)
+        entry = worker_entries.entry_for(ctx, heartbeat.worker, now)
     except PenstockError as exc:
         _refuse(ctx, heartbeat.worker, heartbeat.incarnation, exc)
         return
     known = ctx.state.workers.get(heartbeat.worker)
-    if known is None or known.incarnation != heartbeat.incarnation or known.slot != slot:
-        _register(ctx, heartbeat, slot)
+    if known is None or known.incarnation != heartbeat.incarnation or known.entry != entry:
+        _register(ctx, heartbeat, entry)
     if ctx.soft_state.on_worker_heartbeat(heartbeat, now):
         ctx.mark_all_dirty()
     if (departure := ctx.soft_state.departures.get(heartbeat.worker)) is not None:
@@ -137,24 +138,26 @@ def on_split_request(ctx: DecisionContext, request: SplitRequest, now: float) ->
         if request.position == task.logs[request.provider].stop:
             if ctx.soft_state.workers[request.worker].leaving:
                 return  # the next attempt of the task asks again
+            if not slots.may_draw(ctx, request.task, task, now):
+                return
             scheduler.grant_splits(ctx, request.task, request.provider, now)
         splits = task.logs[request.provider].after(request.position)
     grant = SplitGrant(request.task, request.attempt, request.provider, request.position, splits)
     ctx.effects.append(SendCommand(request.worker, request.incarnation, grant))
 
 
-def _register(ctx: DecisionContext, heartbeat: WorkerHeartbeat, slot: int | None) -> None:
+def _register(ctx: DecisionContext, heartbeat: WorkerHeartbeat, entry: int | None) -> None:
     if heartbeat.worker in ctx.state.workers:
         ctx.remove_worker(
             heartbeat.worker
         )  # another incarnation of it: the attempts of that one are over
-    before = None if slot is None else slots.holder(ctx.state, slot)
+    before = None if entry is None else worker_entries.holder(ctx.state, entry)
     if before is not None:
         ctx.remove_worker(before)  # it has no stream, and this one has
-    if slot is not None:
-        ctx.soft_state.vacant_since.pop(slot, None)
+    if entry is not None:
+        ctx.soft_state.vacant_since.pop(entry, None)
     profile = heartbeat.profile or UNKNOWN_WORKER
-    ctx.commit(WorkerRegistered(heartbeat.worker, heartbeat.incarnation, slot, profile))
+    ctx.commit(WorkerRegistered(heartbeat.worker, heartbeat.incarnation, entry, profile))
     ctx.mark_all_dirty()
 
 

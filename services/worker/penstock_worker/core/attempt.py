@@ -105,7 +105,9 @@ class Attempt:
     @property
     def room(self) -> int:
         """How many bytes of frames may be kept."""
-        return self._config.room if self.cache_room is None else self.cache_room.nbytes
+        if self.cache_room is not None:
+            return self.cache_room.nbytes
+        return max(1, self._config.room // self._share)
 
     def progress(self) -> AttemptProgress:
         """Return what the dispatcher should know."""
@@ -140,7 +142,9 @@ class Attempt:
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)
         after, flush_each = self._restart_policy.next_delay(now), self._restart_policy.flush_each
         window = None if self.cache_room is None else self.cache_room.start(self.run)
-        out.append(StartRunner(self.run, assignment, delivery.head, flush_each, after, window))
+        share, room = self._share, 0 if window is not None else self.room
+        start = (assignment, delivery.head, flush_each, after, window, share, room)
+        out.append(StartRunner(self.run, *start))
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
         """Record that no runner could be had; `revive` tries again, or the attempt is over."""
@@ -306,6 +310,11 @@ class Attempt:
     @property
     def _label(self) -> str:
         return f"task {self.assignment.task}, attempt {self.assignment.attempt}"
+
+    @property
+    def _share(self) -> int:
+        """Of what the worker has for a job one in so many parts is for this task."""
+        return self._config.slots if self.assignment.fills_slot else 1
 
     @property
     def _all_sent(self) -> bool:

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AttemptConfig:
-    """What all attempts of a worker share: *room* is how many bytes of one may be kept.
+    """What all attempts of a worker share: *room* is how many bytes of a job may be kept.
 
-    *cache* is how many those of a cached job may keep together.
+    Tasks that fill its *slots* have equal parts of that. *cache* is how many bytes those of a
+    cached job may keep together.
     """
 
     worker: WorkerId
     room: int
     cache: int
+    slots: int
     counters: WorkerCounters
     name_run: Callable[[Attempt], int]
 

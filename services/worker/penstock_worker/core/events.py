@@ -128,8 +128,8 @@ Event: TypeAlias = FromRunner | FromReader | FromDispatcher | DrainRequested | T
 class StartRunner:
     """Have a runner run *assignment* in *delay* seconds; its reports name *run*.
 
-    *send_from* and *flush_each* are those of `penstock_worker.runner.messages.StartRun`; with a
-    *window* the task is cached.
+    *send_from*, *flush_each*, *share* and *room* are those of
+    `penstock_worker.runner.messages.StartRun`; with a *window* the task is cached.
     """
 
     run: int
@@ -138,6 +138,8 @@ class StartRunner:
     flush_each: bool = False
     delay: float = 0.0
     window: SetWindow | None = None
+    share: int = 1
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)

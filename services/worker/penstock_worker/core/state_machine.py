@@ -71,8 +71,8 @@ PAST = 1000
 class WorkerCore:
     """One incarnation of a worker: a restarted one remembers nothing.
 
-    *room* is how many bytes of an attempt may be produced before they are acked, *cache* how many
-    of a cached job may be kept.
+    *room* is how many bytes of a job may be produced before they are acked, *cache* how many of a
+    cached job may be kept. The tasks that fill its *slots* share what a job has.
     """
 
     def __init__(
@@ -82,6 +82,7 @@ class WorkerCore:
         beat_interval: float | None,
         room: int,
         cache: int = 1 << 30,
+        slots: int = 1,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
@@ -90,7 +91,7 @@ class WorkerCore:
         self.counters = WorkerCounters()
         self.draining = False
         self._drained = False
-        self._config = AttemptConfig(worker, room, cache, self.counters, self._new_run)
+        self._config = AttemptConfig(worker, room, cache, slots, self.counters, self._new_run)
         self._interval = beat_interval
         self._heartbeat_interval = beat_interval or 1.0
         self._heartbeat_at = 0.0

@@ -37,13 +37,20 @@ class Allocator:
     """
 
     def __init__(self, budget: int, size: int) -> None:
-        self._budget = self._usual = budget
+        self._budget = self._usual = self._most = budget
         self._elsewhere: int | None = None
         self._starts, self._stops = [0], [size]
         self._live: dict[int, int] = {}
         self._giant: int | None = None
         self.in_use = 0
         """Bytes in use, a giant's not counted."""
+
+    def set_budget(self, nbytes: int) -> None:
+        """Set the budget without a window, from the next `set_window` on; 0 makes it as at first.
+
+        It is never more than at first.
+        """
+        self._usual = min(nbytes or self._most, self._most)
 
     def set_window(self, window: tuple[int, int] | None) -> list[tuple[int, int]]:
         """Set the budget and how much of it is in use elsewhere; None makes it as at first.
@@ -231,6 +238,10 @@ class Arena:
     def take(self, nbytes: int) -> int | None:
         """See `Allocator.take`."""
         return self._places.take(nbytes)
+
+    def set_budget(self, nbytes: int) -> None:
+        """See `Allocator.set_budget`."""
+        self._places.set_budget(nbytes)
 
     def set_window(self, window: tuple[int, int] | None) -> None:
         """See `Allocator.set_window`."""

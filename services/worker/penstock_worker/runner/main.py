@@ -44,6 +44,7 @@ def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
                 pipelines = {dataset: load(definition)}
             case RunInbox():
                 arena.clear()
+                arena.set_budget(command.start.room)
                 arena.set_window(command.window)
                 read = True
                 EngineLoop(connection, command, arena).work(pipelines[command.start.dataset])

@@ -30,7 +30,8 @@ class StartRun(Command, frozen=True):
     *send_from* are there already: they are replayed, and not sent. Where a runner has died before
     (*flush_each*) each element is sent by itself for a while, so that none is lost unsent. With
     *consumers*, of coordinated reads, each element is a frame: they go to different readers.
-    With a *window* this run's frames are bounded as `SetWindow` says, else as the arena is. With
+    With a *window* this run's frames are bounded as `SetWindow` says, else with a *room* by that,
+    else as the arena is. One in *share* parts of the host's cores and memory is for it. With
     *skip_errors* elements that cannot be made are left out. With *shards* this is the part of
     number *index* among so many, which *mode* cuts.
     """
@@ -50,6 +51,8 @@ class StartRun(Command, frozen=True):
     skip_errors: bool = False
     mode: Mode = Mode.OFF
     shards: int = 0
+    share: int = 1
+    room: int = 0
 
 
 class AddSplits(Command, frozen=True):

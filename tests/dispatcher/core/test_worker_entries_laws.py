@@ -44,15 +44,15 @@ def test_a_part_runs_at_its_place_only(first):
             if isinstance(fact, f.AttemptStarted):
                 task = state.task(fact.task)
                 if state.iterations[task.iteration].shards:
-                    assert state.workers[fact.worker].slot == task.index, f"seed {seed}"
+                    assert state.workers[fact.worker].entry == task.index, f"seed {seed}"
 
 
 def test_a_place_has_one_worker_and_who_is_not_listed_has_none():
     for seed in SEEDS:
         for fact, state in history(settled(seed)):
             if isinstance(fact, f.WorkerRegistered):
-                assert fact.slot == ListedCluster.listed.index(fact.worker), f"seed {seed}"
-                assert fact.slot not in {known.slot for known in state.workers.values()}
+                assert fact.entry == ListedCluster.listed.index(fact.worker), f"seed {seed}"
+                assert fact.entry not in {known.entry for known in state.workers.values()}
 
 
 def test_there_are_as_many_parts_as_places_in_all_passes():
