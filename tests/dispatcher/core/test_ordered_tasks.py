@@ -26,11 +26,14 @@ from penstock_dispatcher.core.events import (
     WorkerDisconnected,
 )
 from penstock_dispatcher.core.facts import SplitsGranted
-from penstock_dispatcher.core.ordered_tasks import AHEAD, AT_WORK, OPEN
+from penstock_dispatcher.core.ordered_tasks import AHEAD as AHEAD_OF_EACH
+from penstock_dispatcher.core.ordered_tasks import OPEN
 from penstock_dispatcher.core.settings import CoreSettings
+from penstock_dispatcher.core.slots import ORDERED as AT_WORK
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 
+AHEAD = AHEAD_OF_EACH * AT_WORK
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
 
