@@ -66,6 +66,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "Options",
                 "UNKNOWN",
                 "errors",
+                "explain",
                 "service",
             ],
         ),

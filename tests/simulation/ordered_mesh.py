@@ -47,7 +47,7 @@ class _InOrder(Ledger):
         self._last: dict[tuple[str, ReaderId | None, IterationId], Key] = defaultdict(
             lambda: (-1, -1)
         )
-        self._sessions: dict[IterationId, set[str]] = defaultdict(set)
+        self._readers: dict[IterationId, set[tuple[str, ReaderId | None]]] = defaultdict(set)
         self._next_task: dict[IterationId, int] = {}
 
     def consume(
@@ -57,9 +57,9 @@ class _InOrder(Ledger):
         super().consume(session, reader, task, number, element)
         iteration, index = self.tasks[task]
         who = session, reader, iteration
-        self._sessions[iteration].add(session)
-        # What a reader that crashed had comes late to the next one, once it has expired.
-        alone = self._straight and len(self._sessions[iteration]) == 1
+        self._readers[iteration].add((session, reader))
+        # What a reader had that crashed, or was silent for too long, comes late to the next one.
+        alone = self._straight and len(self._readers[iteration]) == 1
         if alone and (index, number) < self._last[who]:
             raise LawBroken(f"order: {(index, number)} comes behind {self._last[who]}")
         self._last[who] = index, number

@@ -216,8 +216,8 @@ class WorkerServer(BackgroundServer):
     ...     DispatchServer() as dispatcher,
     ...     WorkerServer(WorkerConfig(dispatcher_address=dispatcher.target)),
     ... ):
-    ...     list(Dataset.range(3).distribute("distributed_epoch", dispatcher.target).batch(3))
-    [array([0, 1, 2])]
+    ...     sorted(Dataset.range(3).distribute("distributed_epoch", dispatcher.target))
+    [0, 1, 2]
     """
 
     noun: ClassVar[str] = "worker"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from penstock.protocol.control import AttemptProgress
 from penstock.protocol.types import IterationId, TaskId, WorkerId
 from penstock_dispatcher.core.context import DecisionContext
-from penstock_dispatcher.core.facts import SplitsGranted, TaskCreated
-from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.facts import SplitsGranted, TaskCreated, TaskDone
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.split_provider import SplitProvider
 
 AHEAD = 2
@@ -61,6 +61,18 @@ def note_progress(
         ctx.soft_state.paces[iteration].end(name, now)
     if before is None or (before.ended, before.all_sent) != (progress.ended, progress.all_sent):
         ctx.dirty[iteration] = None
+
+
+def finish_if_read(ctx: DecisionContext, name: TaskId, task: TaskRecord) -> None:
+    """Commit that a task is done, if all of it was made and readers have acked it.
+
+    Its worker says so too, but may not know: of readers that cannot reach it, it hears no ack.
+    """
+    progress = ctx.soft_state.progress.get(name)
+    if progress is None or not progress.ended or task.failure is not None:
+        return
+    if progress.attempt == task.attempt and ctx.acked(name, task).floor >= progress.head:
+        ctx.task_over(TaskDone(name, ctx.acked(name, task), ctx.totals_of(name)))
 
 
 def busy(ctx: DecisionContext, iteration: IterationRecord) -> list[WorkerId]:

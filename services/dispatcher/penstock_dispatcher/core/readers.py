@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import PenstockError, Refused, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
-from penstock_dispatcher.core import cache_members, consumers, jobs, rounds
+from penstock_dispatcher.core import cache_members, consumers, jobs, ordered_tasks, rounds
 from penstock_dispatcher.core.admission import LOST_HISTORY
 from penstock_dispatcher.core.context import DecisionContext, superseded
 from penstock_dispatcher.core.events import CloseReaderStream, ReaderDisconnected
@@ -62,6 +62,8 @@ def _report_acks(
     for task, report in heartbeat.reports.items():
         if task in iteration.tasks:
             ctx.soft_state.report_acks(task, report.acked)
+            if iteration.ordered and not iteration.finished:
+                ordered_tasks.finish_if_read(ctx, task, iteration.tasks[task])
 
 
 def _on_report(

@@ -223,6 +223,8 @@ def _note_end(
         cache_members.finish_trainers(ctx, name, iteration, task)
     elif progress.done and not grouped:
         ctx.task_over(TaskDone(name, ctx.acked(name, task), ctx.totals_of(name)))
+    elif iteration.ordered:
+        ordered_tasks.finish_if_read(ctx, name, task)
 
 
 def _on_attempt_ended(

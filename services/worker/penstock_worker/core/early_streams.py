@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from penstock.protocol.data import Subscribe
+from penstock.protocol.types import WorkerId
 from penstock_worker.core.events import StreamAcked, StreamClosed, StreamId, StreamWritable
 
 PATIENCE = 3.0
@@ -61,3 +62,11 @@ class EarlyStreams:
         """Remove and return all, each with the time until which it may wait."""
         taken, self._waiting = self._waiting, {}
         return [(stream, waiting.request, waiting.until) for stream, waiting in taken.items()]
+
+
+def never_assigned(worker: WorkerId, request: Subscribe) -> str:
+    """Return what a reader is told whose task did not come here in time."""
+    return (
+        f"worker {worker} was not assigned attempt {request.attempt} of task "
+        f"{request.task} within {PATIENCE:g} s"
+    )

@@ -24,7 +24,7 @@ from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, Wor
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
-from penstock_worker.core.early_streams import PATIENCE, EarlyStreams
+from penstock_worker.core.early_streams import PATIENCE, EarlyStreams, never_assigned
 from penstock_worker.core.events import (
     AbortStream,
     DispatcherConnected,
@@ -251,7 +251,7 @@ class WorkerCore:
 
     def _on_tick(self, now: float, out: list[Effect]) -> None:
         for stream, request in self._early.take_expired(now):
-            out.append(AbortStream(stream, self._unknown(request)))
+            out.append(AbortStream(stream, never_assigned(self.worker, request)))
         for attempt in list(self.attempts.values()):
             attempt.on_tick(now, out)
             self._serve(attempt, now, out)
@@ -369,12 +369,6 @@ class WorkerCore:
             out.append(SendEnd(name, StreamEnd(request.task, request.attempt)))
         else:
             self._early.add(name, request, until)
-
-    def _unknown(self, request: Subscribe) -> str:
-        return (
-            f"worker {self.worker} was not assigned attempt {request.attempt} of task "
-            f"{request.task} within {PATIENCE:g} s"
-        )
 
     def _open_early(self, now: float, out: list[Effect]) -> None:
         for name, request, until in self._early.take_all():

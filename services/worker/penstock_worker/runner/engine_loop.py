@@ -42,6 +42,9 @@ from penstock_worker.runner.messages import (
 BLOCK_SECONDS = 0.003
 """About how long the engine works at a stretch: commands are read in between."""
 
+TIMES_FIRST, TIMES_EACH = 0.2, 1.0
+"""Seconds until the times of operators are reported, and between reports: heartbeats carry them."""
+
 MOST = 1024
 
 CAREFUL = 1.0
@@ -72,6 +75,7 @@ class EngineLoop:
         self._skipped, self._skips_reported = SkipCounter(), 0
         """What the pipeline left out on purpose, and how much of it was reported."""
         self._times, self._began, self._starved = OpTimes(), time.monotonic(), 0.0
+        self._times_due = self._began + TIMES_FIRST
         self._errors: ErrorReport | None = None
         """Of elements that cannot be made, where these are left out."""
         self._flush_each = self._start.flush_each
@@ -138,9 +142,10 @@ class EngineLoop:
                 return
             frames.pack()
             self._connection.poll()
+            if time.monotonic() > self._times_due:
+                self._report_times()
             if states.due():
                 self._report_checkpoint(engine)
-                self._report_times()
             elif inbox.flush_wanted or self._flush_each or frames.age() + sizer.seconds > AGE:
                 frames.flush()
 
@@ -191,7 +196,8 @@ class EngineLoop:
             OperatorTime(path, row.label, row.elements, row.worked, row.waited)
             for path, row in sorted(self._times.operators.items())
         )
-        seconds = time.monotonic() - self._began
+        self._times_due = (now := time.monotonic()) + TIMES_EACH
+        seconds = now - self._began
         held_up, starved = self._frames.held_up, self._starved
         self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows))
 
