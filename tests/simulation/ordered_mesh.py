@@ -10,6 +10,7 @@ from random import Random
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
+from penstock_dispatcher.core.facts import Fact, ReaderJoined
 from penstock_dispatcher.core.state import DispatcherState
 from simulation.ledger import Key, Ledger, Saved
 from simulation.mesh import Mesh, judged
@@ -47,7 +48,7 @@ class _InOrder(Ledger):
         self._last: dict[tuple[str, ReaderId | None, IterationId], Key] = defaultdict(
             lambda: (-1, -1)
         )
-        self._readers: dict[IterationId, set[tuple[str, ReaderId | None]]] = defaultdict(set)
+        self._readers: dict[IterationId, set[ReaderId]] = defaultdict(set)
         self._next_task: dict[IterationId, int] = {}
 
     def consume(
@@ -57,12 +58,17 @@ class _InOrder(Ledger):
         super().consume(session, reader, task, number, element)
         iteration, index = self.tasks[task]
         who = session, reader, iteration
-        self._readers[iteration].add((session, reader))
         # What a reader had that crashed, or was silent for too long, comes late to the next one.
         alone = self._straight and len(self._readers[iteration]) == 1
         if alone and (index, number) < self._last[who]:
             raise LawBroken(f"order: {(index, number)} comes behind {self._last[who]}")
         self._last[who] = index, number
+
+    def decided(self, fact: Fact) -> None:
+        """See `Ledger.decided`."""
+        if isinstance(fact, ReaderJoined):
+            self._readers[fact.iteration].add(fact.reader)
+        super().decided(fact)
 
     def restarted(self, state: DispatcherState) -> None:
         """See `Ledger.restarted`: tasks that are done are in the state no more."""

@@ -10,6 +10,7 @@ from penstock.protocol.control import (
     OpenIterationRequest,
     ReaderHeartbeat,
     TaskReport,
+    UnreachableWorker,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
@@ -25,7 +26,7 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
     WorkerDisconnected,
 )
-from penstock_dispatcher.core.facts import SplitsGranted
+from penstock_dispatcher.core.facts import SplitsGranted, TaskDone
 from penstock_dispatcher.core.ordered_tasks import AHEAD as AHEAD_OF_EACH
 from penstock_dispatcher.core.ordered_tasks import OPEN
 from penstock_dispatcher.core.settings import CoreSettings
@@ -69,12 +70,22 @@ class World:
     def comes(self, worker):
         self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
 
-    def reads(self):
-        """Let the reader beat, and fence the attempts that are over."""
+    def reads(self, session="r", acked=(), unreachable=()):
+        """Let a reader beat, and fence the attempts that are over."""
         self.beats += 1
-        reports = {n: TaskReport(t.attempt + 1, t.acked) for n, t in self.tasks.items()}
-        reader = self.iteration.sessions.get("r")
-        self.tell(ReaderHeartbeat(self.answer.iteration, "r", reader, self.beats, reports))
+        had = {n: AckedSet(dict(acked).get(n, t.acked.floor)) for n, t in self.tasks.items()}
+        reports = {n: TaskReport(t.attempt + 1, had[n]) for n, t in self.tasks.items()}
+        reader = self.iteration.sessions.get(session)
+        self.tell(
+            ReaderHeartbeat(
+                self.answer.iteration,
+                session,
+                reader,
+                self.beats,
+                reports,
+                unreachable=dict(unreachable),
+            )
+        )
 
     @property
     def iteration(self):
@@ -338,3 +349,30 @@ def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, uni
     assert not world.account.faults()
     starts = [start for start, _ in world.splits]
     assert starts == [0, *(stop for _, stop in world.splits)][: len(starts)]
+
+
+def test_a_task_whose_worker_hears_no_ack_is_done_by_what_readers_say():
+    world = World(100, grid=100)
+    (name,) = world.tasks
+    world.sends(name)
+    assert not any(isinstance(fact, TaskDone) for fact in world.facts)
+
+    world.reads(acked={name: 100})
+
+    (done,) = [fact for fact in world.facts if isinstance(fact, TaskDone)]
+    assert (done.task, done.acked.floor, done.totals.head) == (name, 100, 100)
+    assert world.iteration.finished
+
+
+def test_a_worker_that_one_of_two_readers_does_not_reach_gets_no_task():
+    world = World(10_000, grid=100)
+    world.reads(session="other")
+    (lost, *_) = sorted({task.worker for task in world.tasks.values()})
+
+    world.now += 60
+    world.reads(unreachable={lost: UnreachableWorker(1, 60.0)})
+    for session in ("r", "other"):
+        world.reads(session=session, unreachable={lost: UnreachableWorker(1, 60.0)})
+
+    assert lost not in {task.worker for task in world.tasks.values()}
+    assert any(task.worker for task in world.tasks.values())

@@ -71,6 +71,8 @@ def finish_if_read(ctx: DecisionContext, name: TaskId, task: TaskRecord) -> None
     progress = ctx.soft_state.progress.get(name)
     if progress is None or not progress.ended or task.failure is not None:
         return
+    if task.expired_holders:
+        return  # its worker has yet to say what of theirs was made again
     if progress.attempt == task.attempt and ctx.acked(name, task).floor >= progress.head:
         ctx.task_over(TaskDone(name, ctx.acked(name, task), ctx.totals_of(name)))
 

@@ -2,10 +2,11 @@
 
 A worker that no reader reaches gets nothing if there is another. One that only some do not reach
 keeps its tasks: any reader may read any task, so these read others; unless they read in rounds, of
-which each is for all of them. But a reader that reaches no task at all gets one, if that leaves no
-other reader without. And what a reader requeued, of a task whose worker it cannot tell, is kept
-there for it: the task's next attempt gives it to others. Each move makes more readers served than
-before, or more elements free, so nothing goes to and fro.
+which each is for all of them, or in order, where each has to hear of every task. But a reader that
+reaches no task at all gets one, if that leaves no other reader without. And what a reader requeued,
+of a task whose worker it cannot tell, is kept there for it: the task's next attempt gives it to
+others. Each move makes more readers served than before, or more elements free, so nothing goes to
+and fro.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class ReadersReach:
     live: tuple[ReaderId, ...]
     missed: Mapping[WorkerId, frozenset[ReaderId]]
     all_needed: bool = False
-    """Whether a worker is of use to readers only if all of them reach it: they read in rounds."""
+    """Whether a worker is of use to readers only if all reach it: they read in rounds, or in order,
+    where none goes beyond a task of which it does not hear that others have all of it."""
     barred: frozenset[WorkerId] = frozenset()
     """Workers with tasks that no reader may read."""
 
@@ -54,7 +56,8 @@ class ReadersReach:
                 if report.seconds >= ctx.settings.worker_lease:
                     missed[worker] = missed.get(worker, frozenset()) | {reader}
         barred = readable.barred(ctx.state, ctx.soft_state, iteration, places(iteration))
-        return cls(live, missed, grouped, frozenset(barred) if live else frozenset())
+        all_needed = grouped or iteration.ordered
+        return cls(live, missed, all_needed, frozenset(barred) if live else frozenset())
 
     def unreached(self, worker: WorkerId) -> bool:
         """Return whether *worker* is of no use to the readers, as they cannot reach it."""
