@@ -125,3 +125,7 @@ class OneInputIterator(OpIterator):
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._upstream.close()
+
+
+class ChoosingIterator(OneInputIterator, RowsIterator):
+    """An operator that gives some of the elements of its one input, as rows if they come so."""

@@ -79,7 +79,7 @@ class Rows(Sequence[Element]):
     def numbers(self) -> NDArray[np.int64]:
         """Return the numbers of the rows, as an array."""
         which = self.which
-        return np.arange(which.start, which.stop, which.step) if type(which) is range else which  # type: ignore[return-value]
+        return np.arange(which.start, which.stop, which.step) if type(which) is range else which
 
 
 Block: TypeAlias = list[Element] | Rows
@@ -99,12 +99,17 @@ def joined(first: Block, second: Block) -> Block:
     if not first:
         return second
     if isinstance(first, Rows) and isinstance(second, Rows):
-        if first.table.source is second.table.source:
+        if same(first.table, second.table):
             return Rows(first.table, _joined(first, second))
     elif isinstance(first, list):
         first += elements_of(second)
         return first
     return [*elements_of(first), *elements_of(second)]
+
+
+def same(one: Table, other: Table) -> bool:
+    """Return whether both have the same rows, under the same numbers."""
+    return one.source is other.source
 
 
 def _joined(first: Rows, second: Rows) -> Numbers:
