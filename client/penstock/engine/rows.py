@@ -141,7 +141,7 @@ class ArrayTable(Table):
 
     def elements(self, which: Numbers) -> list[Element]:
         """See `Table.elements`."""
-        like, at = self._like, _index(which)
+        like, at = self._like, index_of(which)
         if isinstance(like, np.ndarray):
             return self._column(self._columns[0], at)
         rows = zip(*(self._column(column, at) for column in self._columns), strict=True)
@@ -153,7 +153,7 @@ class ArrayTable(Table):
 
     def stacked(self, which: Numbers) -> Element:
         """See `Table.stacked`."""
-        at = _index(which)
+        at = index_of(which)
         return rebuild(self._like, [gathered(column, at) for column in self._columns])
 
     def _column(self, column: NDArray[Any], at: slice | NDArray[np.int64]) -> list[Any]:
@@ -180,5 +180,6 @@ def gathered(column: NDArray[Any], at: slice | NDArray[np.int64]) -> NDArray[Any
     return np.ascontiguousarray(column[at])  # to take would copy all of the column first
 
 
-def _index(which: Numbers) -> slice | NDArray[np.int64]:
+def index_of(which: Numbers) -> slice | NDArray[np.int64]:
+    """Return *which* as what NumPy takes as an index."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else which
