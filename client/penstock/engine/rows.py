@@ -92,12 +92,12 @@ def elements_of(block: Block) -> list[Element]:
 
 
 def joined(first: Block, second: Block) -> Block:
-    """Return the elements of *first* and then those of *second*; the list *first* may be extended.
+    """Return the elements of *first* and then those of *second*; the list *first* is extended.
 
     They stay rows if they are of one table.
     """
     if not first:
-        return second
+        return [*second] if isinstance(second, list) else second  # it may be another's to keep
     if isinstance(first, Rows) and isinstance(second, Rows):
         if same(first.table, second.table):
             return Rows(first.table, _joined(first, second))

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from penstock.element import (
     Element,
     describe,
-    is_namedtuple,
     leaves,
-    map_leaves,
     rebuild,
     structure,
 )
+from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.context import Context
 from penstock.engine.iterator import (
     ELEMENT_ERRORS,
@@ -26,10 +25,9 @@ from penstock.engine.iterator import (
     RowsIterator,
     State,
 )
-from penstock.engine.rows import Block, Numbers, Rows, Table, gathered, index_of, stacks_alike
+from penstock.engine.rows import Block, Rows, stacks_alike
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
-from penstock.normalise import normalise_scalar
 
 Part: TypeAlias = tuple[Element, int, int]
 """Rows of a batch: the batch, the first row and the one behind the last."""
@@ -70,29 +68,6 @@ def row_count(op: str, batch: Element) -> int:
     return int(counts.pop())
 
 
-def rows(batch: Element, start: int, stop: int) -> list[Element]:
-    """Return rows *start* to *stop* of *batch*, none of which keeps the batch in memory."""
-    if isinstance(batch, tuple):
-        if not batch:
-            return [()] * (stop - start)
-        parts = zip(*(rows(part, start, stop) for part in batch), strict=True)
-        return [type(batch)(*row) for row in parts] if is_namedtuple(batch) else list(parts)
-    if isinstance(batch, dict):
-        if not batch:
-            return [{} for _ in range(start, stop)]
-        parts = zip(*(rows(part, start, stop) for part in batch.values()), strict=True)
-        return [dict(zip(batch, row, strict=True)) for row in parts]
-    return _array_rows(batch[start:stop])
-
-
-def _array_rows(part: np.ndarray[Any, Any]) -> list[Any]:
-    if part.ndim > 1 or part.dtype.kind == "V":
-        return [row.copy() for row in part]
-    if part.dtype.hasobject:
-        return [normalise_scalar(value) for value in part]
-    return list(part)
-
-
 def alike(one: Element, other: Element) -> bool:
     """Return whether two batches differ in their number of rows at the most."""
     return structure(one) == structure(other) and all(
@@ -113,30 +88,12 @@ def _block_of(parts: list[Part]) -> Block:
     if not leaves(first) or not stacks_alike(first):
         return [row for part in parts for row in rows(*part)]
     if len(parts) == 1:
-        return Rows(_BatchTable(first), range(start, stop))
+        return Rows(BatchTable(first), range(start, stop))
     if not all(alike(first, batch) for batch, _, _ in parts):
         return [row for part in parts for row in rows(*part)]
     slices = ([leaf[start:stop] for leaf in leaves(batch)] for batch, start, stop in parts)
     table = rebuild(first, [np.concatenate(column) for column in zip(*slices, strict=True)])
-    return Rows(_BatchTable(table), range(sum(stop - start for _, start, stop in parts)))
-
-
-class _BatchTable(Table):
-    """The rows of *batch*, which none of them keeps in memory."""
-
-    def __init__(self, batch: Element) -> None:
-        self._batch = batch
-
-    def elements(self, which: Numbers) -> list[Element]:
-        """See `Table.elements`."""
-        if isinstance(which, range) and which.step == 1:
-            return rows(self._batch, which.start, which.stop)
-        return rows(self.stacked(which), 0, len(which))
-
-    def stacked(self, which: Numbers) -> Element:
-        """See `Table.stacked`."""
-        at = index_of(which)
-        return map_leaves(lambda column: gathered(column, at), self._batch)
+    return Rows(BatchTable(table), range(sum(stop - start for _, start, stop in parts)))
 
 
 class _UnbatchIterator(OneInputIterator, RowsIterator):
