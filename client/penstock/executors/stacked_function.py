@@ -130,8 +130,8 @@ def _miscounted(answer: Element, count: int) -> str:
     else:
         told = f"it returned {' and '.join(map(str, sorted(map(_number, found))))} rows"
     return (
-        f"{told} for a block of {count} elements: every array that it returns must have one row "
-        "for each element; use map for a function of one, filter to leave elements out"
+        f"{told} for a block of {count}: every array that it returns must have one row for each "
+        "element; use map for a function of one, filter to leave elements out"
     )
 
 

@@ -69,7 +69,7 @@ class SlotColumn:
         """Fill *slots*, none of them twice."""
         self._values[slots] = self._taken(block)
 
-    def exchange(self, draw: Draw, block: Block) -> Block:
+    def exchange(self, draw: SlotDraw, block: Block) -> Block:
         """Take out of the slots that were drawn; *block* takes its place, one by one."""
         fresh = self._taken(block)
         values = self._values
@@ -124,7 +124,7 @@ def _objects(elements: list[Element]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class SlotDraw:
     """The *slots* of some picks. Where one comes *again*, the pick *before* has refilled it."""
 
     slots: NDArray[np.int64]
@@ -145,13 +145,13 @@ class ShuffleSlots:
         """Note that the input has ended with *total* elements."""
         self.total, self._drawn = total, self._drawn[:0]
 
-    def exchange(self, n: int) -> Draw:
+    def exchange(self, n: int) -> SlotDraw:
         """Make the next *n* picks, each of which is followed by a new element."""
         slots = self._draw(n)
         order = np.argsort(slots.astype(self._short), kind="stable")
         ordered = slots[order]
         again = np.flatnonzero(ordered[1:] == ordered[:-1])
-        return Draw(slots, order[again + 1], order[again])
+        return SlotDraw(slots, order[again + 1], order[again])
 
     def drain(self, n: int, left: int) -> list[int]:
         """Make up to *n* picks behind the end of the input, where so many elements are *left*."""
