@@ -165,10 +165,12 @@ def _stack(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if isinstance(first, np.generic):
         return np.array(values, dtype=first.dtype)
     if isinstance(first, np.ndarray):
+        shape, dtype = first.shape, first.dtype
         for value in values:
-            if value.shape != first.shape or value.dtype != first.dtype:
+            if value.shape != shape or (value.dtype is not dtype and value.dtype != dtype):
                 raise _differ(first, value)
-        return np.stack(values)
+        # As `numpy.stack` does, without a view of each.
+        return np.concatenate(values).reshape(len(values), *first.shape)
     raise ElementError(
         "a dataset inside an element cannot be batched: flatten it first, as in "
         "window(size).flat_map(lambda w: w.batch(size))"

@@ -88,6 +88,7 @@ def test_a_dataset_shows_its_last_operator():
         ("text_lines", "files errors=surrogateescape"),
         ("zip", "args datasets=None"),
         ("map", "map_func num_parallel_calls=None deterministic=None executor=thread"),
+        ("map_batches", "fn num_parallel_calls=None executor=None"),
         ("with_options", "options"),
         ("reduce", "initial_state reduce_func"),
         ("get_single_element", ""),

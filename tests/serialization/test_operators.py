@@ -42,6 +42,7 @@ EVERY_OPERATOR = {
     "list_files": build("list_files", (__file__,), shuffle=False, seed=None),
     "text_lines": build("text_lines", (__file__,), errors="replace"),
     "map": build("map", NUMBERS, abs),
+    "map_batches": build("map_batches", NUMBERS, abs),
     "filter": build("filter", NUMBERS, lambda x: x % 2 == 0),
     "flat_map": build("flat_map", NUMBERS, rows),
     "interleave": build("interleave", NUMBERS, rows, cycle=3, length=2),

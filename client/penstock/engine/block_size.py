@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from penstock.element import Element
 from penstock.engine.iterator import OpIterator
+from penstock.engine.rows import Block
+
+B = TypeVar("B", bound=Block)
 
 MOST = 1 << 16
 """Elements that are asked for at once at the most."""
 
 
-MAX_BLOCK = 256
+MAX_BLOCK = 1024
 BLOCK_SECONDS = 0.002
 """About how long making one block may take: slow pipelines work element by element."""
 
@@ -47,9 +51,16 @@ class BlockSizer:
 
     def read(self, source: OpIterator, most: int) -> list[Element]:
         """Read a block of at most *most* elements."""
+        return self._read(source.block, most)
+
+    def read_rows(self, source: OpIterator, most: int) -> Block:
+        """Read a block of at most *most* elements, which may be rows."""
+        return self._read(source.rows, most)
+
+    def _read(self, read: Callable[[int], B], most: int) -> B:
         limit = min(self.n, most)
         began = self._clock()
-        block = source.block(limit)
+        block = read(limit)
         seconds = self._clock() - began
         if seconds > self._seconds or (limit == self.n and block):
             # However few there were: a filter that drops most is asked for more at once, too.

@@ -20,6 +20,7 @@ element, and yet a state is exact to the element.
     state            ──▶ an operator opened at it gives the same tail
     mark()(back)     ──▶ state before the last *back* elements of the last block
     skip(n)          ──▶ as block(n), but the elements are not wanted: 1:1 operators call nothing
+    rows(n)          ──▶ as block(n), for who can do with rows of arrays (`penstock.engine.rows`)
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element
+from penstock.engine.rows import Block, elements_of
 from penstock.errors import ElementError, MissingFile, TransformError
 
 State: TypeAlias = Any
@@ -65,6 +67,13 @@ class OpIterator(ABC):
     def block(self, n: int) -> list[Element]:
         """Return the next 1 to *n* elements, or an empty list when there are no more."""
 
+    def rows(self, n: int) -> Block:
+        """Do as `block`, but return elements that were not made yet as the rows that they are.
+
+        One block may be asked for in this way, and the next in the other.
+        """
+        return self.block(n)
+
     @abstractmethod
     def mark(self) -> Mark:
         """Capture the last block's position in the stream (rule 2)."""
@@ -96,6 +105,18 @@ class OpIterator(ABC):
         """
 
 
+class RowsIterator(OpIterator):
+    """An operator that makes rows, or passes them on."""
+
+    @abstractmethod
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+
+    def block(self, n: int) -> list[Element]:
+        """See `OpIterator.block`."""
+        return elements_of(self.rows(n))
+
+
 class OneInputIterator(OpIterator):
     """An operator that has nothing to close but its input."""
 
@@ -104,3 +125,7 @@ class OneInputIterator(OpIterator):
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._upstream.close()
+
+
+class ChoosingIterator(OneInputIterator, RowsIterator):
+    """An operator that gives some of the elements of its one input, as rows if they come so."""

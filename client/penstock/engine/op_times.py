@@ -1,8 +1,8 @@
 """How long the operators of a run work and wait: each by itself, without those below it.
 
-What an operator does in the thread that asks it is timed around `OpIterator.block`; calls that it
-has made by threads of its own it reports itself (`OpIterator.report_calls`). Whoever waits inside
-a block says so (`waited`), and that is no work.
+What an operator does in the thread that asks it is timed around `OpIterator.block` and `rows`;
+calls that it has made by threads of its own it reports itself (`OpIterator.report_calls`). Whoever
+waits inside a block says so (`waited`), and that is no work.
 
 Inner datasets (of `flat_map` and `interleave`) are not timed apart: they are their operator's work.
 """
@@ -12,10 +12,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.element import Element
 from penstock.engine.iterator import OpIterator
+from penstock.engine.rows import Block
 
 
 @dataclass(slots=True)
@@ -38,8 +39,9 @@ class OpTime:
 
 @dataclass(slots=True)
 class _Call:
-    """A call of `block` that a thread is in."""
+    """A call of an operator that a thread is in."""
 
+    row: OpTime
     below: float = 0.0
     """Seconds that the operators below it took."""
     waited: float = 0.0
@@ -72,20 +74,27 @@ class OpTimes:
         if row is None:
             row = self.operators[path] = OpTime(label)
         running.report_calls(row.add_work)
-        _time_blocks(running, row)
+        kind = type(running)
+        running.block = _timed(running, kind.block, row)  # type: ignore[method-assign, assignment]
+        if kind.rows is not OpIterator.rows:  # that one calls `block`
+            running.rows = _timed(running, kind.rows, row)  # type: ignore[method-assign, assignment]
 
 
-def _time_blocks(running: OpIterator, row: OpTime) -> None:
-    block = type(running).block
+def _timed(
+    running: OpIterator, method: Callable[[OpIterator, int], Block], row: OpTime
+) -> Callable[[int], Block]:
     # By a weak reference: an operator that holds itself would not be closed when it is dropped.
     known = weakref.ref(running)
 
-    def timed(n: int) -> list[Element]:
-        before, _here.call = _here.call, (mine := _Call())
+    def timed(n: int) -> Block:
+        before = _here.call
+        if before is not None and before.row is row:  # it calls itself: `block` does `rows`
+            return method(known(), n)  # type: ignore[arg-type]  # it is being called
+        _here.call = mine = _Call(row)
         began = time.perf_counter()
-        out: list[Element] = []
+        out: Block = []
         try:
-            out = block(known(), n)  # type: ignore[arg-type]  # it is being called
+            out = method(known(), n)  # type: ignore[arg-type]  # it is being called
             return out
         finally:
             seconds = time.perf_counter() - began
@@ -98,4 +107,4 @@ def _time_blocks(running: OpIterator, row: OpTime) -> None:
             row.worked += max(0.0, seconds - mine.below - mine.waited)
             del out
 
-    running.block = timed  # type: ignore[method-assign]
+    return timed

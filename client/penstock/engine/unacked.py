@@ -151,15 +151,19 @@ def acked_between(before: UnackedBySession, after: UnackedBySession) -> Tags:
     return tuple(out)
 
 
-def tags_of(before: UnackedBySession, mark: Mark, count: int, *, straight: bool) -> list[Tags]:
-    """Return what each of the last *count* elements was made of; *before* was unacked before them.
+def straight_run(mark: Mark, count: int) -> tuple[int, int, int] | None:
+    """Return the tags of the last *count* elements, if each has one and these are consecutive.
 
-    Of a *straight* input every element has one tag, and these are consecutive.
+    That is a session's key, the first tag and the one behind the last.
     """
-    if straight and (spans := acked_between(unacked_in(mark(count)), unacked_in(mark(0)))):
-        (key, start, stop), *more = spans
-        if not more and stop - start == count:
-            return [((key, tag, tag + 1),) for tag in range(start, stop)]
+    spans = acked_between(unacked_in(mark(count)), unacked_in(mark(0)))
+    if len(spans) == 1 and spans[0][2] - spans[0][1] == count:
+        return spans[0]
+    return None
+
+
+def tags_of(before: UnackedBySession, mark: Mark, count: int) -> list[Tags]:
+    """Return what the last *count* elements were made of; *before* was unacked before them."""
     out = []
     for back in range(count - 1, -1, -1):
         after = unacked_in(mark(back))
@@ -192,6 +196,7 @@ __all__ = [
     "by_session",
     "joined",
     "only_tags",
+    "straight_run",
     "tags_of",
     "unacked_exactly",
     "unacked_from",

@@ -15,6 +15,7 @@ from penstock.executors.function import FunctionCaller, transform_error
 from penstock.executors.messages import BeginCalls, LoadFunction
 from penstock.executors.process import DiedError, FunctionProcess
 from penstock.executors.process_pool import ProcessPool, pool
+from penstock.executors.stacked_function import Stacked
 from penstock.ipc.child import ProcessEnvironment
 from penstock.serialization import pickling
 
@@ -32,7 +33,7 @@ class ProcessFunction(FunctionCaller):
         self._pool: ProcessPool | None = None
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], label: str, seed: int) -> ProcessFunction:
+    def of(cls, fn: Callable[..., Any] | Stacked, label: str, seed: int) -> ProcessFunction:
         """Return *fn* as operator *label* calls it; see `UserFunction`."""
         return cls(SharedFunction(fn, label, seed))
 
@@ -121,7 +122,7 @@ class ProcessFunction(FunctionCaller):
 class SharedFunction:
     """A user's function, and the processes that call it for one operator. For any thread."""
 
-    def __init__(self, fn: Callable[..., Any], label: str, seed: int) -> None:
+    def __init__(self, fn: Callable[..., Any] | Stacked, label: str, seed: int) -> None:
         self.label, self.seed = label, seed
         self.ended = False
         self._fn = fn

@@ -16,7 +16,7 @@ from typing import Any, assert_never
 from penstock.element import Element, preview
 from penstock.errors import DefinitionError, PenstockError, TransformError, describe
 from penstock.executors import transfer
-from penstock.executors.function import UserFunction, transform_error
+from penstock.executors.function import FunctionCaller, UserFunction, transform_error
 from penstock.executors.messages import (
     COMMANDS,
     BeginCalls,
@@ -27,6 +27,7 @@ from penstock.executors.messages import (
     LoadFunction,
     MemoryFrame,
 )
+from penstock.executors.stacked_function import Stacked, caller
 from penstock.executors.transfer import HEAD
 from penstock.ipc import child
 from penstock.ipc.framing import FramedSocket
@@ -60,9 +61,9 @@ class Child:
         self, connection: FramedSocket[ExecutorCommand], given: MemoryFile, made: MemoryFile
     ) -> None:
         self._connection, self._given, self._made = connection, given, made
-        self._fn: Callable[..., Any] = _nothing
+        self._fn: Callable[..., Any] | Stacked = _nothing
         self._label = ""
-        self._call = UserFunction(_nothing, "", 0)
+        self._call: FunctionCaller = UserFunction(_nothing, "", 0)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def serve(self) -> None:
@@ -74,7 +75,7 @@ class Child:
                 case BeginCalls(label, seed, surroundings):
                     surroundings.settle()
                     self._label = label
-                    self._call = UserFunction(self._fn, label, seed)
+                    self._call = caller(self._fn, label, seed)
                     self._connection.send(FunctionReady())
                 case CallFunction(number, given):
                     self._connection.send(self._make(transfer.get(given, self._given), number))
@@ -94,7 +95,7 @@ class Child:
     def _make(self, elements: list[Element], number: int) -> CallDone:
         progress = self._made.room(HEAD)[:8].cast("q")
         try:
-            out, failed = self._call.call_block(_counted(elements, progress), number)
+            out, failed = self._called(elements, progress, number)
         except BaseException as exc:  # noqa: BLE001  SystemExit, say: no reason to end for others
             at = progress[0]
             out, failed = self._up_to(elements[:at], number)
@@ -104,6 +105,14 @@ class Child:
         written, unfit = self._write(out, number)
         failed = unfit or failed
         return CallDone(written, Failure.of(failed) if failed else None, _memory(self._statm))
+
+    def _called(
+        self, elements: list[Element], progress: memoryview, number: int
+    ) -> tuple[list[Element], TransformError | None]:
+        if isinstance(self._call, UserFunction):
+            return self._call.call_block(_counted(elements, progress), number)
+        progress[0] = 0  # all at once: which of them it is at is not known
+        return self._call.call_block(elements, number)
 
     def _up_to(
         self, elements: list[Element], number: int

@@ -81,6 +81,9 @@ class Node:
     """Whether the result depends on where the stream begins and ends (`take`, not `map`): under
     sharding it applies to each task's stream by itself."""
 
+    context_free: ClassVar[bool] = False
+    """Whether it opens alike in any context: it reads nothing, and leaves nothing to chance."""
+
     replicated: ClassVar[int | None] = None
     """The number of the input that every task reads whole under sharding, if there is one."""
 

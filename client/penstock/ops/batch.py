@@ -5,13 +5,14 @@ State: see `penstock.ops.internal.input_buffer`, of the next batch's start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from penstock.element import Element, collate
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.rows import Block, Rows
 from penstock.graph.node import Node
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count
@@ -37,8 +38,12 @@ class Batch(Node):
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
-        held = InputBuffer(context, self.upstream, state)
-        return GroupsIterator(held, self.size, self.drop_remainder, collate)
+        held = InputBuffer(context, self.upstream, state, rows=True)
+        return GroupsIterator(held, self.size, self.drop_remainder, _stacked)
+
+
+def _stacked(run: Block) -> Element:
+    return run.stacked() if isinstance(run, Rows) else collate(run)
 
 
 def batches(elements: int, size: int, drop_remainder: bool) -> int:
@@ -60,7 +65,7 @@ class GroupsIterator(OpIterator):
         held: InputBuffer,
         size: int,
         drop_remainder: bool,
-        join: Callable[[Sequence[Any]], Element],
+        join: Callable[[Block], Element],
     ) -> None:
         self._held = held
         self._size, self._drop, self._join = size, drop_remainder, join

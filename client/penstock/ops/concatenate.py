@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import ByNumber, Mark, OpIterator, State
+from penstock.engine.iterator import ByNumber, Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block
 from penstock.errors import TransformError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 
@@ -85,18 +86,18 @@ class Concatenate(Node):
         )
 
 
-class _ConcatenateIterator(OpIterator):
+class _ConcatenateIterator(RowsIterator):
     def __init__(self, first: OpIterator, second: OpIterator) -> None:
         self._first, self._second = first, second
         self._in_second = False
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         if not self._in_second:
-            if block := self._first.block(n):
+            if block := self._first.rows(n):
                 return block
             self._in_second = True
-        return self._second.block(n)
+        return self._second.rows(n)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
+from penstock.engine.rows import Block, Numbers, Rows, Table
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.ops.internal.unit_cursor import UnitsIterator
@@ -74,9 +75,42 @@ class Range(Node):
 class _RangeIterator(UnitsIterator):
     def __init__(self, node: Range, context: Context, state: State) -> None:
         super().__init__(context, node.cardinality, state)
-        self._start, self._step = node.start, node.step
+        self._table = RangeTable(node)
 
-    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, None]:
         """See `UnitsIterator.fetch`."""
-        run = np.arange(stop - start, dtype=np.int64)
-        return list(run * self._step + (self._start + start * self._step)), None
+        rows = Rows(self._table, range(start, stop))
+        return rows if stop < 2**63 else rows.elements(), None
+
+
+class RangeTable(Table):
+    """The numbers of a `Range`, which are nowhere in memory."""
+
+    kept = True
+
+    def __init__(self, node: Range) -> None:
+        self._node, self._start, self._step = node, node.start, node.step
+
+    @property
+    def source(self) -> object:
+        """See `Table.source`."""
+        return self._node
+
+    def elements(self, which: Numbers) -> list[Element]:
+        """See `Table.elements`."""
+        return list(self.stacked(which))
+
+    def stacked(self, which: Numbers) -> NDArray[np.int64]:
+        """See `Table.stacked`. Also without rows."""
+        if not isinstance(which, range):
+            return which * self._step + self._start
+        # As Python's numbers, and then as int64, though what lies between may not fit.
+        run = np.arange(len(which), dtype=np.int64)
+        if not len(run):
+            return run
+        run *= np.int64((which.step * self._step + _HALF) % (2 * _HALF) - _HALF)
+        run += np.int64(self._start + which.start * self._step)
+        return run
+
+
+_HALF = 2**63

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.element import Element, describe, leaves, rebuild, structure
+from penstock.element import Element, describe, leaves, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.ops.internal.input_buffer import InputBuffer
-from penstock.ops.unbatch import row_count
+from penstock.ops.unbatch import Part, alike, row_count
 from penstock.options import check_count
-
-Part: TypeAlias = tuple[Element, int, int]
-"""Rows of a batch: the batch, the first row and the one behind the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,24 +58,13 @@ def join(parts: Sequence[Part]) -> Element:
     if len(parts) == 1 and start == 0 and stop == row_count("rebatch", first):
         return first
     for other, _, _ in parts:
-        if not _alike(first, other):
+        if not alike(first, other):
             raise ElementError(
                 f"rebatch: batches that are joined must be alike, but {describe(first)} is "
                 f"followed by {describe(other)}: map them to one dtype and shape first"
             )
     slices = ([leaf[start:stop] for leaf in leaves(batch)] for batch, start, stop in parts)
     return rebuild(first, [np.concatenate(column) for column in zip(*slices, strict=True)])
-
-
-def _alike(one: Element, other: Element) -> bool:
-    return structure(one) == structure(other) and all(
-        a.dtype == b.dtype and a.shape[1:] == b.shape[1:] and _text(a) | _text(b) != {str, bytes}
-        for a, b in zip(leaves(one), leaves(other), strict=True)
-    )
-
-
-def _text(leaf: NDArray[Any]) -> set[type]:
-    return {type(leaf.flat[0])} if leaf.dtype.hasobject and leaf.size else set()
 
 
 class _RebatchIterator(OpIterator):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block
 from penstock.engine.splits import SourceProgress
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.traversal import walk
@@ -45,7 +45,7 @@ class Repeat(Node):
         return _RepeatIterator(self, context, state)
 
 
-class _RepeatIterator(OpIterator):
+class _RepeatIterator(RowsIterator):
     def __init__(self, node: Repeat, context: Context, state: State) -> None:
         self._node, self._context = node.upstream, context
         self._count = node.count
@@ -58,11 +58,11 @@ class _RepeatIterator(OpIterator):
         self._closed = False
         self._pass = context.open(node.upstream, below, pass_number=self._number)
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         if self._count == 0:
             return []
-        while not (block := self._pass.block(n)):
+        while not (block := self._pass.rows(n)):
             if not self._next_pass():
                 return []
         self._gave = True

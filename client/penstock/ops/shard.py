@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element
+from penstock.engine.block_size import MOST
 from penstock.engine.context import Context
-from penstock.engine.iterator import ByNumber, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import ByNumber, ChoosingIterator, Mark, OpIterator, State
+from penstock.engine.rows import Block, Rows
 from penstock.errors import DatasetError
 from penstock.graph.node import UNKNOWN, Node
 from penstock.graph.traversal import topological_order
@@ -19,7 +20,7 @@ from penstock.options import check_count
 from penstock.protocol.types import SHARD_HINT
 
 _AT_ONCE = 256
-"""How many elements of the input to ask for at a time."""
+"""How many elements of the input to ask for at a time, unless they are rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +104,23 @@ HINTED = (
 )
 
 
-class _ShardIterator(OneInputIterator):
+class _ShardIterator(ChoosingIterator):
     def __init__(self, upstream: OpIterator, node: Shard, place: int) -> None:
         self._upstream = upstream
         self._shards, self._index = node.num_shards, node.index
         self._place = place
         """The number of the input's next element, modulo the number of shards."""
+        self._at_once = _AT_ONCE
         self._behind = 0
         """How many elements of the input's last block are behind the last one of ours."""
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         while True:
             # At most *n* of ours: the first is up to a round away, each other a round more.
             wanted = (self._index - self._place) % self._shards + 1 + (n - 1) * self._shards
-            block = self._upstream.block(min(wanted, _AT_ONCE))
+            block = self._upstream.rows(min(wanted, self._at_once))
+            self._at_once = MOST if isinstance(block, Rows) else _AT_ONCE
             first = (self._index - self._place) % self._shards
             self._place = (self._place + len(block)) % self._shards
             out = block[first :: self._shards]

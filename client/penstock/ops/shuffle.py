@@ -19,14 +19,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, RowsIterator, State
+from penstock.engine.rows import Block
 from penstock.errors import Closed, DatasetError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import walk
-from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots, picks
+from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots, SlotColumn, picks
 from penstock.ops.internal.tracked_shuffle import TrackedInput, TrackedShuffle, cuts, is_straight
 from penstock.options import check_count
 
@@ -128,13 +128,13 @@ class _Input:
         self._blocks = [_Block(place, place, upstream.mark(), 0)]
         """Those that are kept, about *apart* elements from one to the next."""
 
-    def pull(self, n: int) -> list[Element]:
+    def pull(self, n: int) -> Block:
         """Read up to *n* elements, none at the end."""
         while True:
             if self._closed:
                 raise Closed("this iterator was closed while it filled its buffer")
             try:
-                block = self._pace.read(self.upstream, n)
+                block = self._pace.read_rows(self.upstream, n)
             except ELEMENT_ERRORS:
                 if not self._known:
                     self._errors += 1
@@ -185,11 +185,12 @@ class _Input:
         return lambda: [place, block.mark(block.stop - place), errors]
 
 
-class _ShuffleIterator(OpIterator):
+class _ShuffleIterator(RowsIterator):
     def __init__(self, node: Shuffle, context: Context, state: State) -> None:
         n, total, place, below, errors = state or (0, None, 0, None, 0)
         seed = context.seed(node.seed, every_pass=node.reshuffle)
-        self._slots: ShuffleSlots[Element] = ShuffleSlots(seed, node.size, n, total)
+        self._slots = ShuffleSlots(seed, node.size, n, total)
+        self._content = SlotColumn()
         upstream = context.open(node.upstream, below)
         self._input = _Input(upstream, place, errors, max(1, node.size // 4))
         self._filled = False
@@ -207,16 +208,16 @@ class _ShuffleIterator(OpIterator):
             self._held = contents(seed, node.size, n, total)
             order = np.argsort(-self._held)
             self._missing = list(zip(self._held[order].tolist(), order.tolist(), strict=True))
-            self._slots.content = [GAP] * len(order)
+            self._content.reserve(len(order))
             self._oldest = min((number for number, _ in self._missing[-1:]), default=n)
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         if not self._filled:
             self._fill()
         if not self._gaps:
             return self._picked(n)
-        while (out := self._picked(1)) and out[0] is GAP:
+        while (out := self._picked(1)) and isinstance(out, list) and out[0] is GAP:
             self._gaps -= 1
         return out
 
@@ -235,9 +236,9 @@ class _ShuffleIterator(OpIterator):
         """Fill the buffer; after an error, go on where it was."""
         while self._missing:
             self._make_again()
-        slots = self._slots
-        while slots.total is None and len(slots.content) < slots.size:
-            slots.content += self._pull(slots.size - len(slots.content))
+        slots, content = self._slots, self._content
+        while slots.total is None and content.size < slots.size:
+            content.append(self._pull(slots.size - content.size))
         self._filled = True
 
     def _make_again(self) -> None:
@@ -255,12 +256,11 @@ class _ShuffleIterator(OpIterator):
             block = source.pull(run)
         except ELEMENT_ERRORS:
             source.replace()
-            missing.pop()
+            self._content.put([missing.pop()[1]], [GAP])
             self._gaps += 1
             raise
         self._check(bool(block))
-        for element in block:
-            self._slots.content[missing.pop()[1]] = element
+        self._content.put([missing.pop()[1] for _ in range(len(block))], block)
 
     def _check(self, more: bool) -> None:
         if not more:
@@ -270,7 +270,7 @@ class _ShuffleIterator(OpIterator):
                 "dataset the data that it had then"
             )
 
-    def _pull(self, n: int) -> list[Element]:
+    def _pull(self, n: int) -> Block:
         block = self._input.pull(n)
         if not block:
             self._slots.end(self._input.read)
@@ -278,20 +278,21 @@ class _ShuffleIterator(OpIterator):
 
     # --- picking ---
 
-    def _picked(self, n: int) -> list[Element]:
+    def _picked(self, n: int) -> Block:
         self._look()
-        if self._slots.total is None:
+        slots, content = self._slots, self._content
+        if slots.total is None:
             fresh = self._pull(n)
             self._input.settle()
             if fresh:
-                return self._slots.exchange(fresh)
-        return self._slots.drain(n)
+                return content.exchange(slots.exchange(len(fresh)), fresh)
+        return content.drain(slots.drain(n, content.size))
 
     def _look(self) -> None:
         """Look for the oldest element in the buffer, if that was long ago."""
         slots = self._slots
         if slots.total is not None:
-            if not slots.content:
+            if not self._content.size:
                 self._oldest = slots.total
             return
         looked, size = self._looked, slots.size

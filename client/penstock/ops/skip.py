@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import ByNumber, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import ByNumber, ChoosingIterator, Mark, OpIterator, State
+from penstock.engine.rows import Block
 from penstock.graph.node import Node
 from penstock.options import check_count
 
@@ -45,20 +45,20 @@ class Skip(Node):
         return _SkipIterator(context.open(self.upstream, below), left)
 
 
-class _SkipIterator(OneInputIterator):
+class _SkipIterator(ChoosingIterator):
     def __init__(self, upstream: OpIterator, left: int) -> None:
         self._upstream, self._left = upstream, left
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         # Not by `skip`: the errors of these elements are the user's to see, and a cache below
         # must get to see the elements.
         while self._left > 0:
-            block = self._upstream.block(min(self._left, _AT_ONCE))
+            block = self._upstream.rows(min(self._left, _AT_ONCE))
             self._left -= len(block)
             if not block:
                 break
-        return [] if self._left else self._upstream.block(n)
+        return [] if self._left else self._upstream.rows(n)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""

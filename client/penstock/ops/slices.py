@@ -5,16 +5,17 @@ State: see `penstock.ops.internal.unit_cursor`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, is_flat, leaves, map_leaves, read_only, rebuild
+from penstock.element import Element, leaves, map_leaves, read_only
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
+from penstock.engine.rows import ArrayTable, Block, Rows, stacks_alike
 from penstock.errors import DatasetError
 from penstock.graph.node import Node, arrays
 from penstock.normalise import as_arrays
@@ -49,10 +50,10 @@ class Slices(Node):
 
     def by_number(self) -> ByNumber:
         """See `Node.by_number`."""
-        rows = _RowReader(self.tensors)
+        table = _table(self.tensors)
 
         def fetch(numbers: NDArray[np.int64]) -> tuple[list[Element], None]:
-            return rows.at(numbers), None
+            return table.elements(numbers), None
 
         return fetch
 
@@ -64,40 +65,17 @@ class Slices(Node):
 class _SlicesIterator(UnitsIterator):
     def __init__(self, node: Slices, context: Context, state: State) -> None:
         super().__init__(context, node.cardinality, state)
-        self._rows = _RowReader(node.tensors)
+        self._table, self._stacks = _table(node.tensors), stacks_alike(node.tensors)
 
-    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, None]:
         """See `UnitsIterator.fetch`."""
-        return self._rows.at(slice(start, stop)), None
+        rows = Rows(self._table, range(start, stop))
+        return rows if self._stacks else rows.elements(), None
 
 
-class _RowReader:
-    """The rows of the arrays in *tensors*."""
-
-    def __init__(self, tensors: Element) -> None:
-        self._like = tensors
-        # Not subclasses of arrays, such as memory maps, whose rows are memory maps again.
-        self._flat = is_flat(tensors)
-        self._columns = [read_only(np.asarray(leaf)) for leaf in leaves(tensors)]
-
-    def at(self, which: slice | NDArray[np.int64]) -> list[Element]:
-        """Return the rows *which*, as elements."""
-        if isinstance(self._like, np.ndarray):
-            return list(_of(self._columns[0], which))
-        rows = zip(*(_of(column, which) for column in self._columns), strict=True)
-        like = self._like
-        if self._flat and isinstance(like, tuple):
-            return list(rows)
-        if self._flat:
-            return [dict(zip(like, row, strict=True)) for row in rows]
-        return [rebuild(like, row) for row in rows]
-
-
-def _of(column: NDArray[Any], which: slice | NDArray[np.int64]) -> Iterable[Any]:
-    """Return the rows *which*: arrays are views, and not copied."""
-    if isinstance(which, slice) or column.ndim == 1:
-        return column[which]
-    return [column[number] for number in which.tolist()]
+def _table(tensors: Element) -> ArrayTable:
+    # Not subclasses of arrays, such as memory maps, whose rows are memory maps again.
+    return ArrayTable(tensors, [read_only(np.asarray(leaf)) for leaf in leaves(tensors)])
 
 
 def _check_rows(tensors: Element) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import ByNumber, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import ByNumber, ChoosingIterator, Mark, OpIterator, State
+from penstock.engine.rows import Block
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.options import check_count
 
@@ -42,14 +42,14 @@ class Take(Node):
         return _TakeIterator(context.open(self.upstream, below), self.count, taken)
 
 
-class _TakeIterator(OneInputIterator):
+class _TakeIterator(ChoosingIterator):
     def __init__(self, upstream: OpIterator, count: int, taken: int) -> None:
         self._upstream, self._count, self._taken = upstream, count, taken
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         wanted = self._wanted(n)
-        block = self._upstream.block(wanted) if wanted else []
+        block = self._upstream.rows(wanted) if wanted else []
         self._taken += len(block)
         return block
 

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.element import Element, describe, is_namedtuple, leaves
+from penstock.element import (
+    Element,
+    describe,
+    leaves,
+    rebuild,
+    structure,
+)
+from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.context import Context
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import (
+    ELEMENT_ERRORS,
+    Mark,
+    OneInputIterator,
+    OpIterator,
+    RowsIterator,
+    State,
+)
+from penstock.engine.rows import Block, Rows, stacks_alike
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
-from penstock.normalise import normalise_scalar
+
+Part: TypeAlias = tuple[Element, int, int]
+"""Rows of a batch: the batch, the first row and the one behind the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +68,35 @@ def row_count(op: str, batch: Element) -> int:
     return int(counts.pop())
 
 
-def rows(batch: Element, start: int, stop: int) -> list[Element]:
-    """Return rows *start* to *stop* of *batch*, none of which keeps the batch in memory."""
-    if isinstance(batch, tuple):
-        if not batch:
-            return [()] * (stop - start)
-        parts = zip(*(rows(part, start, stop) for part in batch), strict=True)
-        return [type(batch)(*row) for row in parts] if is_namedtuple(batch) else list(parts)
-    if isinstance(batch, dict):
-        if not batch:
-            return [{} for _ in range(start, stop)]
-        parts = zip(*(rows(part, start, stop) for part in batch.values()), strict=True)
-        return [dict(zip(batch, row, strict=True)) for row in parts]
-    return _array_rows(batch[start:stop])
+def alike(one: Element, other: Element) -> bool:
+    """Return whether two batches differ in their number of rows at the most."""
+    return structure(one) == structure(other) and all(
+        a.dtype == b.dtype and a.shape[1:] == b.shape[1:] and _text(a) | _text(b) != {str, bytes}
+        for a, b in zip(leaves(one), leaves(other), strict=True)
+    )
 
 
-def _array_rows(part: np.ndarray[Any, Any]) -> list[Any]:
-    if part.ndim > 1 or part.dtype.kind == "V":
-        return [row.copy() for row in part]
-    if part.dtype.hasobject:
-        return [normalise_scalar(value) for value in part]
-    return list(part)
+def _text(leaf: NDArray[Any]) -> set[type]:
+    return {type(leaf.flat[0])} if leaf.dtype.hasobject and leaf.size else set()
 
 
-class _UnbatchIterator(OneInputIterator):
+def _block_of(parts: list[Part]) -> Block:
+    """Return the rows of *parts*: not made, if they are alike and stack again as they are."""
+    if not parts:
+        return []
+    first, start, stop = parts[0]
+    if not leaves(first) or not stacks_alike(first):
+        return [row for part in parts for row in rows(*part)]
+    if len(parts) == 1:
+        return Rows(BatchTable(first), range(start, stop))
+    if not all(alike(first, batch) for batch, _, _ in parts):
+        return [row for part in parts for row in rows(*part)]
+    slices = ([leaf[start:stop] for leaf in leaves(batch)] for batch, start, stop in parts)
+    table = rebuild(first, [np.concatenate(column) for column in zip(*slices, strict=True)])
+    return Rows(BatchTable(table), range(sum(stop - start for _, start, stop in parts)))
+
+
+class _UnbatchIterator(OneInputIterator, RowsIterator):
     def __init__(self, upstream: OpIterator, row: int) -> None:
         self._upstream = upstream
         self._batches: list[Element] = []
@@ -89,18 +112,20 @@ class _UnbatchIterator(OneInputIterator):
         self._runs: list[tuple[int, int, int]] = []
         """What the last block was made of: a batch, the row behind the last one, how many."""
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         self._runs = []
-        out: list[Element] = []
-        while not out and self._read(n):
-            while len(out) < n and (left := self._left(made=bool(out))):
-                count = min(left, n - len(out))
+        parts: list[Part] = []
+        made = 0
+        while not parts and self._read(n):
+            while made < n and (left := self._left(made=bool(parts))):
+                count = min(left, n - made)
                 stop = self._row + count
-                out += rows(self._batches[self._at], self._row, stop)
+                parts.append((self._batches[self._at], self._row, stop))
                 self._runs.append((self._at, stop, count))
                 self._go(count)
-        return out
+                made += count
+        return _block_of(parts)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""

@@ -72,6 +72,7 @@ class InMemory(Node):
     """What an operator gives as a dataset. It lives in memory, inside the run that made it."""
 
     op: ClassVar[str] = "window elements"
+    context_free: ClassVar[bool] = True
     values: list[Element] = function()
 
     @property

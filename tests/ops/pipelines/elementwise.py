@@ -25,6 +25,16 @@ def mapped(draw):
 
 
 @st.composite
+def mapped_in_batches(draw):
+    k, calls = draw(sizes), draw(threads)
+    return Stage(
+        f"map_batches(+{k}, {calls})",
+        lambda d: d.map_batches(lambda x: x + k, calls),
+        lambda xs: [x + k for x in xs],
+    )
+
+
+@st.composite
 def filtered(draw):
     k = draw(sizes)
     return Stage(
@@ -186,6 +196,7 @@ def asserted(draw):
 
 ELEMENTWISE = {
     "map": mapped(),
+    "map_batches": mapped_in_batches(),
     "filter": filtered(),
     "ignore_errors": forgiven(),
     "enumerate": enumerated(),

@@ -195,12 +195,12 @@ class TrackedGroupInput:
 
     def pull(self, n: int) -> list[Slot]:
         """See `GroupInput.pull`."""
-        slots = self._input.pull(n)
+        block, made_of = self._input.pull(n)
         first = self._number
-        self._number += len(slots)
+        self._number += len(block)
         return [
             (element, InputPosition(first + i, 0, _nowhere, 0, origin))
-            for i, (element, origin) in enumerate(slots)
+            for i, (element, origin) in enumerate(zip(block, made_of, strict=True))
         ]
 
     def mark(self, waiting: Sequence[Slot]) -> At:

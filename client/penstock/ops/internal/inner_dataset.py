@@ -12,6 +12,7 @@ from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
+from penstock.graph.node import Node
 
 OpenInner = Callable[[Element, int, State], OpIterator]
 """Run the dataset made from an element of this number, from a state on."""
@@ -19,6 +20,7 @@ OpenInner = Callable[[Element, int, State], OpIterator]
 
 def opener(call: UserFunction, context: Context, label: str) -> OpenInner:
     """Return what makes and opens inner datasets with the user's function."""
+    any_context = context.inner(0)
 
     def open_inner(element: Element, number: int, state: State) -> OpIterator:
         made = call(element, number)
@@ -28,7 +30,9 @@ def opener(call: UserFunction, context: Context, label: str) -> OpenInner:
                 f"({type(made).__name__}); use map for a function that returns values"
             )
             call.fail(error, number, element)
-        return open_node(cast("Any", made).node, context.inner(number), state)
+        node: Node = cast("Any", made).node
+        # To make a context takes longer than to open what a small window is.
+        return open_node(node, any_context if node.context_free else context.inner(number), state)
 
     return open_inner
 

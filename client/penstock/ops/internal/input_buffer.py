@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.element import Element
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, State
+from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.rows import Block, joined
 from penstock.errors import Closed
 from penstock.graph.node import Node
 
@@ -19,17 +19,19 @@ from penstock.graph.node import Node
 class InputBuffer:
     """The input of `batch`, `rebatch`, `window`: what was read and is not yet used up.
 
-    Elements are numbered from the first one read on; `elements` are those from `start` on.
+    Elements are numbered from the first one read on; `elements` are those from `start` on. With
+    *rows* they may be rows.
     """
 
-    def __init__(self, context: Context, node: Node, state: State) -> None:
+    def __init__(self, context: Context, node: Node, state: State, *, rows: bool = False) -> None:
         below, known = state or (None, 0)
         self._known: int = known
         """How many errors are still to be passed over: raised before the state was taken."""
         self.input = context.open(node, below)
-        self._pace = BlockSizer()
+        pace = BlockSizer()
+        self._read: Callable[[OpIterator, int], Block] = pace.read_rows if rows else pace.read
         self._closed = False
-        self.elements: list[Element] = []
+        self.elements: Block = []
         self.start = 0
         self._blocks: list[tuple[int, Mark]] = [(0, self.input.mark())]
         """For each block of input: the number behind its last element, and its mark."""
@@ -52,13 +54,13 @@ class InputBuffer:
             if self._closed:
                 raise Closed("this iterator was closed while it read its input")
             try:
-                block = self._pace.read(self.input, n)
+                block = self._read(self.input, n)
             except ELEMENT_ERRORS:
                 self._blocks.append((self.stop, self.input.mark()))
                 if self.passes(self.stop):
                     continue
                 raise
-            self.elements += block
+            self.elements = joined(self.elements, block)
             self._blocks.append((self.stop, self.input.mark()))
             return bool(block)
 
@@ -81,7 +83,10 @@ class InputBuffer:
 
     def use(self, n: int) -> None:
         """Drop the first *n* elements."""
-        del self.elements[:n]
+        if isinstance(self.elements, list):
+            del self.elements[:n]
+        else:
+            self.elements = self.elements[n:]
         self.start += n
         self._known = 0  # whatever was raised before the first output has been met by now
 

@@ -7,16 +7,16 @@ the last one moves there.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.element import Element
 from penstock.engine import seeds
-
-T = TypeVar("T")
+from penstock.engine.rows import Block, Rows, Table, elements_of, same
 
 PICKS = 1024
 """How many picks are drawn at once."""
@@ -33,46 +33,139 @@ def picks(
     return seeds.below(bits, left.astype(np.uint64))
 
 
-class ShuffleSlots(Generic[T]):
+class SlotColumn:
+    """What is in the slots: elements, or the numbers of rows of one table while only such come.
+
+    Rows are held only of a table that is in memory anyway.
+    """
+
+    def __init__(self) -> None:
+        self._table: Table | None = None
+        """What the values are rows of; None while they are elements."""
+        self._values: NDArray[Any] = np.empty(0, object)
+        self._blank = True
+        """Whether no value is in any slot, so that they may become rows."""
+        self._left: list[Any] | None = None
+        """The values, while only some leave: a list is faster then."""
+        self.size = 0
+        """How many slots are filled, from the first one on."""
+
+    def reserve(self, size: int) -> None:
+        """Have *size* slots with anything in them: each is to be `put` before it is read."""
+        self._values, self.size = np.empty(size, object), size
+
+    def append(self, block: Block) -> None:
+        """Fill further slots."""
+        start, stop = self.size, self.size + len(block)
+        fresh = self._taken(block)
+        if stop > len(self._values):
+            grown = np.empty(max(stop, 2 * start), self._values.dtype)
+            grown[:start] = self._values[:start]
+            self._values = grown
+        self._values[start:stop] = fresh
+        self.size = stop
+
+    def put(self, slots: Sequence[int], block: Block) -> None:
+        """Fill *slots*, none of them twice."""
+        self._values[slots] = self._taken(block)
+
+    def exchange(self, draw: SlotDraw, block: Block) -> Block:
+        """Take out of the slots that were drawn; *block* takes its place, one by one."""
+        fresh = self._taken(block)
+        values = self._values
+        out = values[draw.slots]
+        out[draw.again] = fresh[draw.before]
+        values[draw.slots] = fresh  # what is assigned last stays
+        return self._given(out)
+
+    def drain(self, slots: Sequence[int]) -> Block:
+        """Take out of *slots* one after the other; what is in the last slot moves there."""
+        left = self._left
+        if left is None:
+            left = self._left = self._values[: self.size].tolist()
+        out = []
+        for slot in slots:
+            out.append(left[slot])
+            left[slot] = left[-1]
+            left.pop()
+        self.size = len(left)
+        return out if self._table is None else Rows(self._table, np.array(out, np.int64))
+
+    def block(self) -> Block:
+        """Return what is in the filled slots."""
+        left = self._values[: self.size].copy() if self._left is None else self._left
+        if self._table is not None:
+            return Rows(self._table, np.array(left, np.int64))
+        return left.tolist() if isinstance(left, np.ndarray) else [*left]
+
+    def _taken(self, block: Block) -> NDArray[Any]:
+        """Return *block* as values like those that are here, which may be changed for it."""
+        table = self._table
+        if isinstance(block, Rows) and block.table.kept:
+            if self._blank:
+                table = self._table = block.table
+                self._values = np.zeros(self.size, np.int64)
+            if table is not None and same(table, block.table):
+                self._blank = False
+                return block.numbers()
+        if table is not None:
+            values = _objects(table.elements(self._values[: self.size]))
+            self._table, self._values = None, values
+        self._blank = False
+        return _objects(elements_of(block))
+
+    def _given(self, values: NDArray[Any]) -> Block:
+        return values.tolist() if self._table is None else Rows(self._table, values)
+
+
+def _objects(elements: list[Element]) -> NDArray[Any]:
+    """Return *elements* in an array, each of them a whole: an array among them, too."""
+    return np.fromiter(elements, object, len(elements))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDraw:
+    """The *slots* of some picks. Where one comes *again*, the pick *before* has refilled it."""
+
+    slots: NDArray[np.int64]
+    again: NDArray[np.int64]
+    before: NDArray[np.int64]
+
+
+class ShuffleSlots:
     """The slots just before pick *n*; *total* is how many elements the input had, once it ended."""
 
     def __init__(self, seed: int, size: int, n: int, total: int | None = None) -> None:
         self.seed, self.size, self.n, self.total = seed, size, n, total
-        self.content: list[T] = []
-        self._drawn: Iterator[int] = iter(())
+        self._drawn = np.empty(0, np.int64)
         """The slots of the next picks."""
+        self._short = np.uint16 if size <= 1 << 16 else np.int64  # which sorts fast
 
     def end(self, total: int) -> None:
         """Note that the input has ended with *total* elements."""
-        self.total, self._drawn = total, iter(())
+        self.total, self._drawn = total, self._drawn[:0]
 
-    def exchange(self, fresh: list[T]) -> list[T]:
-        """Return what the next picks take out; *fresh* takes its place."""
-        out, slots = [], self.content
-        for slot, new in zip(self._draw(len(fresh)), fresh, strict=True):
-            out.append(slots[slot])
-            slots[slot] = new
-        self.n += len(out)
-        return out
+    def exchange(self, n: int) -> SlotDraw:
+        """Make the next *n* picks, each of which is followed by a new element."""
+        slots = self._draw(n)
+        order = np.argsort(slots.astype(self._short), kind="stable")
+        ordered = slots[order]
+        again = np.flatnonzero(ordered[1:] == ordered[:-1])
+        return SlotDraw(slots, order[again + 1], order[again])
 
-    def drain(self, n: int) -> list[T]:
-        """Return what the next *n* picks take out, behind the end of the input."""
-        out, slots = [], self.content
-        for slot in self._draw(min(n, len(slots))):
-            out.append(slots[slot])
-            slots[slot] = slots[-1]
-            slots.pop()
-        self.n += len(out)
-        return out
+    def drain(self, n: int, left: int) -> list[int]:
+        """Make up to *n* picks behind the end of the input, where so many elements are *left*."""
+        slots: list[int] = self._draw(min(n, left)).tolist()
+        return slots
 
-    def _draw(self, n: int) -> list[int]:
-        """Return the slots of the next *n* picks."""
-        drawn = list(itertools.islice(self._drawn, n))
-        if len(drawn) < n:
-            start = self.n + len(drawn)
-            stop = start + max(PICKS, n)
+    def _draw(self, n: int) -> NDArray[np.int64]:
+        if n > len(self._drawn):
+            start = self.n + len(self._drawn)
+            stop = self.n + max(PICKS, n)
             if self.total is not None:
                 stop = min(stop, self.total)
-            self._drawn = iter(picks(self.seed, start, stop, self.size, self.total).tolist())
-            drawn += itertools.islice(self._drawn, n - len(drawn))
+            more = picks(self.seed, start, stop, self.size, self.total)
+            self._drawn = np.concatenate([self._drawn, more])
+        drawn, self._drawn = self._drawn[:n], self._drawn[n:]
+        self.n += n
         return drawn

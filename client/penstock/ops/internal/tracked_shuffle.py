@@ -6,16 +6,23 @@ one, it begins with an empty buffer: what that held was requeued, and comes agai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.rows import Block, Numbers, Rows, Table, elements_of, same
 from penstock.engine.unacked import (
+    NOTHING_UNACKED,
     Tags,
+    Unacked,
     UnackedBySession,
     joined,
     only_tags,
+    straight_run,
     tags_of,
     unacked_exactly,
     unacked_in,
@@ -23,9 +30,8 @@ from penstock.engine.unacked import (
 from penstock.errors import Closed
 from penstock.graph.node import Node
 from penstock.graph.traversal import walk
-from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots
-
-Slot = tuple[Element, Tags]
+from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots, SlotColumn
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 
 
 def cuts(node: Node) -> bool:
@@ -45,6 +51,24 @@ def is_straight(node: Node) -> bool:
     return node.op == "distribute"
 
 
+class SessionTags(Table):
+    """What the elements of one session are made of, each of one delivery tag: its row."""
+
+    kept = True
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+
+    def elements(self, which: Numbers) -> list[Tags]:
+        """See `Table.elements`."""
+        numbers = which if isinstance(which, range) else which.tolist()
+        return [((self.key, tag, tag + 1),) for tag in numbers]
+
+    def stacked(self, which: Numbers) -> Element:
+        """See `Table.stacked`: they are never stacked."""
+        raise NotImplementedError
+
+
 class TrackedInput:
     """Borrowed input, and what each element of it was made of."""
 
@@ -53,11 +77,12 @@ class TrackedInput:
         self._straight = straight
         self._pace = BlockSizer()
         self._closed = False
+        self._tables: dict[int, SessionTags] = {}
         self._unacked = unacked_in(upstream.mark()(0))
         """What the input has unacked before its next element."""
 
-    def pull(self, n: int) -> list[Slot]:
-        """Read up to *n* elements, none at the end."""
+    def pull(self, n: int) -> tuple[list[Element], Block]:
+        """Read up to *n* elements, none at the end; and the `Tags` of each."""
         if self._closed:
             raise Closed("this iterator was closed while it filled its buffer")
         try:
@@ -66,9 +91,15 @@ class TrackedInput:
             self._unacked = unacked_in(self.upstream.mark()(0))
             raise
         mark = self.upstream.mark()
-        made_of = tags_of(self._unacked, mark, len(block), straight=self._straight)
+        made_of: Block
+        if self._straight and (run := straight_run(mark, len(block))):
+            key, start, stop = run
+            table = self._tables.setdefault(key, SessionTags(key))
+            made_of = Rows(table, range(start, stop))
+        else:
+            made_of = tags_of(self._unacked, mark, len(block))
         self._unacked = unacked_in(mark(0))
-        return list(zip(block, made_of, strict=True))
+        return block, made_of
 
     def mark(self) -> tuple[UnackedBySession, Callable[[], State]]:
         """Capture what the input has unacked, and its state."""
@@ -85,39 +116,66 @@ class BufferTags:
     """What the elements in a buffer were made of, at any moment since a mark was made."""
 
     def __init__(self) -> None:
-        self._base: list[Tags] = []
-        self._added: list[Tags] = []
-        self._removed: list[Tags] = []
-
-    @property
-    def length(self) -> int:
+        self._base: Block = []
+        self._added: list[Block] = []
+        self._removed: list[Block] = []
+        self.length = 0
         """How many elements left the buffer since it was last written down."""
-        return len(self._removed)
 
-    def restore(self, slots: Iterable[Slot]) -> None:
-        """Write down what the buffer holds, in new lists; marks keep the old ones."""
-        self._base, self._added, self._removed = [origin for _, origin in slots], [], []
+    def restore(self, held: Block) -> None:
+        """Write down what the buffer holds; marks keep what was written before."""
+        self._base, self._added, self._removed, self.length = held, [], [], 0
 
-    def add(self, slots: Iterable[Slot]) -> None:
+    def add(self, tags: Block) -> None:
         """Record what entered the buffer."""
-        self._added += [origin for _, origin in slots]
+        self._added.append(tags)
 
-    def remove(self, slots: Iterable[Slot]) -> None:
+    def remove(self, tags: Block) -> None:
         """Note what left it."""
-        self._removed += [origin for _, origin in slots]
+        self._removed.append(tags)
+        self.length += len(tags)
 
     def mark(self) -> Callable[[int], UnackedBySession]:
         """Return a function: what was unacked before the last *back* elements left."""
         base, came, went = self._base, self._added, self._removed
         n, m = len(came), len(went)
+        return lambda back: _unacked([base, *came[:n]], went[:m], back)
 
-        def at(back: int) -> UnackedBySession:
-            held = set(base)
-            held.update(came[:n])
-            held.difference_update(went[: m - back])  # no tag is in two of them
-            return only_tags(held)
 
-        return at
+def _unacked(came: Sequence[Block], went: list[Block], back: int) -> UnackedBySession:
+    """Return what *came* and did not go, but for the last *back* of what *went*."""
+    while back and went:
+        last = went.pop()
+        if len(last) > back:
+            went.append(last[: len(last) - back])
+        back -= min(back, len(last))
+    first = next((block.table for block in came if isinstance(block, Rows)), None)
+    if isinstance(first, SessionTags) and all(
+        isinstance(block, Rows) and same(block.table, first) for block in (*came, *went) if block
+    ):
+        tags = np.setdiff1d(_numbers(came), _numbers(went), assume_unique=True)
+        return {first.key: Unacked(runs_of(tags), NOTHING_UNACKED.tail)} if len(tags) else {}
+    held: set[Tags] = set()
+    for block in came:
+        held.update(block)
+    for block in went:
+        held.difference_update(block)  # no tag is in two of them
+    return only_tags(held)
+
+
+def _numbers(blocks: Iterable[Block]) -> NDArray[np.int64]:
+    parts = [block.numbers() for block in blocks if isinstance(block, Rows)]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def runs_of(tags: NDArray[np.int64]) -> RangeSet:
+    """Return *tags*, none of them twice, as ranges."""
+    if not len(tags):
+        return NO_RANGES
+    tags = np.sort(tags)
+    gaps = np.flatnonzero(np.diff(tags) != 1)
+    starts, stops = tags[np.append(0, gaps + 1)], tags[np.append(gaps, -1)] + 1
+    return RangeSet(tuple(zip(starts.tolist(), stops.tolist(), strict=True)))
 
 
 class TrackedShuffle(OpIterator):
@@ -127,20 +185,28 @@ class TrackedShuffle(OpIterator):
         self._input = lender
         self._read = n
         """The number of the input's next element."""
-        self._slots: ShuffleSlots[Slot] = ShuffleSlots(seed, size, n)
+        self._slots = ShuffleSlots(seed, size, n)
+        self._content, self._made_of = SlotColumn(), SlotColumn()
+        """The elements in the slots, and the tags of each."""
         self._tags = BufferTags()
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
-        slots = self._slots
+        slots, content, made_of = self._slots, self._content, self._made_of
         if self._tags.length >= max(slots.size, PICKS):
-            self._tags.restore(slots.content)
-        while slots.total is None and len(slots.content) < slots.size:
-            slots.content += self._pull(slots.size - len(slots.content))
-        fresh = [] if slots.total is not None else self._pull(n)
-        out = slots.exchange(fresh) if fresh else slots.drain(n)
-        self._tags.remove(out)
-        return [element for element, _ in out]
+            self._tags.restore(made_of.block())
+        while slots.total is None and content.size < slots.size:
+            fresh, tags = self._pull(slots.size - content.size)
+            content.append(fresh)
+            made_of.append(tags)
+        if slots.total is None and (pulled := self._pull(n))[0]:
+            draw = slots.exchange(len(pulled[0]))
+            out, gone = content.exchange(draw, pulled[0]), made_of.exchange(draw, pulled[1])
+        else:
+            picked = slots.drain(n, content.size)
+            out, gone = content.drain(picked), made_of.drain(picked)
+        self._tags.remove(gone)
+        return elements_of(out)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
@@ -152,10 +218,11 @@ class TrackedShuffle(OpIterator):
         """See `OpIterator.close`."""
         self._input.close()
 
-    def _pull(self, n: int) -> list[Slot]:
-        fresh = self._input.pull(n)
+    def _pull(self, n: int) -> tuple[list[Element], Block]:
+        fresh, tags = self._input.pull(n)
         self._read += len(fresh)
-        self._tags.add(fresh)
-        if not fresh:
+        if fresh:
+            self._tags.add(tags)
+        else:
             self._slots.end(self._read)
-        return fresh
+        return fresh, tags

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.iterator import Mark, RowsIterator, State
+from penstock.engine.rows import Block
 from penstock.engine.splits import SourceProgress, SplitReader
 from penstock.errors import TransformError
 from penstock.protocol.splits import Split
@@ -109,7 +109,7 @@ class Units:
         return self.split.stop if self._size is None else min(self.split.stop, self._size)
 
 
-class UnitsIterator(OpIterator):
+class UnitsIterator(RowsIterator):
     """Elements number 0 to *size* of a source, one a unit; `fetch` makes a run of them."""
 
     def __init__(
@@ -118,11 +118,11 @@ class UnitsIterator(OpIterator):
         self.units = Units(context, size, state, names)
 
     @abstractmethod
-    def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
         """Return elements *start* to *stop*; or those before one that failed, and its error."""
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         if self._due is not None:
             self._raise()
         start, stop = self.units.take(n)

@@ -1,0 +1,185 @@
+"""Elements that were not made yet: rows of stacked arrays, by their numbers.
+
+A source of arrays gives `Rows`, and an operator that only chooses among elements passes them on:
+its work is arithmetic of numbers. What stacks elements gathers them once, leaf by leaf; whatever
+needs the elements themselves makes them (`elements_of`) and sees no difference.
+
+    from_tensor_slices ──Rows──▶ shuffle ──Rows──▶ take ──Rows──▶ batch ──list──▶ map
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import Element, is_flat, leaves, rebuild
+
+Numbers: TypeAlias = "range | NDArray[np.int64]"
+"""Which rows, in order; a range has a step of 1 or more."""
+
+
+class Table(ABC):
+    """What rows are of."""
+
+    kept: ClassVar[bool] = False
+    """Whether it is in memory as long as the pipeline is, so that rows of it may be held."""
+
+    @property
+    def source(self) -> object:
+        """What tells it from tables with other rows: the same object where they are the same."""
+        return self
+
+    @abstractmethod
+    def elements(self, which: Numbers) -> list[Element]:
+        """Return rows *which*, each as an element."""
+
+    @abstractmethod
+    def stacked(self, which: Numbers) -> Element:
+        """Return rows *which* as one element, in arrays of its own: what `collate` makes of them.
+
+        At least one row.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Sequence[Element]):
+    """Rows *which* of a *table*, in that order: a block of elements."""
+
+    table: Table
+    which: Numbers
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, index: int) -> Element: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rows: ...
+    def __getitem__(self, index: int | slice) -> Element | Rows:
+        if isinstance(index, slice):
+            return Rows(self.table, self.which[index])
+        return self.table.elements(self.which[index : index + 1 or None])[0]
+
+    def __iter__(self) -> Iterator[Element]:
+        return iter(self.elements())
+
+    def elements(self) -> list[Element]:
+        """Return the elements."""
+        return self.table.elements(self.which)
+
+    def stacked(self) -> Element:
+        """Return the elements as one, stacked; there must be any."""
+        return self.table.stacked(self.which)
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of the rows, as an array."""
+        which = self.which
+        return np.arange(which.start, which.stop, which.step) if type(which) is range else which
+
+
+Block: TypeAlias = list[Element] | Rows
+"""Consecutive elements."""
+
+
+def elements_of(block: Block) -> list[Element]:
+    """Return the elements of *block*."""
+    return block.elements() if isinstance(block, Rows) else block
+
+
+def joined(first: Block, second: Block) -> Block:
+    """Return the elements of *first* and then those of *second*; the list *first* is extended.
+
+    They stay rows if they are of one table.
+    """
+    if not first:
+        return [*second] if isinstance(second, list) else second  # it may be another's to keep
+    if isinstance(first, Rows) and isinstance(second, Rows):
+        if same(first.table, second.table):
+            return Rows(first.table, _joined(first, second))
+    elif isinstance(first, list):
+        first += elements_of(second)
+        return first
+    return [*elements_of(first), *elements_of(second)]
+
+
+def same(one: Table, other: Table) -> bool:
+    """Return whether both have the same rows, under the same numbers."""
+    return one.source is other.source
+
+
+def _joined(first: Rows, second: Rows) -> Numbers:
+    a, b = first.which, second.which
+    if (
+        isinstance(a, range)
+        and isinstance(b, range)
+        and a.step == b.step == 1
+        and a.stop == b.start
+    ):
+        return range(a.start, b.stop)
+    return np.concatenate([first.numbers(), second.numbers()])
+
+
+class ArrayTable(Table):
+    """The rows along the first axis of the arrays in *tensors*; they are views, and read-only."""
+
+    kept = True
+
+    def __init__(self, tensors: Element, columns: list[NDArray[Any]]) -> None:
+        self._like = tensors
+        self._flat = is_flat(tensors)
+        self._columns = columns
+
+    @property
+    def source(self) -> object:
+        """See `Table.source`."""
+        return self._like
+
+    def elements(self, which: Numbers) -> list[Element]:
+        """See `Table.elements`."""
+        like, at = self._like, index_of(which)
+        if isinstance(like, np.ndarray):
+            return self._column(self._columns[0], at)
+        rows = zip(*(self._column(column, at) for column in self._columns), strict=True)
+        if self._flat and isinstance(like, tuple):
+            return list(rows)
+        if self._flat:
+            return [dict(zip(like, row, strict=True)) for row in rows]
+        return [rebuild(like, row) for row in rows]
+
+    def stacked(self, which: Numbers) -> Element:
+        """See `Table.stacked`."""
+        at = index_of(which)
+        return rebuild(self._like, [gathered(column, at) for column in self._columns])
+
+    def _column(self, column: NDArray[Any], at: slice | NDArray[np.int64]) -> list[Any]:
+        """Return rows *at* of *column*: arrays are views, and not copied."""
+        if isinstance(at, slice) or column.ndim == 1:
+            return list(column[at])
+        return [column[number] for number in at.tolist()]
+
+
+def stacks_alike(tensors: Element) -> bool:
+    """Return whether rows of *tensors*, gathered, are what `collate` would make of them.
+
+    Of text it checks the kinds; scalars of dtypes that are not the machine's own change theirs.
+    """
+    return all(leaf.dtype.kind in "biufcmM" and leaf.dtype.isnative for leaf in leaves(tensors))
+
+
+def gathered(column: NDArray[Any], at: slice | NDArray[np.int64]) -> NDArray[Any]:
+    """Return rows *at* of *column* in an array of its own."""
+    if isinstance(at, slice):
+        return column[at].copy()
+    if column.flags.c_contiguous:
+        return column.take(at, axis=0)
+    return np.ascontiguousarray(column[at])  # to take would copy all of the column first
+
+
+def index_of(which: Numbers) -> slice | NDArray[np.int64]:
+    """Return *which* as what NumPy takes as an index."""
+    return slice(which.start, which.stop, which.step) if isinstance(which, range) else which
