@@ -14,6 +14,7 @@ from typing import Self
 from penstock.errors import PenstockError
 from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
+from penstock.runtime.linux import boot_id
 from penstock.transport.choice import choose
 from penstock.transport.in_process import here
 from penstock.transport.registry import KINDS, Transport
@@ -82,7 +83,7 @@ class TransportPool:
 
     async def _open(self, worker: KnownWorker) -> _Opened:
         inside = here().get(worker.address, -1) == worker.incarnation
-        away = distance(worker.profile, platform.node(), in_process=inside)
+        away = distance(worker.profile, platform.node(), in_process=inside, boot_id=boot_id())
         choice = choose(self._wanted, worker, away, KINDS)
         if choice.refused:
             self._say(worker, choice.refused)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import ConfigError
 from penstock.protocol.data import ReadRequest
-from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, Distance, KnownWorker
+from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, SHARED_MEMORY, Distance, KnownWorker
 
 if TYPE_CHECKING:
     from penstock.wire.worker import Replies
@@ -76,6 +76,13 @@ def _in_process(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
     return to_worker(worker)
 
 
+def _shared_memory(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
+    from penstock.transport.shared_memory import to_worker  # noqa: PLC0415  # it loads gRPC
+
+    return to_worker(worker)
+
+
 KINDS: dict[str, TransportKind] = {}
 register(TransportKind(GRPC, Distance.ELSEWHERE, _over_grpc))
+register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory))
 register(TransportKind(LOCAL_TRANSPORT, Distance.SAME_PROCESS, _in_process))

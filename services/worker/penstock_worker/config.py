@@ -57,11 +57,17 @@ class WorkerConfig(ServiceSettings):
     that has been registered waits for ever."""
 
     data_transfer_protocol: str | None = None
-    """The name of a transport that readers may use. Each worker offers ``"grpc"``, and ``"local"``
-    to readers in its own process: there is no other yet."""
+    """The name of a transport that readers may use. Each worker offers ``"grpc"``, ``"local"`` to
+    readers in its own process, and ``"shm"`` to readers on its host where that can be."""
 
     data_transfer_address: str | None = None
     """The address that readers are told for `data_transfer_protocol`."""
+
+    socket_dir: str | None = None
+    """The folder of the unix socket by which readers on this host share memory with this worker;
+    by default one of this user's own, for temporary files. Containers of a host have to share it,
+    under the same path. A worker leaves no socket behind, and removes those that killed ones left.
+    """
 
     host: str = "127.0.0.1"
     """The interface to listen on. There is no authentication, and definitions hold code: other

@@ -62,6 +62,11 @@ class SendBuffer(Generic[M]):
         self._failure = failure
         self.end()
 
+    def drop(self) -> None:
+        """Drop what is here, which nobody will send."""
+        while self._messages:
+            self.form.drop(self._messages.popleft())
+
     async def next(self) -> M | None:
         """Return the next message, or None behind the last.
 
