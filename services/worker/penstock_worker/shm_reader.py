@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
@@ -47,6 +47,9 @@ log = logging.getLogger("penstock.worker")
 SMALL = 8 << 10
 """Frames of fewer bytes are sent as they are: that costs less than to borrow them."""
 
+ANSWER_WITHIN = 1.0
+"""Seconds that a reader gets to map memory; after that it is sent copies until it has."""
+
 Messages: TypeAlias = list[FromWorker]
 Lend: TypeAlias = Callable[[AsyncIterator[ReadRequest], ReplyForm[Messages]], AsyncIterator[Messages]]
 
@@ -80,6 +83,8 @@ class LocalReader:
         self._admitted = False
         self._announced: dict[RunnerProcess, _Announced] = {}
         self._memories = 0
+        self._unanswered: set[int] = set()
+        self._answered = asyncio.Event()
         self._requests: dict[int, asyncio.Queue[ReadRequest | None]] = {}
         self._serving: set[asyncio.Task[None]] = set()
         self._line: MessageLine[FromReader] = MessageLine(
@@ -137,10 +142,20 @@ class LocalReader:
         self._admitted = True
         self._line.send(Welcome())
 
+    async def _settled(self) -> None:
+        """Wait a while for an answer about memory: what is sent meanwhile would be copied."""
+        if self._unanswered:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_WITHIN):
+                    await self._answered.wait()
+
     def _on_mapped(self, memory: int, why: str) -> None:
         for announced in self._announced.values():
             if announced.memory == memory:
                 announced.mapped = not why
+        self._unanswered.discard(memory)
+        if not self._unanswered:
+            self._answered.set()
 
     # --- streams ---
 
@@ -165,6 +180,7 @@ class LocalReader:
                         self._line.send(message)
                     del messages
                     await self._line.drained()
+                    await self._settled()
         except PenstockError as exc:
             failure = exc
         except Exception as exc:
@@ -239,6 +255,8 @@ class LocalReader:
         except OSError as exc:
             log.warning("a reader on this host gets copies: %s", exc)
             return None
+        self._unanswered.add(self._memories)
+        self._answered.clear()
         announced = self._announced[runner] = _Announced(self._memories)
         return announced
 
