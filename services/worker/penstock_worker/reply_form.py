@@ -22,13 +22,15 @@ class ReplyForm(Generic[M]):
     """How messages of one form are made: of *frames*, which are copied or lent; of one *reply*.
 
     *nbytes* is what a message takes while it waits; one that is never sent is passed to *drop*.
-    A reader that is *near* is on this host: no link is spared for it.
+    A reader that is *near* is on this host: no link is spared for it. One that *borrows* frames gets
+    nothing of them sent.
     """
 
     frames: Callable[[Frames, Payload], M]
     reply: Callable[[ReadReply], M]
     nbytes: Callable[[M], int]
     near: bool = False
+    borrows: bool = False
     drop: Callable[[M], None] = lambda _: None
 
 

@@ -80,7 +80,7 @@ class SendBuffer(Generic[M]):
             if self._over:
                 return None
             self._changed.clear()
-            event = StreamWritable(self.name, self._taken, self._seconds)
+            event = StreamWritable(self.name, self._taken, self._seconds, self.form.borrows)
             self._taken, self._seconds = 0, 0.0
             self._on_writable(event)
             if not self._changed.is_set():

@@ -198,7 +198,7 @@ class LocalReader:
             return [Said(stream, encode_reply(said))]
 
         return ReplyForm(
-            partial(self._frames, stream), reply, _nbytes, near=True, drop=self._drop
+            partial(self._frames, stream), reply, _nbytes, near=True, borrows=True, drop=self._drop
         )
 
     def _frames(

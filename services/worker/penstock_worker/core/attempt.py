@@ -33,6 +33,7 @@ from penstock_worker.core.events import (
     StartRunner,
     StopRunner,
     StreamId,
+    StreamWritable,
 )
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.link_speed import LinkSpeed
@@ -253,6 +254,12 @@ class Attempt:
         self.delivery.on_acked(stream, ack, out)
         self._finish(out)
 
+    def on_writable(self, stream: ReadStream, event: StreamWritable, out: list[Effect]) -> None:
+        """Record that a stream could send another frame, and what is known of its way by now."""
+        self.link.on_writable(event)
+        self.delivery.on_writable(stream)
+        self._tell_link(out)
+
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
         """Mark what the dispatcher knows to be acked; irrevocable and idempotent."""
         self.delivery.on_assigned(assignment, out)
@@ -264,6 +271,9 @@ class Attempt:
         """Count a tick; tell the runner if the link to the readers has become another."""
         self.delivery.on_tick()
         self.link.on_tick(now)
+        self._tell_link(out)
+
+    def _tell_link(self, out: list[Effect]) -> None:
         auto = self.assignment.codec is Codec.AUTO
         if auto and self.run is not None and (speed := self.link.news()) is not None:
             out.append(SendToRunner(SetLink(self.run, speed)))

@@ -343,11 +343,11 @@ class WorkerCore:
             match event:
                 case StreamAcked(ack=ack):
                     attempt.on_acked(stream, ack, out)
-                case StreamWritable(name, taken, seconds):
-                    attempt.link.on_taken(name, taken, seconds)
-                    attempt.delivery.on_writable(stream)
+                case StreamWritable():
+                    attempt.on_writable(stream, event, out)
                 case StreamClosed():
                     del self._streams[event.stream]
+                    attempt.link.on_closed(event.stream)
                     attempt.delivery.close(stream)
                 case _:
                     assert_never(event)
