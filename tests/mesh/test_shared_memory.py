@@ -92,8 +92,6 @@ def test_an_element_larger_than_the_arena_is_copied_out(another):
     assert whole(got) == list(range(12))
 
 
-
-
 @pytest.mark.parametrize("whom", ["worker"])
 def test_views_stay_readable_when_their_worker_is_killed(another, whom):
     with another(workers=1) as cluster:

@@ -92,9 +92,7 @@ def may_read(target: TargetWorkers, profile: WorkerProfile, *, in_process: bool)
             return in_process or not profile.colocated
 
 
-def distance(
-    profile: WorkerProfile, host: str, *, in_process: bool, boot_id: str = ""
-) -> Distance:
+def distance(profile: WorkerProfile, host: str, *, in_process: bool, boot_id: str = "") -> Distance:
     """Return how far a worker is from a reader on *host*, or where the kernel is *boot_id*.
 
     Names of hosts count only where one of the two does not know its kernel.

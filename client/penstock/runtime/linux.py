@@ -11,7 +11,6 @@ import sys
 
 from penstock.errors import ConfigError
 
-
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 

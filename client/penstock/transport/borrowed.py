@@ -110,7 +110,7 @@ class Borrowed:
             return copy
         root = np.frombuffer(there, np.uint8, frame.nbytes, frame.offset)
         self._held.borrow(frame.loan, root)
-        return memoryview(root)
+        return root.data
 
     def returned(self) -> tuple[int, ...]:
         """Take some of the loans that are over."""
@@ -124,6 +124,6 @@ class Borrowed:
         """Leave *sock* to the views that are alive: it is closed with the last of them."""
         self._held.fd = sock.detach()
         self._maps.clear()
-        while (loans := self.returned()):
+        while loans := self.returned():
             with suppress(OSError):
                 socket_send(self._held.fd, pack(GiveBack(loans)))

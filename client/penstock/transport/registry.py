@@ -40,12 +40,14 @@ class Transport(Protocol):
 class TransportKind:
     """A transport by *name*, which leads no farther than *farthest*.
 
-    *open* makes one to a worker; it raises `Unavailable`, saying why, where it cannot.
+    *open* makes one to a worker; it raises `Unavailable`, saying why, where it cannot. Who wants
+    one that *insists* by name gets an error then, and else gRPC.
     """
 
     name: str
     farthest: Distance
     open: Callable[[KnownWorker], AbstractAsyncContextManager[Transport]]
+    insists: bool = False
 
 
 def register(kind: TransportKind) -> None:
@@ -84,5 +86,5 @@ def _shared_memory(worker: KnownWorker) -> AbstractAsyncContextManager[Transport
 
 KINDS: dict[str, TransportKind] = {}
 register(TransportKind(GRPC, Distance.ELSEWHERE, _over_grpc))
-register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory))
+register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory, insists=True))
 register(TransportKind(LOCAL_TRANSPORT, Distance.SAME_PROCESS, _in_process))

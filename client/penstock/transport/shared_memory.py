@@ -10,8 +10,8 @@ import logging
 import os
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import assert_never
+from contextlib import asynccontextmanager
+from typing import assert_never, cast
 
 from penstock.errors import PenstockError, Unavailable
 from penstock.ipc.message_line import MessageLine
@@ -136,35 +136,29 @@ class SharedMemoryTransport:
         self._streams[stream] = said
         pump = asyncio.create_task(self._pump(stream, requests), name="requests")
         try:
-            while True:
-                message = await said.get()
-                match message:
-                    case Greeting():
-                        if greeted is not None:
-                            greeted()
-                    case StreamOver(_, failure):
-                        if failure is not None:
-                            raise failure.error()
-                        return
-                    case _:
-                        over = isinstance(message[-1][0], StreamEnd)
-                        if over:
-                            await asyncio.sleep(0)  # the worker hears what was acked before
-                        yield message
-                        if over:
-                            return
+            while (message := await _next(said, greeted)) is not None:
+                over = isinstance(message[-1][0], StreamEnd)
+                if over:
+                    await asyncio.sleep(0)  # the worker hears what was acked before
+                yield message
+                if over:
+                    return
                 del message  # it holds a frame, which may be given back while this waits
         finally:
             del self._streams[stream]
             pump.cancel()
-            with suppress(asyncio.CancelledError):
-                await pump
+            await asyncio.wait({pump})
             self._give_back()
             self._line.send(EndStream(stream))
 
     async def answer(self, timeout: float) -> None:  # noqa: ARG002  # a socket tells at once
         """See `Transport.answer`."""
         self._check()
+
+    @property
+    def broken(self) -> bool:
+        """Whether it leads nowhere any more."""
+        return bool(self._gone)
 
     def _check(self) -> None:
         if self._gone:
@@ -254,3 +248,24 @@ class SharedMemoryTransport:
         self._give_back()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(GIVE_BACK_EVERY, self._give_back_later)
+
+
+async def _next(
+    said: asyncio.Queue[Replies | Greeting | StreamOver], greeted: Callable[[], None] | None
+) -> Replies | None:
+    """Return the next replies of a stream, or None at its end; pass on the greeting.
+
+    Raises:
+        PenstockError: when it failed.
+    """
+    while True:
+        match await said.get():
+            case Greeting():
+                if greeted is not None:
+                    greeted()
+            case StreamOver(_, None):
+                return None
+            case StreamOver(_, Failure() as failure):
+                raise failure.error()
+            case message:
+                return cast("Replies", message)

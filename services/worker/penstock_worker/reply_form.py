@@ -22,8 +22,8 @@ class ReplyForm(Generic[M]):
     """How messages of one form are made: of *frames*, which are copied or lent; of one *reply*.
 
     *nbytes* is what a message takes while it waits; one that is never sent is passed to *drop*.
-    A reader that is *near* is on this host: no link is spared for it. One that *borrows* frames gets
-    nothing of them sent.
+    A reader that is *near* is on this host: no link is spared for it. To one that
+    *borrows* frames nothing is sent of them.
     """
 
     frames: Callable[[Frames, Payload], M]

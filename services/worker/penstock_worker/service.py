@@ -184,9 +184,7 @@ class WorkerService:
         """See `InProcessWorker.hand_over`."""
         return self._read(requests, HANDED_OVER)
 
-    def lend(
-        self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]
-    ) -> AsyncIterator[M]:
+    def lend(self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]) -> AsyncIterator[M]:
         """See `penstock_worker.shm_door.Lender.lend`."""
         return self._read(requests, form)
 
@@ -343,8 +341,8 @@ class WorkerService:
         return (
             *made,
             BufferStats("frames on their way into gRPC", outgoing, 0),
-            BufferStats("frames of runners that died", self._runners.retained_bytes, 0),
             BufferStats("frames that readers keep", self._runners.loans.kept, 0),
+            BufferStats("frames of runners that died", self._runners.retained_bytes, 0),
             BufferStats("definitions", self._runners.definition_bytes, 0),
         )
 

@@ -44,14 +44,16 @@ from penstock_worker.runners import ActiveRunners
 
 log = logging.getLogger("penstock.worker")
 
-SMALL = 8 << 10
+SMALL = 1 << 10
 """Frames of fewer bytes are sent as they are: that costs less than to borrow them."""
 
 ANSWER_WITHIN = 1.0
 """Seconds that a reader gets to map memory; after that it is sent copies until it has."""
 
 Messages: TypeAlias = list[FromWorker]
-Lend: TypeAlias = Callable[[AsyncIterator[ReadRequest], ReplyForm[Messages]], AsyncIterator[Messages]]
+Lend: TypeAlias = Callable[
+    [AsyncIterator[ReadRequest], ReplyForm[Messages]], AsyncIterator[Messages]
+]
 
 
 @dataclass(slots=True)
