@@ -21,6 +21,7 @@ from penstock.protocol.types import Failure
 from penstock.runtime.linux import boot_id
 from penstock.transport.borrowed import Borrowed
 from penstock.transport.shm_messages import (
+    AckStream,
     Denied,
     EndStream,
     FromWorker,
@@ -33,7 +34,6 @@ from penstock.transport.shm_messages import (
     MemoryGone,
     OpenStream,
     Said,
-    SendAck,
     StreamOver,
     Welcome,
 )
@@ -170,7 +170,7 @@ class SharedMemoryTransport:
             if isinstance(request, Subscribe):
                 self._line.send(OpenStream(stream, request))
             else:
-                self._line.send(SendAck(stream, request))
+                self._line.send(AckStream(stream, request))
 
     # --- what the worker says ---
 

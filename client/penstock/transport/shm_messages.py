@@ -31,7 +31,7 @@ class OpenStream(ReaderSays, frozen=True):
     request: Subscribe
 
 
-class SendAck(ReaderSays, frozen=True):
+class AckStream(ReaderSays, frozen=True):
     """Ack on a stream."""
 
     stream: int
@@ -126,5 +126,5 @@ class StreamOver(WorkerSays, frozen=True):
     failure: Failure | None = None
 
 
-FromReader = Hello | OpenStream | SendAck | EndStream | Mapped | GiveBack
+FromReader = Hello | OpenStream | AckStream | EndStream | Mapped | GiveBack
 FromWorker = Welcome | Denied | Greeting | Memory | MemoryGone | Said | Lent | StreamOver

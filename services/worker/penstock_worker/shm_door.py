@@ -116,7 +116,9 @@ class ShmDoor:
         self._loop.add_reader(self._sock.fileno(), self._accept)
 
     def close(self) -> None:
-        """Let nobody in, and hang up on all; what readers look at stays theirs."""
+        """Let nobody in, and hang up on all; what readers look at stays theirs. Idempotent."""
+        if self._sock.fileno() < 0:
+            return
         self._loop.remove_reader(self._sock.fileno())
         self._sock.close()
         with suppress(FileNotFoundError):

@@ -17,6 +17,7 @@ from penstock.ipc.message_line import MessageLine
 from penstock.protocol.data import FrameHeader, ReadReply, ReadRequest
 from penstock.protocol.types import Failure
 from penstock.transport.shm_messages import (
+    AckStream,
     Denied,
     EndStream,
     FromReader,
@@ -31,7 +32,6 @@ from penstock.transport.shm_messages import (
     MemoryGone,
     OpenStream,
     Said,
-    SendAck,
     StreamOver,
     Welcome,
 )
@@ -124,7 +124,7 @@ class LocalReader:
                 self._greet(self._admit(boot_id, token))
             case OpenStream(stream, request):
                 self._open(stream, request)
-            case SendAck(stream, ack):
+            case AckStream(stream, ack):
                 if stream in self._requests:
                     self._requests[stream].put_nowait(ack)
             case EndStream(stream):

@@ -18,7 +18,7 @@ from penstock.errors import TransformError
 from penstock.protocol.control import AttemptProgress, SplitGrant, TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
-from penstock.protocol.types import Checkpoint, Codec, Failure
+from penstock.protocol.types import Checkpoint, Failure
 from penstock_worker.core.attempt_config import AttemptConfig, policy_of
 from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.checkpoints import AttemptCheckpoints
@@ -46,7 +46,6 @@ from penstock_worker.runner.messages import (
     Flush,
     FrameReady,
     PauseRun,
-    SetLink,
     TimesMeasured,
 )
 
@@ -258,7 +257,12 @@ class Attempt:
         """Record that a stream could send another frame, and what is known of its way by now."""
         self.link.on_writable(event)
         self.delivery.on_writable(stream)
-        self._tell_link(out)
+        self.link.tell(self.run, self.assignment.codec, out)
+
+    def on_closed(self, stream: ReadStream) -> None:
+        """Forget a stream, and nothing else."""
+        self.link.on_closed(stream.id)
+        self.delivery.close(stream)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
         """Mark what the dispatcher knows to be acked; irrevocable and idempotent."""
@@ -271,12 +275,7 @@ class Attempt:
         """Count a tick; tell the runner if the link to the readers has become another."""
         self.delivery.on_tick()
         self.link.on_tick(now)
-        self._tell_link(out)
-
-    def _tell_link(self, out: list[Effect]) -> None:
-        auto = self.assignment.codec is Codec.AUTO
-        if auto and self.run is not None and (speed := self.link.news()) is not None:
-            out.append(SendToRunner(SetLink(self.run, speed)))
+        self.link.tell(self.run, self.assignment.codec, out)
 
     def resize_cache(self, nbytes: int, out: list[Effect]) -> None:
         """Set how many bytes of this cached task may be kept."""

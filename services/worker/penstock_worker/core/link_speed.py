@@ -11,7 +11,9 @@ Readers that borrow frames need no link: while there are no others, nothing pays
 from __future__ import annotations
 
 from penstock.frames.codec_choice import FAST_LINK, SHARED_MEMORY_LINK
-from penstock_worker.core.events import StreamId, StreamWritable
+from penstock.protocol.types import Codec
+from penstock_worker.core.events import Effect, SendToRunner, StreamId, StreamWritable
+from penstock_worker.runner.messages import SetLink
 
 WINDOW = 1.0
 """Seconds over which it is measured."""
@@ -75,6 +77,11 @@ class LinkSpeed:
                 least = max(self.speed * EASE, self._nbytes / window)
                 self.speed = min(FAST_LINK, least)
         self._since, self._nbytes, self._busy = now, 0, {}
+
+    def tell(self, run: int | None, codec: Codec, out: list[Effect]) -> None:
+        """Tell a runner that chooses codecs when the link has become another."""
+        if codec is Codec.AUTO and run is not None and (speed := self.news()) is not None:
+            out.append(SendToRunner(SetLink(run, speed)))
 
     def news(self) -> float | None:
         """Return the speed that the runner is to be told now, if it is."""

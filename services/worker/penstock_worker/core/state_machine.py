@@ -347,8 +347,7 @@ class WorkerCore:
                     attempt.on_writable(stream, event, out)
                 case StreamClosed():
                     del self._streams[event.stream]
-                    attempt.link.on_closed(event.stream)
-                    attempt.delivery.close(stream)
+                    attempt.on_closed(stream)
                 case _:
                     assert_never(event)
             self._serve(attempt, now, out)
