@@ -5,6 +5,7 @@ import gc
 import os
 import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -194,7 +195,7 @@ async def test_a_reader_that_is_gone_has_nothing(met):
     async with to_worker(known) as transport, reading(transport) as frame:
         got = [await frame() for _ in range(3)]
         runners.loans.end_run(runners.runner)
-        transport._line.close()
+        transport._line._fail("cut")
 
         await until(lambda: runners.free == [PLACE, 2 * PLACE])
         assert len(got) == 3
@@ -245,11 +246,8 @@ async def test_memory_that_cannot_be_mapped_is_sent_as_bytes(met, monkeypatch, c
 )
 async def test_who_cannot_come_in_is_told_why(met, wrong, why):
     _, _, known = met
-    profile = {
-        name: getattr(known.profile, name) for name in ("boot_id", "shm_socket", "shm_token")
-    }
     with pytest.raises(Unavailable, match=why):
-        async with to_worker(KnownWorker("w:1", 7, WorkerProfile("h", **{**profile, **wrong}))):
+        async with to_worker(KnownWorker("w:1", 7, replace(known.profile, **wrong))):
             pass
 
 

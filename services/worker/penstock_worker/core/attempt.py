@@ -33,7 +33,6 @@ from penstock_worker.core.events import (
     StartRunner,
     StopRunner,
     StreamId,
-    StreamWritable,
 )
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.link_speed import LinkSpeed
@@ -253,12 +252,6 @@ class Attempt:
         self.delivery.on_acked(stream, ack, out)
         self._finish(out)
 
-    def on_writable(self, stream: ReadStream, event: StreamWritable, out: list[Effect]) -> None:
-        """Record that a stream could send another frame, and what is known of its way by now."""
-        self.link.on_writable(event)
-        self.delivery.on_writable(stream)
-        self.link.tell(self.run, self.assignment.codec, out)
-
     def on_closed(self, stream: ReadStream) -> None:
         """Forget a stream, and nothing else."""
         self.link.on_closed(stream.id)
@@ -271,11 +264,10 @@ class Attempt:
 
     # --- the worker ---
 
-    def on_tick(self, now: float, out: list[Effect]) -> None:
-        """Count a tick; tell the runner if the link to the readers has become another."""
+    def on_tick(self, now: float) -> None:
+        """Count a tick."""
         self.delivery.on_tick()
         self.link.on_tick(now)
-        self.link.tell(self.run, self.assignment.codec, out)
 
     def resize_cache(self, nbytes: int, out: list[Effect]) -> None:
         """Set how many bytes of this cached task may be kept."""
@@ -298,6 +290,7 @@ class Attempt:
 
     def serve(self, now: float, out: list[Effect]) -> None:
         """Send what is ready to streams with credit; flush or recall for readers that starve."""
+        self.link.tell(self.run, self.assignment.codec, out)
         served = self.delivery.send_ready(out)
         self.revive(now, out)
         if served:
