@@ -79,12 +79,15 @@ class MessageLine(Generic[M]):
         self.files.clear()
         self._unsent.clear()
         self._drained.set()
+        # A loop that ends may go on referring to what it called.
+        self._on_message = self._on_gone = _ignore
         return self._sock
 
     def _fail(self, why: str) -> None:
         if self._open:
+            on_gone = self._on_gone
             self.close()
-            self._on_gone(why)
+            on_gone(why)
 
     def _write(self) -> None:
         try:
@@ -134,3 +137,7 @@ class MessageLine(Generic[M]):
         for message in messages:
             if self._open:
                 self._on_message(message)
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with what nobody wants any more."""

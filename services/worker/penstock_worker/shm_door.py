@@ -125,6 +125,8 @@ class ShmDoor:
             Path(self.path).unlink()
         for reader in tuple(self._readers):
             reader.close()
+        # A loop that ends may go on referring to what it called.
+        self._worker = self._runners = None
 
     def _accept(self) -> None:
         if self._worker is None or self._runners is None:
