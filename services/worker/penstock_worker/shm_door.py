@@ -37,9 +37,6 @@ BACKLOG = 128
 AGAIN = 1.0
 """Seconds until the next try to take a connection, where there was no room for one."""
 
-GREET_WITHIN = 5.0
-"""Seconds that a reader gets to say who it is."""
-
 
 class Lender(Protocol):
     """A worker, as readers on its host use it."""
@@ -149,7 +146,6 @@ class ShmDoor:
             gone=self._readers.discard,
         )
         self._readers.add(reader)
-        self._loop.call_later(GREET_WITHIN, reader.close_if_silent)
 
     def _listen_again(self) -> None:
         if self._sock.fileno() >= 0:

@@ -47,6 +47,9 @@ log = logging.getLogger("penstock.worker")
 SMALL = 1 << 10
 """Frames of fewer bytes are sent as they are: that costs less than to borrow them."""
 
+GREET_WITHIN = 5.0
+"""Seconds that a reader gets to say who it is."""
+
 ANSWER_WITHIN = 1.0
 """Seconds that a reader gets to map memory; after that it is sent copies until it has."""
 
@@ -83,6 +86,7 @@ class LocalReader:
         self._borrower, self._lend, self._runners = borrower, lend, runners
         self._admit, self._gone = admit, gone
         self._admitted = False
+        self._silence = asyncio.get_running_loop().call_later(GREET_WITHIN, self.close)
         self._announced: dict[RunnerProcess, _Announced] = {}
         self._memories = 0
         self._unanswered: set[int] = set()
@@ -101,12 +105,8 @@ class LocalReader:
         self._line.close()
         self._on_gone("the worker has closed")
 
-    def close_if_silent(self) -> None:
-        """Hang up unless the reader has said who it is."""
-        if not self._admitted:
-            self.close()
-
     def _on_gone(self, _why: str) -> None:
+        self._silence.cancel()
         for requests in self._requests.values():
             requests.put_nowait(None)
         for task in self._serving:
@@ -142,6 +142,7 @@ class LocalReader:
             self._line.send(Denied(refusal))
             return
         self._admitted = True
+        self._silence.cancel()
         self._line.send(Welcome())
 
     async def _settled(self) -> None:
