@@ -1,12 +1,18 @@
 """Frames that readers on the worker's host look at where they were made."""
 
 import gc
+import json
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
-import pytest
 
 from penstock.dataset.dataset import Dataset
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect
+from penstock.wire.worker import WorkerClient
 from tests.reader.session.opened_sessions import wait_until
 
 MIB = 1 << 20
@@ -92,8 +98,7 @@ def test_an_element_larger_than_the_arena_is_copied_out(another):
     assert whole(got) == list(range(12))
 
 
-@pytest.mark.parametrize("whom", ["worker"])
-def test_views_stay_readable_when_their_worker_is_killed(another, whom):
+def test_views_stay_readable_when_their_worker_is_killed(another):
     with another(workers=1) as cluster:
         kept = []
         reading = iter(shared(blocks(2000), cluster, timeout=30))
@@ -103,3 +108,54 @@ def test_views_stay_readable_when_their_worker_is_killed(another, whom):
         assert len(set(whole(kept))) == 100
         reading.close()
     assert len(set(whole(kept))) == 100
+
+
+def test_a_runner_that_is_killed_takes_no_view_along_and_all_comes_once(
+    another, tmp_path, monkeypatch
+):
+    def suicide(x):
+        if x == 150:
+            import os
+            import signal
+            from pathlib import Path
+
+            marker = Path(os.environ["SHM_MARKER"])
+            if not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        return np.full(MIB // 8, x, np.int64)
+
+    monkeypatch.setenv("SHM_MARKER", str(tmp_path / "died"))
+    with another(workers=1) as cluster:
+        kept = list(shared(Dataset.range(300).map(suicide), cluster))
+
+    assert whole(kept) == list(range(300))
+
+
+def test_what_a_killed_reader_looked_at_is_written_again(another):
+    with another(workers=1) as cluster:
+        script = f"""
+import os, signal
+from tests.mesh.test_shared_memory import blocks
+far = blocks(40).distribute("parallel_epochs", {cluster.target!r}, data_transfer_protocol="shm")
+kept = list(far)
+print(len(kept), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+        shown = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        )
+        assert (shown.stdout, shown.returncode) == ("40\n", -signal.SIGKILL)
+
+        wait_until(lambda: kept_bytes(cluster) == 0)
+        assert whole(list(shared(blocks(100), cluster))) == list(range(100))
+
+
+def kept_bytes(cluster):
+    async def ask():
+        async with connect(cluster.workers[0].address) as channel:
+            return json.loads(await WorkerClient(channel).status())
+
+    with LoopThread.shared() as loop:
+        buffers = loop.run(ask(), 10)["buffers"]
+    return next(b["nbytes"] for b in buffers if b["name"] == "frames that readers keep")
