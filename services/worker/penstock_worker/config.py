@@ -117,6 +117,10 @@ class WorkerConfig(ServiceSettings):
             raise ConfigError(f"slots must be a number of tasks from 1 on, not {self.slots!r}")
         if self.slots is not None and self.slots > MOST_SLOTS:
             raise ConfigError(f"slots must be at most {MOST_SLOTS}, not {self.slots!r}")
+        if self.socket_dir is not None and not (
+            isinstance(self.socket_dir, str) and self.socket_dir
+        ):
+            raise ConfigError(f"socket_dir must be the path of a folder, not {self.socket_dir!r}")
         tags = self.worker_tags
         if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
             raise ConfigError(f"worker_tags must be a tuple of non-empty words, not {tags!r}")
