@@ -29,9 +29,6 @@ def run(
         int | None,
         typer.Option(help="tasks of a DYNAMIC job that run at once; by default one for each core"),
     ] = None,
-    socket_dir: Annotated[
-        str | None, typer.Option(help="folder of the socket for readers on this host")
-    ] = None,
     buffer_bytes: Annotated[
         int | None, typer.Option(help="bytes of a job that may be produced before they are acked")
     ] = None,

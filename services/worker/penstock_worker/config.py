@@ -101,6 +101,7 @@ class WorkerConfig(ServiceSettings):
 
     def __post_init__(self) -> None:
         self._check_addresses()
+        self._check_socket_dir()
         for name, least in {"heartbeat_interval": 0.001, "dispatcher_timeout": 0.001}.items():
             value = getattr(self, name)
             if value is not None and not is_number(value, least):
@@ -117,10 +118,6 @@ class WorkerConfig(ServiceSettings):
             raise ConfigError(f"slots must be a number of tasks from 1 on, not {self.slots!r}")
         if self.slots is not None and self.slots > MOST_SLOTS:
             raise ConfigError(f"slots must be at most {MOST_SLOTS}, not {self.slots!r}")
-        if self.socket_dir is not None and not (
-            isinstance(self.socket_dir, str) and self.socket_dir
-        ):
-            raise ConfigError(f"socket_dir must be the path of a folder, not {self.socket_dir!r}")
         tags = self.worker_tags
         if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
             raise ConfigError(f"worker_tags must be a tuple of non-empty words, not {tags!r}")
@@ -130,6 +127,12 @@ class WorkerConfig(ServiceSettings):
                 f"not {tags!r}"
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
+
+    def _check_socket_dir(self) -> None:
+        if self.socket_dir is not None and not (
+            isinstance(self.socket_dir, str) and self.socket_dir
+        ):
+            raise ConfigError(f"socket_dir must be the path of a folder, not {self.socket_dir!r}")
 
     def _check_addresses(self) -> None:
         self._check_listening()
