@@ -276,7 +276,7 @@ async def test_who_says_no_hello_is_hung_up_on(met):
     _, _, known = met
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(known.profile.shm_socket)
-        sock.send(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
+        sock.send(b"\x01" + bytes(8))
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(10):
