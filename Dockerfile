@@ -18,7 +18,7 @@ RUN /opt/build/bin/python -m build --wheel --outdir /dist \
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --system --uid 10001 --create-home penstock \
- && install -d -o penstock -g penstock /var/lib/penstock
+ && install -d -o penstock -g penstock /var/lib/penstock /run/penstock
 COPY --from=build /opt/penstock /opt/penstock
 ENV PATH=/opt/penstock/bin:$PATH PYTHONUNBUFFERED=1
 USER penstock

@@ -44,8 +44,9 @@ LOAD      ?= 0
 KIND      ?= plain
 SCHEDULES ?= $(if $(RUNS),0,100000)
 CHAOS      = PYTHONPATH=tests $(BIN)/python -m
+TRANSPORT ?= grpc
 chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n on, then simulated
-	@$(CHAOS) chaos --kind $(KIND) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
+	@$(CHAOS) chaos --kind $(KIND) --transport $(TRANSPORT) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
 	test $(SCHEDULES) = 0 || $(CHAOS) simulation --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
 
 INPUTS ?= 200000

@@ -40,6 +40,7 @@ VALUES = {
     "penstock_dispatcher.core.rounds_facts",
     "penstock_dispatcher.core.settings",
     "penstock_worker.core.events",
+    "penstock.transport.shm_messages",
     "penstock_worker.runner.messages",
     "penstock_worker.stats",
 }
@@ -49,6 +50,7 @@ MAP, PROCESSES = "ops/test_map.py", "ops/test_map_process.py"
 CONNECTION, SCENARIOS = "wire/test_connection.py", "dispatcher/core/test_state_machine_scenarios.py"
 METHODS = "ops/pipelines/test_random_pipelines.py"
 
+BORROWING = "worker/test_shm_reader.py"
 TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
     "penstock.analysis.entropy": "analysis/test_determinism.py",
@@ -59,6 +61,10 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     # Halves of something that works in two processes.
+    "penstock.ipc.message_line": BORROWING,
+    "penstock.transport.borrowed": BORROWING,
+    "penstock.transport.shared_memory": BORROWING,
+    "penstock_worker.shm_door": BORROWING,
     "penstock.executors.function": MAP,
     "penstock.executors.process": PROCESSES,
     "penstock.executors.process_function": PROCESSES,

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from chaos.draws import DRAWS, draw
@@ -32,6 +33,12 @@ def main() -> int:
         choices=[*DRAWS, "all"],
         default="plain",
         help="how readers share what there is: first come, in rounds, as trainers",
+    )
+    parser.add_argument(
+        "--transport",
+        choices=["grpc", "shm"],
+        default="grpc",
+        help="how frames come to readers; no link between them fails with shm",
     )
     parser.add_argument("--show", action="store_true", help="print the plans")
     parser.add_argument("--folder", type=Path, default=None, help="where failures stay")
@@ -74,7 +81,7 @@ def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
                 and time.monotonic() < until
                 and (given.runs is None or seed < first + given.runs)
             ):
-                plan = draw(given.kind, seed)
+                plan = replace(draw(given.kind, seed), transport=given.transport)
                 if given.show:
                     print(f"seed {seed}: {plan}")
                 under_way[pool.submit(run, plan, folder / str(seed))] = plan

@@ -160,6 +160,7 @@ class Mesh:
             "delay": plan.delay,
             "pace": plan.pace * role.slower,
             "codec": plan.codec,
+            "transport": plan.transport,
             "frames": plan.frames,
             "passes": plan.passes,
             "files": str(self.files / "*"),

@@ -152,6 +152,8 @@ class Plan:
     buffer: int = 64 << 20
     """How many bytes of a task a worker holds."""
     deadline: float = 120.0
+    transport: str = "grpc"
+    """What readers read by. Links that fail are between them for gRPC only."""
     sharing: Rounds | Cached | None = None
     """How readers share what there is; None is first come, first served."""
 

@@ -109,6 +109,7 @@ def main(spec):
         spec["target"],
         job_name=spec["job"],
         compression=spec["codec"],
+        data_transfer_protocol=spec["transport"],
         max_outstanding_requests=spec["frames"],
         timeout=spec["timeout"],
         **shared(spec),

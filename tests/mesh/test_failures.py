@@ -367,7 +367,8 @@ def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
     with clusters.own(workers=1, dispatcher=dispatcher) as cluster:
         cluster._worker_config = replace(cluster._worker_config, worker_address="127.0.0.1:9")
         cluster.add_worker()
-        it = iter(Dataset.range(500).distribute("distributed_epoch", cluster.target, timeout=10))
+        by_network = {"data_transfer_protocol": "grpc", "timeout": 10}
+        it = iter(Dataset.range(500).distribute("distributed_epoch", cluster.target, **by_network))
 
         got = [int(next(it)) for _ in range(499)]
         screen = Console(file=io.StringIO(), width=200)

@@ -52,7 +52,7 @@ def test_by_itself_a_reader_reads_each_worker_in_the_nearest_way(mine, numbers):
     far = Dataset.range(500).distribute("parallel_epochs", cluster.target)
     with iter(far) as reading:
         assert sorted(numbers(reading)) == sorted([*range(500)] * 2)
-        assert reading.transport == {address: "local", cluster.workers[0].address: "grpc"}
+        assert reading.transport == {address: "local", cluster.workers[0].address: "shm"}
 
 
 def test_what_is_in_this_process_is_handed_out_first_where_all_is_ready(another, monkeypatch):

@@ -111,7 +111,7 @@ def test_the_policies_have_the_numbers_of_the_field():
         ({"target_workers": "NEAR"}, "target_workers .*'NEAR'"),
         ({"target_workers": None}, "target_workers .*None"),
         ({"data_transfer_protocol": 3}, "data_transfer_protocol .*3"),
-        ({"data_transfer_protocol": "tcp"}, "one of 'grpc', 'local', not 'tcp'"),
+        ({"data_transfer_protocol": "tcp"}, "one of 'grpc', 'local', 'shm', not 'tcp'"),
         (
             {
                 "target_workers": "LOCAL",

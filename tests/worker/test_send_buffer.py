@@ -81,7 +81,7 @@ def test_what_is_handed_over_is_a_copy_of_its_own():
     payload = bytearray(b"before")
     header = FrameHeader(1, 1, 1, 0, 1, 0, RangeSet(((0, 1),)), b"")
 
-    message = HANDED_OVER.frames([(header, memoryview(payload))])
+    message = HANDED_OVER.frames([(header, None)], lambda _: memoryview(payload))
     payload[:] = b"behind"
 
     ((same, copied),) = message

@@ -168,6 +168,7 @@ async def test_every_payload_is_copied_once(reader, dispatcher, worker):
     assert {buffer["name"]: buffer["bound"] for buffer in stats["buffers"]} == {
         "frames of task 1": 64 << 20,
         "frames on their way into gRPC": 0,
+        "frames that readers keep": 0,
         "frames of runners that died": 0,
         "definitions": 0,
     }

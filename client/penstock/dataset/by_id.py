@@ -59,7 +59,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         consumer_index: which of *num_consumers* this is, for coordinated reads.
         num_consumers: how many consumers read in rounds; None is an uncoordinated read.
         max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
-        data_transfer_protocol: ``"grpc"``, ``"local"``, or None for the nearest.
+        data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
         cross_trainer_cache: which trainer reads, where elements are made once for several.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
             those in this process only.

@@ -104,7 +104,7 @@ class Dataset(Sources, FileSources, Elementwise, Regrouping):
                 each round all get an element of the same group.
             num_consumers: how many consumers read in rounds; None is an uncoordinated read.
             max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
-            data_transfer_protocol: ``"grpc"``, ``"local"``, or None for the nearest.
+            data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
             compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None.
             cross_trainer_cache: which trainer reads, where elements are made once for several.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads

@@ -19,6 +19,9 @@ FAST_LINK = 1e9
 """Bytes a second of the fastest link that is told apart, which one is taken to be at first: it is
 what gRPC carries within a machine."""
 
+SHARED_MEMORY_LINK = 1e13
+"""What stands for a way on which nothing is carried: no codec pays."""
+
 ZSTD_LINK = 400e6
 """Bytes a second of the fastest link for which ZSTD is tried: it has never paid on a faster one."""
 
@@ -94,7 +97,7 @@ class CodecChooser:
         """Set how many bytes a second the frames travel with."""
         if link == self._link:
             return
-        self._link = min(link, FAST_LINK)
+        self._link = link if link >= SHARED_MEMORY_LINK else min(link, FAST_LINK)
         if len(self._trials) < len(_worth_trying(self._link)):
             self._frames = 0
         elif self.choice is not None:

@@ -10,6 +10,9 @@ from penstock.protocol.types import WorkerId
 GRPC, LOCAL_TRANSPORT = "grpc", "local"
 """Names of transports that each worker offers."""
 
+SHARED_MEMORY = "shm"
+"""The name of the transport within a host, which a worker offers where it can."""
+
 COLOCATED = "COLOCATED"
 """The tag of a worker that serves the training host it runs on; in capitals or not."""
 
@@ -48,6 +51,12 @@ class WorkerProfile:
     transports: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     slots: int = 0
+    boot_id: str = ""
+    """What names the kernel that it runs on, to all containers of a host alike."""
+    shm_socket: str = ""
+    """Where readers on the same host reach it; empty where they cannot."""
+    shm_token: str = ""
+    """What such a reader must know, which it has from the dispatcher."""
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -83,8 +92,13 @@ def may_read(target: TargetWorkers, profile: WorkerProfile, *, in_process: bool)
             return in_process or not profile.colocated
 
 
-def distance(profile: WorkerProfile, host: str, *, in_process: bool) -> Distance:
-    """Return how far a worker is from a reader on *host*."""
+def distance(profile: WorkerProfile, host: str, *, in_process: bool, boot_id: str = "") -> Distance:
+    """Return how far a worker is from a reader on *host*, or where the kernel is *boot_id*.
+
+    Names of hosts count only where one of the two does not know its kernel.
+    """
     if in_process:
         return Distance.SAME_PROCESS
+    if boot_id and profile.boot_id:
+        return Distance.SAME_HOST if profile.boot_id == boot_id else Distance.ELSEWHERE
     return Distance.SAME_HOST if profile.host and profile.host == host else Distance.ELSEWHERE

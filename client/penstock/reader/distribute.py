@@ -88,7 +88,9 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
         data_transfer_protocol: how elements come from workers: ``"grpc"``, or ``"local"`` from
             workers in this process. A worker that cannot be read so is read by gRPC, and the log
-            says why. None takes the nearest for each worker; see `DatasetIterator.transport`.
+            says why. ``"shm"`` takes them from the memory of workers on this host, and fails
+            where that cannot be. None takes the nearest for each worker; see
+            `DatasetIterator.transport`.
         compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With AUTO each task tries samples of
             its frames, and weighs what LZ4 and ZSTD cost against what they save on the link to its
             readers. ``penstock status`` says what that came to, and why.

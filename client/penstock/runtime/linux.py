@@ -5,9 +5,22 @@ Building pipelines, running them here and reading from workers need none of that
 
 from __future__ import annotations
 
+import functools
+import pathlib
 import sys
 
 from penstock.errors import ConfigError
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+@functools.cache
+def boot_id() -> str:
+    """Return what names the running kernel, to all its containers alike; empty off Linux."""
+    try:
+        return pathlib.Path(BOOT_ID).read_text().strip()
+    except OSError:
+        return ""
 
 
 def check_linux(what: str, remedy: str) -> None:

@@ -11,14 +11,21 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
-from penstock.errors import PenstockError
+from penstock.errors import DatasetError, PenstockError, Unavailable
 from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
+from penstock.runtime import clock
+from penstock.runtime.linux import boot_id
 from penstock.transport.choice import choose
 from penstock.transport.in_process import here
-from penstock.transport.registry import KINDS, Transport
+from penstock.transport.registry import KINDS, Transport, TransportKind
 
 log = logging.getLogger("penstock.reader")
+
+
+PATIENCE = 10.0
+"""Seconds for which a worker that is on this host may not answer a reader that insists: it may have
+been killed, and nobody knows yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class TransportPool:
         self._made: dict[WorkerId, _Opened] = {}
         self._making = asyncio.Lock()
         self._said: set[str] = set()
+        self._refused: dict[tuple[WorkerId, int], float] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,7 +69,10 @@ class TransportPool:
         """Return the transport to *worker*, of this incarnation."""
         async with self._making:
             made = self._made.get(worker.address)
-            if made is not None and worker.incarnation not in {0, made.incarnation}:
+            if made is not None and (
+                worker.incarnation not in {0, made.incarnation}
+                or getattr(made.transport, "broken", False)
+            ):
                 await self._drop(worker.address)
                 made = None
             if made is None:
@@ -82,11 +93,14 @@ class TransportPool:
 
     async def _open(self, worker: KnownWorker) -> _Opened:
         inside = here().get(worker.address, -1) == worker.incarnation
-        away = distance(worker.profile, platform.node(), in_process=inside)
+        away = distance(worker.profile, platform.node(), in_process=inside, boot_id=boot_id())
         choice = choose(self._wanted, worker, away, KINDS)
         if choice.refused:
             self._say(worker, choice.refused)
         *better, last = choice.kinds
+        wanted = KINDS.get(self._wanted or "")
+        if wanted is not None and wanted.insists and worker.incarnation:
+            return await self._open_wanted(worker, wanted)
         for kind in better:
             line = AsyncExitStack()
             try:
@@ -98,6 +112,29 @@ class TransportPool:
         line = AsyncExitStack()
         transport = await line.enter_async_context(last.open(worker))
         return _Opened(last.name, transport, worker.incarnation, line)
+
+    async def _open_wanted(self, worker: KnownWorker, kind: TransportKind) -> _Opened:
+        """Open what is insisted on.
+
+        Raises:
+            DatasetError: when it cannot be.
+            Unavailable: when that may be because the worker is gone.
+        """
+        line = AsyncExitStack()
+        try:
+            transport = await line.enter_async_context(kind.open(worker))
+        except Unavailable as exc:
+            since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
+            here, there = boot_id(), worker.profile.boot_id
+            if here == there and clock.now() < since + PATIENCE:
+                raise
+            raise DatasetError(
+                f"data_transfer_protocol={kind.name!r} reads no other way, and worker "
+                f"{worker.address} cannot be read so: {exc} (boot id of its host: "
+                f"{there or 'not known'}; of this one: {here or 'not known'}). Start a worker on "
+                "this host, or read with data_transfer_protocol=None"
+            ) from exc
+        return _Opened(kind.name, transport, worker.incarnation, line)
 
     def _say(self, worker: KnownWorker, why: str) -> None:
         """Log, once for each reason, why a worker is read in another way than was wanted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import ConfigError
 from penstock.protocol.data import ReadRequest
-from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, Distance, KnownWorker
+from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, SHARED_MEMORY, Distance, KnownWorker
 
 if TYPE_CHECKING:
     from penstock.wire.worker import Replies
@@ -40,12 +40,14 @@ class Transport(Protocol):
 class TransportKind:
     """A transport by *name*, which leads no farther than *farthest*.
 
-    *open* makes one to a worker; it raises `Unavailable`, saying why, where it cannot.
+    *open* makes one to a worker; it raises `Unavailable`, saying why, where it cannot. Who wants
+    one that *insists* by name gets an error then, and else gRPC.
     """
 
     name: str
     farthest: Distance
     open: Callable[[KnownWorker], AbstractAsyncContextManager[Transport]]
+    insists: bool = False
 
 
 def register(kind: TransportKind) -> None:
@@ -76,6 +78,13 @@ def _in_process(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
     return to_worker(worker)
 
 
+def _shared_memory(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
+    from penstock.transport.shared_memory import to_worker  # noqa: PLC0415  # it loads gRPC
+
+    return to_worker(worker)
+
+
 KINDS: dict[str, TransportKind] = {}
 register(TransportKind(GRPC, Distance.ELSEWHERE, _over_grpc))
+register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory, insists=True))
 register(TransportKind(LOCAL_TRANSPORT, Distance.SAME_PROCESS, _in_process))

@@ -176,7 +176,7 @@ def decode_reply(message: bytes | memoryview) -> tuple[ReadReply, memoryview]:
         if reply is None:
             raise ValueError("its header has no alternative that is known")
         if isinstance(reply, FrameHeader):
-            _check(reply)
+            check_header(reply)
     except MALFORMED as exc:
         raise VersionMismatch(_no_frame(message, repr(exc))) from exc
     return reply, payload
@@ -225,7 +225,7 @@ def _put_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
-def _check(frame: FrameHeader) -> None:
+def check_header(frame: FrameHeader) -> None:
     """Refuse a header that contradicts itself: numbers that are not in the frame would be missed.
 
     Raises:

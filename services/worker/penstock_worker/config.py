@@ -57,11 +57,17 @@ class WorkerConfig(ServiceSettings):
     that has been registered waits for ever."""
 
     data_transfer_protocol: str | None = None
-    """The name of a transport that readers may use. Each worker offers ``"grpc"``, and ``"local"``
-    to readers in its own process: there is no other yet."""
+    """The name of a transport that readers may use. Each worker offers ``"grpc"``, ``"local"`` to
+    readers in its own process, and ``"shm"`` to readers on its host where that can be."""
 
     data_transfer_address: str | None = None
     """The address that readers are told for `data_transfer_protocol`."""
+
+    socket_dir: str | None = None
+    """The folder of the unix socket by which readers on this host share memory with this worker;
+    by default one of this user's own, for temporary files. Containers of a host have to share it,
+    under the same path. A worker leaves no socket behind, and removes those that killed ones left.
+    """
 
     host: str = "127.0.0.1"
     """The interface to listen on. There is no authentication, and definitions hold code: other
@@ -95,6 +101,7 @@ class WorkerConfig(ServiceSettings):
 
     def __post_init__(self) -> None:
         self._check_addresses()
+        self._check_socket_dir()
         for name, least in {"heartbeat_interval": 0.001, "dispatcher_timeout": 0.001}.items():
             value = getattr(self, name)
             if value is not None and not is_number(value, least):
@@ -120,6 +127,12 @@ class WorkerConfig(ServiceSettings):
                 f"not {tags!r}"
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
+
+    def _check_socket_dir(self) -> None:
+        if self.socket_dir is not None and not (
+            isinstance(self.socket_dir, str) and self.socket_dir
+        ):
+            raise ConfigError(f"socket_dir must be the path of a folder, not {self.socket_dir!r}")
 
     def _check_addresses(self) -> None:
         self._check_listening()

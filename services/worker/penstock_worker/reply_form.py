@@ -8,27 +8,39 @@ from typing import Generic, TypeAlias, TypeVar
 
 from penstock.protocol.data import FrameHeader, ReadReply
 from penstock.wire.worker import Replies, encode_frames, encode_reply
+from penstock_worker.runner.messages import FrameReady
 
 M = TypeVar("M")
 
-Frames: TypeAlias = Sequence[tuple[FrameHeader, memoryview]]
+Frames: TypeAlias = Sequence[tuple[FrameHeader, FrameReady]]
+Payload: TypeAlias = Callable[[FrameReady], memoryview]
+"""Returns the bytes of a frame where its runner wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyForm(Generic[M]):
-    """How messages of one form are made: of *frames*, whose payloads are copied; of one *reply*.
+    """How messages of one form are made: of *frames*, which are copied or lent; of one *reply*.
 
-    *nbytes* is what a message takes while it waits.
+    *nbytes* is what a message takes while it waits; one that is never sent is passed to *drop*.
+    A reader that is *near* is on this host: no link is spared for it. To one that
+    *borrows* frames nothing is sent of them.
     """
 
-    frames: Callable[[Frames], M]
+    frames: Callable[[Frames, Payload], M]
     reply: Callable[[ReadReply], M]
     nbytes: Callable[[M], int]
+    near: bool = False
+    borrows: bool = False
+    drop: Callable[[M], None] = lambda _: None
 
 
-def _copied(frames: Frames) -> Replies:
+def _encoded(frames: Frames, payload: Payload) -> bytes:
+    return encode_frames([(header, payload(frame)) for header, frame in frames])
+
+
+def _copied(frames: Frames, payload: Payload) -> Replies:
     # What is copied from belongs to the runner, which writes there again once this is acked.
-    return [(header, memoryview(bytes(payload))) for header, payload in frames]
+    return [(header, memoryview(bytes(payload(frame)))) for header, frame in frames]
 
 
 def _alone(reply: ReadReply) -> Replies:
@@ -39,8 +51,8 @@ def _payload_bytes(replies: Replies) -> int:
     return sum(payload.nbytes for _, payload in replies)
 
 
-ENCODED = ReplyForm(encode_frames, encode_reply, len)
+ENCODED = ReplyForm(_encoded, encode_reply, len)
 """For readers elsewhere."""
 
-HANDED_OVER = ReplyForm(_copied, _alone, _payload_bytes)
+HANDED_OVER = ReplyForm(_copied, _alone, _payload_bytes, near=True)
 """For readers in this process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -22,6 +22,7 @@ from penstock_worker.core.events import (
     RunnerNotStarted,
     StartRunner,
 )
+from penstock_worker.core.loans import BorrowerId, Loan, Loans
 from penstock_worker.runner.arena import LeftMemory
 from penstock_worker.runner.capacity import lacking
 from penstock_worker.runner.messages import (
@@ -32,6 +33,8 @@ from penstock_worker.runner.messages import (
     ErrorsCounted,
     FrameReady,
     FreeFrames,
+    KeepPlaces,
+    ReturnPlaces,
     RunCommand,
     RunEnded,
     RunFailed,
@@ -65,7 +68,11 @@ class ActiveRunners:
     kept until they are freed.
     """
 
-    def __init__(self, pool: RunnerPool, dispatcher: DispatcherApi) -> None:
+    def __init__(
+        self, pool: RunnerPool, dispatcher: DispatcherApi, buffer_bytes: int = 64 << 20
+    ) -> None:
+        self.loans: Loans[RunnerProcess] = Loans(buffer_bytes // 2, 2 * buffer_bytes, buffer_bytes)
+        """What readers on this host look at. *buffer_bytes* is what a runner may have produced."""
         self._pool = pool
         self._definitions = DefinitionCache(dispatcher)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,7 +81,7 @@ class ActiveRunners:
         self._starting: dict[int, list[RunCommand]] = {}
         self._runners: dict[int, _Placed] = {}
         self._retained: dict[int, dict[int, bytes]] = {}
-        self._left: dict[int, LeftMemory] = {}
+        self._left: dict[int, _Left] = {}
 
     @property
     def definition_bytes(self) -> int:
@@ -85,7 +92,7 @@ class ActiveRunners:
     def retained_bytes(self) -> int:
         """The bytes of frames of runs whose runners have died."""
         copied = sum(len(frame) for frames in self._retained.values() for frame in frames.values())
-        return copied + sum(left.nbytes for left in self._left.values())
+        return copied + sum(left.memory.nbytes for left in self._left.values())
 
     def start(self, effect: StartRunner, on_event: OnEvent) -> None:
         """Have a runner carry *effect* out as soon as there is one; *on_event* gets its reports."""
@@ -97,20 +104,30 @@ class ActiveRunners:
         self._starting.pop(run, None)
         placed = self._runners.pop(run, None)
         if placed is not None:
+            # Of what was left of a runner that died, frames are needed yet.
+            kept = () if run in self._left else self.loans.end_run(placed.runner)
+            if kept:
+                placed.runner.send(KeepPlaces(run, kept))
             self._spawn(placed.runner.stop(), f"stop run {run}")
 
     def retain(self, run: int, frames: tuple[FrameReady, ...]) -> None:
         """Keep *frames* of a run whose runner is gone: copies, or its arena if they are many."""
         placed = self._runners.get(run)
         if placed is not None and sum(frame.nbytes for frame in frames) > COPIED:
-            self._left[run] = placed.runner.leave((f.offset, f.nbytes) for f in frames)
+            self._leave(run, placed.runner, {frame.offset: frame.nbytes for frame in frames})
             return
         self._retained[run] = {frame.offset: bytes(self.payload(frame)) for frame in frames}
 
     def send(self, command: RunCommand) -> None:
         """Send *command* to the runner of its run, once that is there."""
         placed = self._runners.get(command.run)
-        if placed is not None:
+        if placed is not None and isinstance(command, FreeFrames):
+            free, kept = self.loans.free(placed.runner, command.offsets)
+            if free:
+                placed.runner.send(FreeFrames(command.run, free))
+            if kept:
+                placed.runner.send(KeepPlaces(command.run, kept))
+        elif placed is not None:
             placed.runner.send(command)
         elif command.run in self._starting:
             self._starting[command.run].append(command)
@@ -121,10 +138,51 @@ class ActiveRunners:
         """Return the bytes of a frame, where the runner wrote them if it lives."""
         placed = self._runners.get(frame.run)
         if placed is None and frame.run in self._left:
-            return self._left[frame.run].frame(frame.offset)
+            return self._left[frame.run].memory.frame(frame.offset)
         if placed is None:
             return memoryview(self._retained[frame.run][frame.offset])
         return placed.arena[frame.offset : frame.offset + frame.nbytes]
+
+    # --- readers on this host ---
+
+    def runner_of(self, frame: FrameReady) -> RunnerProcess | None:
+        """Return the runner in whose memory *frame* lies, if it lives."""
+        placed = self._runners.get(frame.run)
+        return None if placed is None or placed.runner.arena_file < 0 else placed.runner
+
+    def lend(self, borrower: BorrowerId, frame: FrameReady) -> Loan:
+        """Lend *frame*, which has a runner, to a reader."""
+        runner = self._runners[frame.run].runner
+        return self.loans.lend(borrower, runner, frame.offset, frame.nbytes)
+
+    def give_back(self, borrower: BorrowerId, loans: Iterable[int]) -> None:
+        """Note that a reader gave back *loans*."""
+        self._return(self.loans.give_back(borrower, loans))
+
+    def hang_up(self, borrower: BorrowerId) -> None:
+        """Note that a reader is gone: it looks at nothing any more."""
+        self._return(self.loans.hang_up(borrower))
+
+    def _return(self, free: Mapping[RunnerProcess, tuple[int, ...]]) -> None:
+        for runner, offsets in free.items():
+            left = [run for run, left in self._left.items() if left.runner is runner]
+            if left:
+                self._free_left(left[0], offsets)
+            else:
+                runner.send(ReturnPlaces(offsets))
+
+    def _leave(self, run: int, runner: RunnerProcess, frames: dict[int, int]) -> None:
+        """Keep of a dead runner's memory *frames*, and what readers look at."""
+        lent = self.loans.lent(runner)
+        self.loans.free(runner, lent.keys() - frames.keys())
+        self._left[run] = _Left(runner, runner.leave((lent | frames).items()))
+
+    def _free_left(self, run: int, offsets: Iterable[int]) -> None:
+        memory = self._left[run].memory
+        for offset in offsets:
+            memory.free(offset)
+        if not memory:
+            del self._left[run]
 
     async def close(self) -> None:
         """Start and stop nothing more, and free all runners' memory."""
@@ -140,10 +198,8 @@ class ActiveRunners:
     def _free(self, command: FreeFrames) -> None:
         """Free frames of a runner that has died."""
         if (left := self._left.get(command.run)) is not None:
-            for offset in command.offsets:
-                left.free(offset)
-            if not left:
-                del self._left[command.run]
+            free, _ = self.loans.free(left.runner, command.offsets)
+            self._free_left(command.run, free)
         elif (kept := self._retained.get(command.run)) is not None:
             for offset in command.offsets:
                 del kept[offset]
@@ -203,6 +259,14 @@ class _Placed:
 
     runner: RunnerProcess
     arena: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of the memory of a runner that died."""
+
+    runner: RunnerProcess
+    memory: LeftMemory
 
 
 @dataclass(frozen=True, slots=True)

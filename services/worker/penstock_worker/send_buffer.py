@@ -62,6 +62,11 @@ class SendBuffer(Generic[M]):
         self._failure = failure
         self.end()
 
+    def drop(self) -> None:
+        """Drop what is here, which nobody will send."""
+        while self._messages:
+            self.form.drop(self._messages.popleft())
+
     async def next(self) -> M | None:
         """Return the next message, or None behind the last.
 
@@ -75,7 +80,7 @@ class SendBuffer(Generic[M]):
             if self._over:
                 return None
             self._changed.clear()
-            event = StreamWritable(self.name, self._taken, self._seconds)
+            event = StreamWritable(self.name, self._taken, self._seconds, self.form.borrows)
             self._taken, self._seconds = 0, 0.0
             self._on_writable(event)
             if not self._changed.is_set():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -29,6 +30,7 @@ from penstock_worker.drain import Drain
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
+from penstock_worker.shm_door import opened
 
 log = logging.getLogger("penstock.worker")
 
@@ -73,19 +75,25 @@ async def serve(
     async with _pool(config) as pool, line as port, connect(address) as channel:
         _warn_if_open(config, port)
         api, outbox = DispatcherClient(channel), ControlOutbox()
+        inside = ExitStack()
+        shm = inside.enter_context(opened(config.socket_dir))
+        runners = ActiveRunners(pool, api, config.buffer_bytes)
         worker = door.worker = WorkerService(
             advertised(config, port),
             config,
-            ActiveRunners(pool, api),
+            runners,
             outbox,
             versions=versions(),
+            door=shm,
         )
+        if shm is not None:
+            shm.serve(worker, runners)
         control = ControlStream(
             api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle
         )
         parting = Drain(worker, control, outbox, drain, config.drain)
         register = partial(_registered, worker, control, config, ready)
-        with offered(worker.address, worker.incarnation, worker):
+        with inside, offered(worker.address, worker.incarnation, worker):
             await _work(worker, control, parting, register)
 
 

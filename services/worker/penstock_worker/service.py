@@ -15,7 +15,7 @@ from typing import Any, TypeVar, assert_never
 from penstock.errors import InternalError, PenstockError, Refused, Unavailable, WaitedTooLong
 from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.data import Ack, ReadRequest, Subscribe
-from penstock.protocol.nearness import WorkerProfile
+from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
 from penstock.runtime.usage import usage
 from penstock.wire.stream import from_this_host
@@ -52,6 +52,7 @@ from penstock_worker.reply_form import ENCODED, HANDED_OVER, ReplyForm
 from penstock_worker.request_checks import check_subscription
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.send_buffer import SendBuffer
+from penstock_worker.shm_door import ShmDoor
 from penstock_worker.stats import BufferStats, WorkerStats
 from penstock_worker.task_stats import cache_stats, task_stats
 
@@ -83,6 +84,7 @@ class WorkerService:
         outbox: ControlOutbox,
         *,
         versions: Versions,
+        door: ShmDoor | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address = address
@@ -99,6 +101,14 @@ class WorkerService:
         )
         profile = (platform.node(), TRANSPORTS, config.worker_tags, config.slot_count)
         self._profile = WorkerProfile(*profile)
+        if door is not None:
+            self._profile = replace(
+                self._profile,
+                transports=(*TRANSPORTS, SHARED_MEMORY),
+                boot_id=door.boot_id,
+                shm_socket=door.path,
+                shm_token=door.token,
+            )
         self._runners, self._outbox = runners, outbox
         runners.on_failure = self._fail
         self._failure: InternalError | None = None
@@ -174,6 +184,10 @@ class WorkerService:
         """See `InProcessWorker.hand_over`."""
         return self._read(requests, HANDED_OVER)
 
+    def lend(self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]) -> AsyncIterator[M]:
+        """See `penstock_worker.shm_door.Lender.lend`."""
+        return self._read(requests, form)
+
     async def _read(
         self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]
     ) -> AsyncIterator[M]:
@@ -182,7 +196,7 @@ class WorkerService:
             raise Unavailable(str(self._failure))
         self._streams += 1
         # Within a host no link is spared: what compression costs is missed by what it would save.
-        near = form is HANDED_OVER or from_this_host(requests)
+        near = form.near or from_this_host(requests)
         clock = None if near else self._clock
         out = SendBuffer(StreamId(self._streams), self.handle, form, clock)
         self._connections[out.name] = out
@@ -196,6 +210,7 @@ class WorkerService:
             hearing.cancel()
             await asyncio.wait({hearing})
             del self._connections[out.name]
+            out.drop()
             self._wakes += out.wakes
             self.handle(StreamClosed(out.name))
 
@@ -264,10 +279,10 @@ class WorkerService:
         """Send frames on one stream, in one message: they are copied now."""
         out = self._connections.get(stream)
         if out is not None:
-            payload = self._runners.payload
-            frames = [(effect.header, payload(effect.frame)) for effect in effects]
-            out.put(out.form.frames(frames))
-            self._copies += len(effects)
+            frames = [(effect.header, effect.frame) for effect in effects]
+            lent = self._runners.loans.lent_frames
+            out.put(out.form.frames(frames, self._runners.payload))
+            self._copies += len(effects) - (self._runners.loans.lent_frames - lent)
 
     def _send(self, effect: SendRecall | SendAllSent | SendEnd | AbortStream) -> None:
         out = self._connections.get(effect.stream)
@@ -307,6 +322,8 @@ class WorkerService:
             self._core.draining,
             **asdict(self._core.counters),
             copies=self._copies,
+            lent=self._runners.loans.lent_frames,
+            copied_out=self._runners.loans.copied_frames,
             wakes=self._wakes + sum(out.wakes for out in self._connections.values()),
             streams=len(self._connections),
             tasks=task_stats(self._core.attempts.values()),
@@ -324,6 +341,7 @@ class WorkerService:
         return (
             *made,
             BufferStats("frames on their way into gRPC", outgoing, 0),
+            BufferStats("frames that readers keep", self._runners.loans.kept, 0),
             BufferStats("frames of runners that died", self._runners.retained_bytes, 0),
             BufferStats("definitions", self._runners.definition_bytes, 0),
         )

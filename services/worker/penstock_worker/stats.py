@@ -97,7 +97,9 @@ class WindowStats:
 class WorkerStats:
     """All counters of a worker since it began.
 
-    *copies* is how often a payload was copied here, *wakes* how often a stream had to be woken
+    *copies* is how often a payload was copied here, *lent* how many frames readers on this host
+    looked at where they were made, and *copied_out* how many they copied there: what they keep had
+    no room, or an element was larger than it. *wakes* how often a stream had to be woken
     to send something. *in_doubt* elements were requeued although an expired reader may have
     consumed them. *frames_dropped* were dropped here while readers have their elements unacked.
     """
@@ -118,6 +120,8 @@ class WorkerStats:
     frames_dropped: int
     recalls: int
     copies: int
+    lent: int
+    copied_out: int
     wakes: int
     runs_started: int
     runners_lost: int

@@ -176,9 +176,9 @@ def test_an_arena_that_is_not_read_frees_all_memory(memory):
         offset = arena.take(nbytes)
         arena.room(offset, nbytes)[:] = bytes(nbytes)
 
-    main.tidy_up(None)
+    main.tidy_up(None, frozenset())
     kept = allocated(memory)
-    main.tidy_up(arena)
+    main.tidy_up(arena, frozenset())
 
     assert kept == BUDGET // 2 + LARGEST
     assert allocated(memory) == 0

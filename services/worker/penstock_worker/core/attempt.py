@@ -18,7 +18,7 @@ from penstock.errors import TransformError
 from penstock.protocol.control import AttemptProgress, SplitGrant, TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
-from penstock.protocol.types import Checkpoint, Codec, Failure
+from penstock.protocol.types import Checkpoint, Failure
 from penstock_worker.core.attempt_config import AttemptConfig, policy_of
 from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.checkpoints import AttemptCheckpoints
@@ -45,7 +45,6 @@ from penstock_worker.runner.messages import (
     Flush,
     FrameReady,
     PauseRun,
-    SetLink,
     TimesMeasured,
 )
 
@@ -253,6 +252,11 @@ class Attempt:
         self.delivery.on_acked(stream, ack, out)
         self._finish(out)
 
+    def on_closed(self, stream: ReadStream) -> None:
+        """Forget a stream, and nothing else."""
+        self.link.on_closed(stream.id)
+        self.delivery.close(stream)
+
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
         """Mark what the dispatcher knows to be acked; irrevocable and idempotent."""
         self.delivery.on_assigned(assignment, out)
@@ -260,13 +264,10 @@ class Attempt:
 
     # --- the worker ---
 
-    def on_tick(self, now: float, out: list[Effect]) -> None:
-        """Count a tick; tell the runner if the link to the readers has become another."""
+    def on_tick(self, now: float) -> None:
+        """Count a tick."""
         self.delivery.on_tick()
         self.link.on_tick(now)
-        auto = self.assignment.codec is Codec.AUTO
-        if auto and self.run is not None and (speed := self.link.news()) is not None:
-            out.append(SendToRunner(SetLink(self.run, speed)))
 
     def resize_cache(self, nbytes: int, out: list[Effect]) -> None:
         """Set how many bytes of this cached task may be kept."""
@@ -289,6 +290,7 @@ class Attempt:
 
     def serve(self, now: float, out: list[Effect]) -> None:
         """Send what is ready to streams with credit; flush or recall for readers that starve."""
+        self.link.tell(self.run, self.assignment.codec, out)
         served = self.delivery.send_ready(out)
         self.revive(now, out)
         if served:

@@ -50,11 +50,13 @@ class StreamWritable:
     """A stream has sent its frame, and could send another one.
 
     Since the last time gRPC took so many bytes, which took so many seconds, if that was measured.
+    To a reader that *borrows* frames nothing is sent of them: it looks at where they were made.
     """
 
     stream: StreamId
     taken: int = 0
     seconds: float = 0.0
+    borrows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,16 @@ gRPC says when it has taken a message. While it takes most of the time, the link
 speed is what it takes. Otherwise it is at least that fast, and how much faster nobody knows: what
 was measured before is believed a little less each second. So frames that became small enough for a
 link do not make it look like a fast one.
+
+Readers that borrow frames need no link: while there are no others, nothing pays.
 """
 
 from __future__ import annotations
 
-from penstock.frames.codec_choice import FAST_LINK
-from penstock_worker.core.events import StreamId
+from penstock.frames.codec_choice import FAST_LINK, SHARED_MEMORY_LINK
+from penstock.protocol.types import Codec
+from penstock_worker.core.events import Effect, SendToRunner, StreamId, StreamWritable
+from penstock_worker.runner.messages import SetLink
 
 WINDOW = 1.0
 """Seconds over which it is measured."""
@@ -34,6 +38,21 @@ class LinkSpeed:
         self._nbytes = 0
         self._busy: dict[StreamId, float] = {}
         self._told = FAST_LINK
+        self._borrowing: set[StreamId] = set()
+        self._others: set[StreamId] = set()
+
+    def on_writable(self, event: StreamWritable) -> None:
+        """Record what a stream says of its way."""
+        if event.borrows:
+            self._borrowing.add(event.stream)
+        else:
+            self._others.add(event.stream)
+            self.on_taken(event.stream, event.taken, event.seconds)
+
+    def on_closed(self, stream: StreamId) -> None:
+        """Forget a stream."""
+        self._borrowing.discard(stream)
+        self._others.discard(stream)
 
     def on_taken(self, stream: StreamId, nbytes: int, seconds: float) -> None:
         """Record that gRPC took *nbytes* of a stream, and *seconds* for it."""
@@ -59,9 +78,16 @@ class LinkSpeed:
                 self.speed = min(FAST_LINK, least)
         self._since, self._nbytes, self._busy = now, 0, {}
 
+    def tell(self, run: int | None, codec: Codec, out: list[Effect]) -> None:
+        """Tell a runner that chooses codecs when the link has become another."""
+        if codec is Codec.AUTO and run is not None and (speed := self.news()) is not None:
+            out.append(SendToRunner(SetLink(run, speed)))
+
     def news(self) -> float | None:
         """Return the speed that the runner is to be told now, if it is."""
-        if 1 / TOLD < self.speed / self._told < TOLD:
+        alone = self._borrowing and not self._others
+        speed = SHARED_MEMORY_LINK if alone else self.speed
+        if 1 / TOLD < speed / self._told < TOLD:
             return None
-        self._told = self.speed
-        return self.speed
+        self._told = speed
+        return speed

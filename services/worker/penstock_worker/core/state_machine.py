@@ -253,7 +253,7 @@ class WorkerCore:
         for stream, request in self._early.take_expired(now):
             out.append(AbortStream(stream, never_assigned(self.worker, request)))
         for attempt in list(self.attempts.values()):
-            attempt.on_tick(now, out)
+            attempt.on_tick(now)
             self._serve(attempt, now, out)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + self._heartbeat_interval
@@ -343,12 +343,11 @@ class WorkerCore:
             match event:
                 case StreamAcked(ack=ack):
                     attempt.on_acked(stream, ack, out)
-                case StreamWritable(name, taken, seconds):
-                    attempt.link.on_taken(name, taken, seconds)
+                case StreamWritable():
+                    attempt.link.on_writable(event)
                     attempt.delivery.on_writable(stream)
                 case StreamClosed():
-                    del self._streams[event.stream]
-                    attempt.delivery.close(stream)
+                    attempt.on_closed(self._streams.pop(event.stream)[1])
                 case _:
                     assert_never(event)
             self._serve(attempt, now, out)

@@ -12,6 +12,7 @@ import os
 import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from penstock.ipc.shared_memory import memory_file
 
@@ -20,6 +21,10 @@ if sys.platform != "win32":
 
 ALIGNMENT = 64
 """Places begin on cache lines, so that leaves inside frames can, too."""
+
+
+KEPT_ROOM = 2
+"""So many times the budget there are addresses for what readers keep."""
 
 
 # From linux/fcntl.h: a Python that was built on an old system has no names for them, and may yet
@@ -34,6 +39,8 @@ class Allocator:
     bytes are in use. A place that is larger than that is allocated as well, one at a time.
 
     With a *window* (see `set_window`) that is the budget instead, and a larger place stands alone.
+
+    A place that is *kept* is not in use, and yet not free: readers look at it.
     """
 
     def __init__(self, budget: int, size: int) -> None:
@@ -41,6 +48,8 @@ class Allocator:
         self._elsewhere: int | None = None
         self._starts, self._stops = [0], [size]
         self._live: dict[int, int] = {}
+        self._kept: set[int] = set()
+        self._kept_nbytes = self._most_kept = 0
         self._giant: int | None = None
         self.in_use = 0
         """Bytes in use, a giant's not counted."""
@@ -61,6 +70,11 @@ class Allocator:
         self._budget, self._elsewhere = (self._usual, None) if window is None else window
         if self._budget >= before:
             return []
+        return self.gaps
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """What is free, from where to where."""
         return list(zip(self._starts, self._stops, strict=True))
 
     def __iter__(self) -> Iterator[int]:
@@ -85,11 +99,31 @@ class Allocator:
             KeyError: when there is no place at *offset*.
         """
         nbytes = self._live.pop(offset)
-        if offset == self._giant:
+        if offset in self._kept:
+            self._kept.discard(offset)
+            self._kept_nbytes -= nbytes
+        elif offset == self._giant:
             self._giant = None
         else:
             self.in_use -= nbytes
         return self._open(offset, offset + nbytes)
+
+    def keep(self, offset: int) -> None:
+        """Count the place at *offset* no more: others may be taken, beside it. Idempotent.
+
+        Raises:
+            KeyError: when there is no place at *offset*.
+        """
+        nbytes = self._live[offset]
+        if offset in self._kept:
+            return
+        if offset == self._giant:
+            self._giant = None
+        else:
+            self.in_use -= nbytes
+        self._kept.add(offset)
+        self._kept_nbytes += nbytes
+        self._most_kept = max(self._most_kept, self._kept_nbytes)
 
     def shorten(self, offset: int, nbytes: int) -> tuple[int, int]:
         """Keep the first *nbytes* of the place at *offset*; return the same as `free`."""
@@ -120,7 +154,9 @@ class Allocator:
         if start == stop:
             return stop, stop
         low, high = self._join(start, stop)
-        return (max(low, self._budget), high) if stop > self._budget else (high, high)
+        # Where readers keep places others lie behind them: their pages are used again, too.
+        usual = self._budget + self._most_kept
+        return (max(low, usual), high) if stop > usual else (high, high)
 
     def _join(self, start: int, stop: int) -> tuple[int, int]:
         i = bisect_left(self._starts, start)
@@ -143,9 +179,11 @@ def _rounded(nbytes: int) -> int:
 def span(budget: int, largest: int) -> int:
     """Return how many bytes of addresses an arena needs: for its budget and the largest place.
 
-    They cost nothing but addresses: only what is written takes memory.
+    They cost nothing but addresses: only what is written takes memory. What readers keep lies
+    beside the budget, and may lie anywhere.
     """
-    return sum(-(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE for nbytes in (budget, largest))
+    kept = KEPT_ROOM * budget
+    return sum(-(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE for nbytes in (budget, largest, kept))
 
 
 class SealedMemory:
@@ -260,15 +298,23 @@ class Arena:
         """Keep the first *nbytes* of the place at *offset* only."""
         self._give_back(*self._places.shorten(offset, nbytes))
 
-    def clear(self) -> None:
-        """Free all places: none is read any more."""
-        for offset in self._places:
-            self.free(offset)
+    def keep(self, offset: int) -> None:
+        """See `Allocator.keep`."""
+        self._places.keep(offset)
 
-    def release(self) -> None:
-        """Free all places, and return all memory to the system; writing allocates it again."""
-        self.clear()
-        self._give_back(0, len(self._map))
+    def clear(self, kept: AbstractSet[int] = frozenset()) -> None:
+        """Free all places but those *kept*, which readers look at: no others are read any more."""
+        for offset in self._places:
+            if offset in kept:
+                self._places.keep(offset)
+            else:
+                self.free(offset)
+
+    def release(self, kept: AbstractSet[int] = frozenset()) -> None:
+        """As `clear`, and return all memory to the system that is free; writing allocates it."""
+        self.clear(kept)
+        for start, stop in self._places.gaps:
+            self._give_back(start, stop)
 
     def _give_back(self, start: int, stop: int) -> None:
         _remove(self._map, start, stop)

@@ -25,8 +25,10 @@ from penstock_worker.runner.messages import (
     Command,
     Flush,
     FreeFrames,
+    KeepPlaces,
     LoadDefinition,
     PauseRun,
+    ReturnPlaces,
     RunCommand,
     RunnerReport,
     SetLink,
@@ -36,7 +38,7 @@ from penstock_worker.runner.messages import (
 )
 
 _COMMANDS: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(
-    LoadDefinition | StartRun | RunCommand | StopRun
+    LoadDefinition | StartRun | RunCommand | ReturnPlaces | StopRun
 )
 
 
@@ -98,6 +100,8 @@ class RunInbox:
         self.start = start
         self.logs = tuple(map(GrowingSplitLog, start.logs))
         self.freed: deque[int] = deque()
+        self.kept: deque[int] = deque()
+        """Places that readers look at: they are free, and cannot be written yet."""
         self.window: tuple[int, int] | None = (
             (start.window, start.elsewhere) if start.window else None
         )
@@ -120,7 +124,10 @@ class WorkerConnection:
         self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake_fd, select.POLLIN)
         self._unpacker = Unpacker(_COMMANDS)
-        self._commands: deque[LoadDefinition | RunInbox | StopRun] = deque()
+        self._commands: deque[LoadDefinition | RunInbox | ReturnPlaces | StopRun] = deque()
+        self._kept: set[int] = set()
+        self.returned: deque[int] = deque()
+        """Places that were kept, and may be written again."""
         self._inbox: RunInbox | None = None
         self._changed = threading.Condition(threading.Lock())
         self._sending = threading.Lock()
@@ -137,8 +144,11 @@ class WorkerConnection:
 
     def next_command(
         self, timeout: float | None = None
-    ) -> LoadDefinition | RunInbox | StopRun | None:
-        """Return the next command to load, start (as that run's inbox) or stop; else None."""
+    ) -> LoadDefinition | RunInbox | ReturnPlaces | StopRun | None:
+        """Return the next command to load, start (as that run's inbox) or stop; else None.
+
+        Without a run it may be one that returns places, which are not in `returned` then.
+        """
         return (
             self._commands.popleft() if self.wait(lambda: bool(self._commands), timeout) else None
         )
@@ -169,6 +179,12 @@ class WorkerConnection:
                 else:
                     self._read(left)
         return True
+
+    def take_kept(self) -> frozenset[int]:
+        """Return the places that are kept now; all others are free, and `returned` is empty."""
+        with self._changed:
+            self.returned.clear()
+            return frozenset(self._kept)
 
     def forget(self, inbox: RunInbox, positions: tuple[int, ...]) -> None:
         """Forget what the logs of *inbox* have before *positions*."""
@@ -221,7 +237,23 @@ class WorkerConnection:
                 if self._inbox is not None and self._inbox.start.run == run:
                     self._stop_inbox()
                 self._commands.append(command)
-            case AddSplits() | FreeFrames() | SetWindow() | SetLink() | Flush() | PauseRun():
+            case ReturnPlaces(offsets):
+                self._kept.difference_update(offsets)
+                if self._inbox is None:
+                    self._commands.append(command)
+                else:
+                    self.returned.extend(offsets)
+            case (
+                AddSplits()
+                | FreeFrames()
+                | KeepPlaces()
+                | SetWindow()
+                | SetLink()
+                | Flush()
+                | PauseRun()
+            ):
+                if isinstance(command, KeepPlaces):
+                    self._kept.update(command.offsets)
                 if self._inbox is not None and self._inbox.start.run == command.run:
                     _note(self._inbox, command)
             case _:
@@ -239,6 +271,8 @@ def _note(inbox: RunInbox, command: RunCommand) -> None:
             inbox.logs[provider].grow(position, splits)
         case FreeFrames(_, offsets):
             inbox.freed.extend(offsets)
+        case KeepPlaces(_, offsets):
+            inbox.kept.extend(offsets)
         case SetWindow(_, nbytes, elsewhere):
             inbox.window = nbytes, elsewhere
         case SetLink(_, speed):

@@ -165,6 +165,10 @@ class FrameWriter:
         while True:
             while inbox.freed:
                 self._arena.free(inbox.freed.popleft())
+            while inbox.kept:
+                self._arena.keep(inbox.kept.popleft())
+            while self._connection.returned:
+                self._arena.free(self._connection.returned.popleft())
             if inbox.window is not self._window:
                 self._window = inbox.window
                 self._arena.set_window(self._window)
@@ -181,7 +185,8 @@ class FrameWriter:
 
     def _room_changed(self) -> bool:
         inbox = self._inbox
-        return bool(inbox.freed) or inbox.window is not self._window or inbox.stopped
+        changed = inbox.freed or inbox.kept or self._connection.returned
+        return bool(changed) or inbox.window is not self._window or inbox.stopped
 
     def _least(self) -> int:
         """Return how many bytes a frame takes of the arena at least."""

@@ -18,7 +18,7 @@ from penstock_worker.runner import failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.connection import RunInbox, WorkerConnection, WorkerGoneError
 from penstock_worker.runner.engine_loop import EngineLoop, Pipeline
-from penstock_worker.runner.messages import LoadDefinition, RunStopped, StopRun
+from penstock_worker.runner.messages import LoadDefinition, ReturnPlaces, RunStopped, StopRun
 
 QUIET = 0.2
 """Seconds without a command after which there is time to tidy up."""
@@ -39,15 +39,17 @@ def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
         tidy = command is None
         match command:
             case None:
-                tidy_up(None if read else arena)
+                tidy_up(None if read else arena, connection.take_kept())
             case LoadDefinition(dataset, definition):
                 pipelines = {dataset: load(definition)}
             case RunInbox():
-                arena.clear()
+                arena.clear(connection.take_kept())
                 arena.set_budget(command.start.room)
                 arena.set_window(command.window)
                 read = True
                 EngineLoop(connection, command, arena).work(pipelines[command.start.dataset])
+            case ReturnPlaces():
+                pass  # their memory goes back when all is quiet
             case StopRun(run):
                 read = False
                 connection.post(RunStopped(run))
@@ -67,10 +69,10 @@ def load(definition: bytes) -> Pipeline | Failure:
         return failures.in_loading(exc)
 
 
-def tidy_up(arena: Arena | None) -> None:
-    """Return unused memory to the system; of *arena* all, if none of its frames is read."""
+def tidy_up(arena: Arena | None, kept: frozenset[int]) -> None:
+    """Return unused memory to the system; of *arena* all but what is *kept*, if no run reads it."""
     if arena is not None:
-        arena.release()
+        arena.release(kept)
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
     if trim is not None:

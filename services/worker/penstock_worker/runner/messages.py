@@ -71,6 +71,19 @@ class FreeFrames(Command, frozen=True):
     offsets: tuple[int, ...]
 
 
+class KeepPlaces(Command, frozen=True):
+    """Readers look at the places at these offsets: they count no more, and are not written yet."""
+
+    run: int
+    offsets: tuple[int, ...]
+
+
+class ReturnPlaces(Command, frozen=True):
+    """No reader looks at the places at these offsets any more, which were kept, of whatever run."""
+
+    offsets: tuple[int, ...]
+
+
 class SetWindow(Command, frozen=True):
     """All frames of a cached task may take *nbytes*; those of runs before take *elsewhere* of them.
 
@@ -107,7 +120,7 @@ class StopRun(Command, frozen=True):
     run: int
 
 
-RunCommand = AddSplits | FreeFrames | SetWindow | SetLink | Flush | PauseRun
+RunCommand = AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | Flush | PauseRun
 """What is sent to a run under way."""
 
 

@@ -115,6 +115,11 @@ class RunnerProcess:
         return self._arena_memory.memory
 
     @property
+    def arena_file(self) -> int:
+        """The file of that memory, to read only; -1 when the process is gone."""
+        return self._arena_memory.fd
+
+    @property
     def files(self) -> tuple[int, int]:
         """The files of the process itself: its socket and its arena."""
         return self._child_sock.fileno(), self._arena_memory.writable

@@ -1,0 +1,143 @@
+"""Messages and files over a socket, for an event loop: what cannot be sent yet waits here."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
+
+M = TypeVar("M")
+
+FILES = 64
+"""The most files that come with one read."""
+
+
+class MessageLine(Generic[M]):
+    """One end of a connected unix socket, on the loop that runs here.
+
+    *on_message* gets what arrives, which is of the type *said*. *on_gone* is called once, when
+    nothing more can come: the other side hung up, or said what cannot be read. Files that arrived
+    are in `files`, in order; each is there before the message that it came with.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        said: type[M],
+        on_message: Callable[[M], None],
+        on_gone: Callable[[str], None],
+    ) -> None:
+        sock.setblocking(False)
+        self.files: deque[int] = deque()
+        self._sock, self._on_message, self._on_gone = sock, on_message, on_gone
+        self._loop = asyncio.get_running_loop()
+        self._unpacker: Unpacker[M] = Unpacker(msgspec.msgpack.Decoder(said))
+        self._unsent: deque[tuple[memoryview, int]] = deque()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._open = True
+        self._loop.add_reader(sock.fileno(), self._read)
+
+    def send(self, message: msgspec.Struct, file: int = -1) -> None:
+        """Send *message*, and *file* with it, which may be closed then; never waits.
+
+        Raises:
+            OSError: when there is no room for another file.
+        """
+        if not self._open:
+            return
+        waiting = bool(self._unsent)
+        copy = os.dup(file) if file >= 0 else -1
+        self._unsent.append((memoryview(pack(message)), copy))
+        if not waiting:
+            self._write()
+
+    async def drained(self) -> None:
+        """Return when all is sent, or nothing can be any more."""
+        await self._drained.wait()
+
+    def close(self) -> None:
+        """Hang up; `on_gone` is not called. Idempotent."""
+        if self._open:
+            self.detach().close()
+
+    def detach(self) -> socket.socket:
+        """Return the socket, which nobody reads or writes here any more."""
+        self._open = False
+        self._loop.remove_reader(self._sock.fileno())
+        self._loop.remove_writer(self._sock.fileno())
+        for file in (*self.files, *(file for _, file in self._unsent if file >= 0)):
+            os.close(file)
+        self.files.clear()
+        self._unsent.clear()
+        self._drained.set()
+        # A loop that ends may go on referring to what it called.
+        self._on_message = self._on_gone = _ignore
+        return self._sock
+
+    def _fail(self, why: str) -> None:
+        if self._open:
+            on_gone = self._on_gone
+            self.close()
+            on_gone(why)
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                data, file = self._unsent[0]
+                sent = socket.send_fds(self._sock, [data], [file] if file >= 0 else [])
+                if file >= 0:
+                    os.close(file)
+                if sent < len(data):
+                    self._unsent[0] = data[sent:], -1
+                else:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            self._drained.clear()
+            self._loop.add_writer(self._sock.fileno(), self._write)
+        except OSError as exc:
+            # Whoever sends is in the middle of something: it hears of it later.
+            self._unsent.clear()
+            self._loop.call_soon(self._fail, str(exc))
+        else:
+            self._drained.set()
+            self._loop.remove_writer(self._sock.fileno())
+
+    def _read(self) -> None:
+        try:
+            data, ancillary, _, _ = self._sock.recvmsg(
+                READ_NBYTES, socket.CMSG_SPACE(FILES * 4), socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            self._fail(str(exc))
+            return
+        for level, kind, packed in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers = array.array("i")
+                numbers.frombytes(packed[: len(packed) - len(packed) % numbers.itemsize])
+                self.files.extend(numbers)
+        if not data:
+            self._fail("it hung up")
+            return
+        try:
+            messages = self._unpacker.feed(data)
+        except (msgspec.MsgspecError, ValueError) as exc:
+            self._fail(f"it said what cannot be read: {exc}")
+            return
+        for message in messages:
+            if self._open:
+                self._on_message(message)
+
+
+def _ignore(_: object) -> None:
+    """Do nothing with what nobody wants any more."""

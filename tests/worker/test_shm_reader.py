@@ -1,0 +1,311 @@
+"""A reader and a worker on one host: how they meet, and what is borrowed and given back."""
+
+import asyncio
+import gc
+import os
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.errors import ConfigError, DatasetError, Unavailable
+from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
+from penstock.protocol.nearness import KnownWorker, WorkerProfile
+from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
+from penstock.protocol.types import Codec
+from penstock.transport import pool, shared_memory
+from penstock.transport.pool import TransportPool
+from penstock.transport.shared_memory import to_worker
+from penstock_worker import shm_door
+from penstock_worker.core.loans import Loans
+from penstock_worker.runner.arena import SealedMemory
+from penstock_worker.runner.messages import FrameReady
+
+NBYTES, PLACE = 1 << 16, 1 << 13
+SUBSCRIBE = Subscribe(1, 1, 1, 1, AckedSet(), NO_RANGES, 1 << 30)
+
+
+class Runner:
+    """A runner's memory, place for place filled with the place's number."""
+
+    def __init__(self):
+        self._memory = SealedMemory(NBYTES)
+        self.arena = self._memory.memory
+        whole = np.repeat(np.arange(NBYTES // PLACE, dtype=np.uint8), PLACE)
+        os.pwrite(self._memory.writable, whole.tobytes(), 0)
+        self.sent = []
+
+    @property
+    def arena_file(self):
+        return self._memory.fd
+
+    def die(self):
+        self._memory.close()
+
+
+class Runners:
+    """What a door needs of `ActiveRunners`."""
+
+    def __init__(self):
+        self.loans, self.runner, self.free = Loans(2 * PLACE, NBYTES, PLACE), Runner(), []
+
+    def runner_of(self, _frame):
+        return self.runner if self.runner.arena_file >= 0 else None
+
+    def lend(self, borrower, frame):
+        return self.loans.lend(borrower, self.runner, frame.offset, frame.nbytes)
+
+    def give_back(self, borrower, loans):
+        self.free += self.loans.give_back(borrower, loans).get(self.runner, ())
+
+    def hang_up(self, borrower):
+        self.free += self.loans.hang_up(borrower).get(self.runner, ())
+
+    def payload(self, frame):
+        return self.runner.arena[frame.offset : frame.offset + frame.nbytes]
+
+
+class Worker:
+    """Sends the first places of the memory when it is asked for them: a frame for each ack."""
+
+    def __init__(self, runners):
+        self._runners = runners
+        self.open = 0
+
+    async def lend(self, requests, form):
+        self.open += 1
+        try:
+            place = 0
+            async for _ in requests:
+                ready = FrameReady(1, place, 1, place * PLACE, PLACE, b"", Codec.NONE, PLACE)
+                header = FrameHeader(1, 1, 1, place, 1, 0, RangeSet(((place, place + 1),)), b"")
+                yield form.frames([(header, ready)], self._runners.payload)
+                place += 1
+                if place == NBYTES // PLACE:
+                    break
+            yield form.reply(StreamEnd(1, 1))
+        finally:
+            self.open -= 1
+
+
+@pytest.fixture
+async def met(tmp_path):
+    """A door, its worker, its runners, and how readers know it."""
+    runners = Runners()
+    with shm_door.opened(str(tmp_path)) as door:
+        worker = Worker(runners)
+        door.serve(worker, runners)
+        profile = WorkerProfile(
+            "h", ("grpc", "shm"), boot_id=door.boot_id, shm_socket=door.path, shm_token=door.token
+        )
+        yield worker, runners, KnownWorker("w:1", 7, profile)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():
+            gc.collect()
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def reading(transport, acks=20):
+    asked = asyncio.Queue()
+    asked.put_nowait(SUBSCRIBE)
+
+    async def requests():
+        while True:
+            yield await asked.get()
+
+    messages = transport.read(requests())
+
+    async def frame():
+        try:
+            ((header, payload),) = await anext(messages)
+        finally:
+            asked.put_nowait(Ack(NO_RANGES, 1))
+        return header, payload
+
+    try:
+        yield frame
+    finally:
+        await messages.aclose()
+
+
+async def test_after_the_first_frame_the_rest_is_seen_where_it_was_made(met):
+    worker, runners, known = met
+    async with to_worker(known) as transport, reading(transport) as frame:
+        got = [await frame() for _ in range(NBYTES // PLACE)]
+
+        assert [header.first for header, _ in got] == list(range(NBYTES // PLACE))
+        assert all(set(bytes(payload)) == {header.first} for header, payload in got)
+        assert all(payload.readonly for _, payload in got)
+        assert runners.loans.lent_frames == NBYTES // PLACE - 1
+        header, _ = await frame()
+        assert isinstance(header, StreamEnd)
+    await until(lambda: worker.open == 0)
+
+
+async def test_a_place_comes_back_when_its_last_view_dies(met):
+    _, runners, known = met
+    async with to_worker(known) as transport, reading(transport) as frame:
+        await frame()
+        _, payload = await frame()
+        leaf = np.frombuffer(payload, np.int64).reshape(2, -1)[1:, ::2]
+        del payload
+        runners.loans.free(runners.runner, [PLACE])
+        await frame()
+        assert PLACE not in runners.free
+        assert leaf[0, 0] == 0x0101010101010101
+
+        del leaf
+        await until(lambda: PLACE in runners.free)
+
+
+async def test_views_outlive_the_transport_and_give_back_what_they_have_one_by_one(met):
+    _, runners, known = met
+    async with to_worker(known) as transport, reading(transport) as frame:
+        got = [(await frame())[1] for _ in range(3)]
+    runners.loans.end_run(runners.runner)
+    assert set(bytes(got[1])) == {1}
+
+    got[1] = None
+    await until(lambda: runners.free == [PLACE])
+    assert set(bytes(got[2])) == {2}
+    got[2] = None
+    await until(lambda: runners.free == [PLACE, 2 * PLACE])
+
+
+async def test_beyond_what_may_be_kept_frames_are_copies(met):
+    _, runners, known = met
+    async with to_worker(known) as transport, reading(transport) as frame:
+        got = []
+        for place in range(NBYTES // PLACE):
+            got.append((await frame())[1])
+            runners.loans.free(runners.runner, [place * PLACE])
+        assert runners.loans.copied_frames >= NBYTES // PLACE - 5
+        assert [payload[0] for payload in got] == list(range(NBYTES // PLACE))
+
+
+async def test_a_reader_that_is_gone_has_nothing(met):
+    _, runners, known = met
+    async with to_worker(known) as transport, reading(transport) as frame:
+        got = [await frame() for _ in range(3)]
+        runners.loans.end_run(runners.runner)
+        transport._line._fail("cut")
+
+        await until(lambda: runners.free == [PLACE, 2 * PLACE])
+        assert len(got) == 3
+
+
+async def test_a_worker_that_is_gone_leaves_what_was_seen(tmp_path):
+    runners = Runners()
+    with shm_door.opened(str(tmp_path)) as door:
+        door.serve(Worker(runners), runners)
+        profile = WorkerProfile(boot_id=door.boot_id, shm_socket=door.path, shm_token=door.token)
+        async with to_worker(KnownWorker("w:1", 7, profile)) as transport:
+            async with reading(transport) as frame:
+                got = [(await frame())[1] for _ in range(3)]
+                door.close()
+                with pytest.raises(Unavailable, match="w:1 is gone"):
+                    await frame()
+                    await frame()
+            assert transport.broken
+            runners.runner.die()
+    del runners
+
+    assert [payload[0] for payload in got] == [0, 1, 2]
+
+
+async def test_memory_that_cannot_be_mapped_is_sent_as_bytes(met, monkeypatch, caplog):
+    _, runners, known = met
+
+    def no_room(*_):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(shared_memory.Borrowed, "map", no_room)
+    async with to_worker(known) as transport, reading(transport) as frame:
+        got = [(await frame())[1][0] for _ in range(4)]
+
+    assert got == [0, 1, 2, 3]
+    assert runners.loans.lent_frames == 0
+    assert "its frames are copied: [Errno 12] Cannot allocate memory" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"shm_token": "another"}, "does not know this worker's token"),
+        ({"shm_socket": "/nowhere/socket"}, "let both sides share the folder"),
+        ({"boot_id": "other"}, "it is on another host: its boot id is other"),
+        ({"boot_id": ""}, "its boot id is not known"),
+    ],
+)
+async def test_who_cannot_come_in_is_told_why(met, wrong, why):
+    _, _, known = met
+    with pytest.raises(Unavailable, match=why):
+        async with to_worker(KnownWorker("w:1", 7, replace(known.profile, **wrong))):
+            pass
+
+
+async def test_who_insists_gets_an_error_that_names_both_hosts(met, monkeypatch):
+    _, _, known = met
+    monkeypatch.setattr(pool, "boot_id", lambda: "mine")
+    monkeypatch.setattr(shared_memory, "boot_id", lambda: "mine")
+    async with TransportPool("shm") as transports:
+        with pytest.raises(DatasetError, match=f"host: {known.profile.boot_id}; of this one: mine"):
+            await transports.to(known)
+
+
+async def test_who_insists_waits_a_while_for_a_worker_that_may_have_been_killed(met, monkeypatch):
+    _, _, known = met
+    profile = WorkerProfile("h", ("grpc", "shm"), boot_id=known.profile.boot_id, shm_socket="/no")
+    gone = KnownWorker("w:2", 1, profile)
+    async with TransportPool("shm") as transports:
+        with pytest.raises(Unavailable):
+            await transports.to(gone)
+        monkeypatch.setattr(pool, "PATIENCE", 0.0)
+        with pytest.raises(DatasetError, match="reads no other way, and worker w:2"):
+            await transports.to(gone)
+
+
+async def test_who_says_no_hello_is_hung_up_on(met):
+    _, _, known = met
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(known.profile.shm_socket)
+        sock.send(b"\x01" + bytes(8))
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(10):
+            while await loop.sock_recv(sock, 64):
+                pass
+
+
+async def test_sockets_that_nobody_answers_are_swept_away(tmp_path):
+    stale = tmp_path / "worker-0.sock"
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(stale))
+    with shm_door.opened(str(tmp_path)) as door, shm_door.opened(str(tmp_path)) as other:
+        assert sorted(map(str, tmp_path.iterdir())) == sorted([door.path, other.path])
+
+
+def test_a_folder_that_can_hold_no_socket_is_an_error_where_it_was_asked_for(tmp_path):
+    async def open_door():
+        with shm_door.opened(str(tmp_path / ("long" * 40))):
+            pass
+
+    with pytest.raises(ConfigError, match="socket_dir .*longer than 107"):
+        asyncio.run(open_door())
+
+
+async def test_without_a_folder_of_its_own_a_worker_offers_nothing(monkeypatch, caplog):
+    def elsewhere():
+        raise PermissionError("it is not this user's folder")
+
+    monkeypatch.setattr(shm_door, "_usual_folder", elsewhere)
+    with shm_door.opened(None) as door:
+        assert door is None
+    assert "will not share memory with this worker: it is not this user's" in caplog.text
