@@ -73,9 +73,10 @@ class AckCollector:
             ledger.clear()
 
     def collect_soon(self, now: float) -> None:
-        """Collect acks soon: something new was delivered."""
+        """Collect acks soon: something new was delivered. How soon depends on what it costs."""
         self._collect_every = ACK_EVERY
-        self._collect_at = min(self._collect_at, now + ACK_EVERY)
+        soon = now + max(ACK_EVERY, COLLECT_COST * len(self.deliveries))
+        self._collect_at = min(self._collect_at, soon)
 
     def due(self, now: float) -> float:
         """Return when `collect_acks` may find something."""
