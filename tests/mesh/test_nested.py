@@ -7,6 +7,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
 from penstock.protocol.types import ShardingPolicy
+from penstock_dispatcher import DispatcherConfig
 
 OFF, DYNAMIC = "parallel_epochs", "distributed_epoch"
 
@@ -62,7 +63,8 @@ def test_it_cannot_be_divided_once_more_and_the_error_says_what_can_be_done(poli
 
 
 def test_an_inner_mesh_of_its_own_serves_the_outer_one_though_a_worker_dies(another):
-    with another(workers=3) as mesh:
+    # What readers in the dead worker had comes to others when their lease is over.
+    with another(workers=3, dispatcher=DispatcherConfig(client_timeout=4.0)) as mesh:
         below = inner(mesh, "survives")
         outer = iter(below.distribute(OFF, mesh.target))
         taken = [int(next(outer)) for _ in range(20)]

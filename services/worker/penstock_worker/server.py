@@ -220,11 +220,13 @@ class WorkerServer(BackgroundServer):
         PenstockError: when the dispatcher refuses this worker, as with `VersionMismatch`.
 
     >>> from penstock_dispatcher import DispatchServer
+    >>> dataset = Dataset.range(3)
     >>> with (
     ...     DispatchServer() as dispatcher,
     ...     WorkerServer(WorkerConfig(dispatcher_address=dispatcher.target)),
     ... ):
-    ...     sorted(Dataset.range(3).distribute("distributed_epoch", dispatcher.target))
+    ...     far = dataset.distribute("distributed_epoch", dispatcher.target)
+    ...     sorted(int(x) for x in far)
     [0, 1, 2]
     """
 
