@@ -104,3 +104,12 @@ def test_the_slots_that_are_asked_for_make_as_much_more_as_the_loop_could_take(s
     if found.limit is Bottleneck.WORKERS and share < 0.98:
         assert (tasks + found.more_slots) * (1 - share) >= tasks
     assert str(found).startswith(found.sentence)
+
+
+def test_a_loop_that_waits_for_a_job_is_not_blamed_when_the_dispatcher_is_silent():
+    far = OperatorLook("distribute", 100, 0.0, waited=8.9)
+
+    found = explain_loop(stats(0.9, far, far=True), None)
+
+    assert found.limit is Bottleneck.UNKNOWN
+    assert found.sentence.endswith("the dispatcher does not say what that does")

@@ -31,9 +31,10 @@ def explain(iterator: Measured) -> Explanation:
     Args:
         iterator: what the loop reads: ``iter(dataset)`` or ``dataset.iterator()``.
 
+    Of a dispatcher that does not answer within five seconds it says so.
+
     Raises:
         Closed: when the iterator was closed.
-        WaitedTooLong: when the dispatcher does not answer within five seconds.
 
     >>> from penstock import Dataset, explain
     >>> elements = iter(Dataset.range(5))

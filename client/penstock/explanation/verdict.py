@@ -71,6 +71,9 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
             f"{waits}; it is itself the limit", Bottleneck.NOTHING, wait, figures=here
         )
     far = sum(one.waited for one in loop.operators) if loop.reads_job else 0.0
+    if loop.reads_job and job is None and far >= whole.waited / 2:
+        sentence = f"{waits}, for its job; the dispatcher does not say what that does"
+        return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
     if job is None or far < whole.waited / 2:
         slowest = max(loop.operators, key=_worked, default=None)
         label = "its pipeline" if slowest is None else slowest.label

@@ -390,3 +390,5 @@ class ReaderView:
     held_by: str = ""
     rounds: RoundsView | None = None
     cache: CacheView | None = None
+    more_tasks: bool = False
+    """Of a job that is read in order: whether tasks follow behind those that there are."""

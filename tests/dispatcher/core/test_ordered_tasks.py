@@ -210,7 +210,33 @@ def test_a_task_whose_worker_dies_goes_on_elsewhere_and_none_is_made_in_its_plac
     world.reads()
 
     assert ahead(world) == before
-    assert {task.worker for task in world.tasks.values()} == {"w1"}
+    assert {task.worker for task in world.tasks.values()} <= {"w1", None}
+    for name in before:  # each goes on when there is room, the first ones first
+        assert world.tasks[name].worker == "w1"
+        world.finishes(name)
+
+
+def test_the_tasks_of_a_worker_that_dies_are_not_all_made_at_once_on_another():
+    world = World(100_000, grid=10)
+    for _ in range(100):  # all is with readers, and operators keep it
+        for name in world.unread:
+            if world.tasks[name].worker is not None:
+                world.sends(name)
+    assert len(world.tasks) > 50
+    world.dies("w0")
+    world.reads()
+
+    progress = world.core.ctx.soft_state.progress
+    at_work = [n for n, task in world.tasks.items() if task.worker and n not in progress]
+    assert 1 <= len(at_work) <= AT_WORK + 1
+
+
+def test_readers_are_told_whether_tasks_follow():
+    world = World(100, grid=100)
+    assert not world.view.more_tasks
+
+    world = World(10_000, grid=100)
+    assert world.view.more_tasks
 
 
 def test_a_task_without_a_worker_is_shown_so_that_readers_wait_for_it():

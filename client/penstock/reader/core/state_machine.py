@@ -49,6 +49,7 @@ class ReaderCore(WithoutRounds):
         self.acks = AckCollector(self.tasks)
         self.finished = self.is_waiting = False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
+        self._more_tasks = False
         self._flush_requests: set[TaskId] = set()
         self._arrivals = 0
         self._effects: list[ReaderEffect] = []
@@ -114,8 +115,10 @@ class ReaderCore(WithoutRounds):
         False says that its elements are not this reader's any more, or, where acks are not
         tracked, that its lease ended: they must not be used.
         """
-        stream, tracked = self.tasks[piece.frame.task], self.acks.tracked
-        if piece not in stream.slices or not (tracked or now < self.lease_until):
+        stream, tracked = self.tasks.get(piece.frame.task), self.acks.tracked
+        if stream is None or piece not in stream.slices:
+            return False  # others have had it meanwhile, or get it
+        if not (tracked or now < self.lease_until):
             return False
         self.acks.deliver(stream, piece)
         self.is_waiting = self.is_waiting and tracked
@@ -208,6 +211,7 @@ class ReaderCore(WithoutRounds):
         self.held_by = view.held_by
         self._effects += map(TellLog, self._place.on_view(view.cache, now))
         self.finished |= view.finished
+        self._more_tasks = view.more_tasks
         for task, stream in list(self.tasks.items()):
             if task not in view.tasks:
                 self._drop_task(stream)
@@ -337,7 +341,7 @@ class ReaderCore(WithoutRounds):
 
     def _only_flush(self, now: float) -> bool:
         """Return whether operators must make do with what they have."""
-        if not self._flush_requests or not self._starved:
+        if not self._flush_requests or not self._starved or self._more_tasks:
             return False
         self.acks.collect_acks(now, at_once=True)
         listed = (

@@ -16,7 +16,8 @@ from penstock.errors import JobMismatch, JobUsed, UnknownDataset
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderProcess
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.types import DatasetId
-from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
+from penstock.reader.core.flow_control import ByteLimit, FrameLimit, Limit, TaskFrameLimit
+from penstock.reader.core.in_order_limits import InOrderByteLimit, InOrderFrameLimit
 from penstock.reader.core.rounds import Consumer, RoundsCore
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.state_machine import ReaderCore
@@ -104,9 +105,11 @@ def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
     session, process, frames = uuid4().hex, this_process(), spec.max_frames
     if spec.consumer is None:
         ordered = spec.request.ordered
-        # In order, what is waited for must fit beside what came before its turn.
-        few = TaskFrameLimit if ordered else FrameLimit
-        limit = few(frames) if frames else ByteLimit(BUDGET)
+        limit: Limit
+        if ordered:
+            limit = InOrderFrameLimit(frames) if frames else InOrderByteLimit(BUDGET)
+        else:
+            limit = FrameLimit(frames) if frames else ByteLimit(BUDGET)
         vicinity = Vicinity(TargetWorkers(spec.request.target_workers), process.host)
         whose = (process, spec.trainer, vicinity)
         return ReaderCore(

@@ -644,7 +644,7 @@ class RoundsView(_message.Message):
     def __init__(self, start: _Optional[int] = ..., first: _Optional[int] = ..., entries: _Optional[_Iterable[int]] = ..., last: _Optional[int] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[LostConsumer, _Mapping]]] = ...) -> None: ...
 
 class ReaderView(_message.Message):
-    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache")
+    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -666,6 +666,7 @@ class ReaderView(_message.Message):
     HELD_BY_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
+    MORE_TASKS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     session: str
     reader: int
@@ -680,7 +681,8 @@ class ReaderView(_message.Message):
     held_by: str
     rounds: RoundsView
     cache: CacheView
-    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ...) -> None: ...
+    more_tasks: bool
+    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ...) -> None: ...
 
 class CacheView(_message.Message):
     __slots__ = ("skipped", "before")

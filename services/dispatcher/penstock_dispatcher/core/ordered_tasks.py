@@ -17,7 +17,7 @@ from penstock_dispatcher.core.split_provider import SplitProvider
 AHEAD = 2
 """How many tasks there are for each one at work of which readers do not have everything."""
 
-OPEN = 256
+OPEN = 1024
 """How many there are for each worker in all: operators behind readers may have some of each."""
 
 GRAIN = 0.5
@@ -39,6 +39,7 @@ def create(
 ) -> None:
     """Create what so many *workers* can begin now, each task with its split: *wanted* at work."""
     provider, here = iteration.providers[0], (workers, wanted)
+    ctx.soft_state.full.discard(name)
     while _is_wanted(ctx, iteration, *here) and (provider.left or not iteration.next_task):
         task = TaskId(ctx.state.next_id)
         ctx.commit(TaskCreated(task, name, iteration.next_task))
@@ -46,6 +47,28 @@ def create(
         ctx.commit(SplitsGranted(task, 0, splits))
         ctx.counts.splits += 1
         ctx.soft_state.paces[name].begin(task, sum(map(len, splits)), now)
+    if len(iteration.tasks) >= OPEN * workers:
+        ctx.soft_state.full.add(name)
+
+
+def more_follow(ctx: DecisionContext, name: IterationId, iteration: IterationRecord) -> bool:
+    """Return whether tasks follow, so that readers' operators need not make do with what there is.
+
+    Where there are as many as may be, the next ones follow when operators let go of some.
+    """
+    if not iteration.ordered or iteration.broken or name in ctx.soft_state.full:
+        return False
+    return iteration.providers[0].left
+
+
+def may_start(ctx: DecisionContext, iteration: IterationRecord, name: TaskId, wanted: int) -> bool:
+    """Return whether a task without a worker gets one: *wanted* are made at once.
+
+    One that is before all of these does in any case: they may wait until readers have had it.
+    """
+    tasks = iteration.tasks.items()
+    made = [one for one, t in tasks if t.worker is not None and not _ended(ctx, one)]
+    return len(made) < max(1, wanted) or name < min(made)
 
 
 def note_progress(

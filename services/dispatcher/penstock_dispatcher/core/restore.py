@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from msgspec import UNSET
 
@@ -229,6 +230,8 @@ def _restored(
     providers: Sequence[SplitProvider],
 ) -> IterationRestored:
     first = iteration + 1
+    # Readers in order go by the tasks' names: those are in the order of the splits.
+    tasks = sorted(state.tasks, key=attrgetter("index")) if state.ordered is True else state.tasks
     return IterationRestored(
         iteration,
         name,
@@ -240,7 +243,7 @@ def _restored(
             ProviderPosition(provider.pass_number, provider.offset, provider.listing)
             for provider in providers
         ),
-        tuple(_task(TaskId(first + i), task, providers) for i, task in enumerate(state.tasks)),
+        tuple(_task(TaskId(first + i), task, providers) for i, task in enumerate(tasks)),
         state.next_task,
         job_state.sums(state.account),
     )
@@ -333,6 +336,9 @@ def _check(state: JobState, providers: Sequence[SplitProvider]) -> None:
             raise _bad("$.tasks", "of tasks that are read in rounds all is acked up to a place")
     if state.shards is not UNSET and state.next_task not in (0, state.shards):
         raise _bad("$.next_task", f"there are {state.shards} shards, each of which is a task")
+    ended = [(task.ended or (0,))[0] for task in state.tasks if state.ordered is True]
+    if not all(map(providers[0].over, ended) if ended else ()):
+        raise _bad("$.tasks", "each has its split, and the end, of a job that is read in order")
     if state.finished and state.tasks:
         raise _bad("$.finished", "a pass that is over has no tasks")
     for i, task in enumerate(state.tasks):

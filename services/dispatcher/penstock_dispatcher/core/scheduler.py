@@ -172,6 +172,10 @@ def _start_attempts(
         return
     useful, placed = reach.useful(able), Placement(ctx, iteration, shares, reach, now)
     for task_name, task in waiting:
+        if iteration.ordered and not ordered_tasks.may_start(
+            ctx, iteration, task_name, sum(shares[worker] for worker in useful)
+        ):
+            continue  # when one of them was made, it is looked at again
         there = worker_entries.may_run(ctx, task, able, now) if iteration.shards else useful
         if not _start_attempt(ctx, iteration, task_name, task, there, placed):
             ctx.waiting.add(name)

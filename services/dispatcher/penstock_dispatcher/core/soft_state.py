@@ -126,6 +126,8 @@ class SoftState:
     """How many tasks what is left should be enough for, since an iteration was last scheduled."""
     resting: dict[TaskId, float] = field(default_factory=dict)
     """Tasks that get no split for now, since when: others have their worker's slots."""
+    full: set[IterationId] = field(default_factory=set)
+    """Those that are read in order and have as many tasks as there may be."""
     paces: defaultdict[IterationId, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Of jobs that are read in order: how fast their tasks go."""
     barrier_since: dict[IterationId, float] = field(default_factory=dict)
@@ -209,6 +211,7 @@ class SoftState:
         """Forget *tasks* and *readers* of an iteration that is over."""
         self.barrier_since.pop(iteration, None)
         self.consumers.pop(iteration, None)
+        self.full.discard(iteration)
         self.paces.pop(iteration, None)
         self.shares.pop(iteration, None)
         self.sharing.pop(iteration, None)

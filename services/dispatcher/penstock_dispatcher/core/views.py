@@ -14,7 +14,13 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
-from penstock_dispatcher.core import cache_members, consumers, saves, skipped_errors
+from penstock_dispatcher.core import (
+    cache_members,
+    consumers,
+    ordered_tasks,
+    saves,
+    skipped_errors,
+)
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import Effect, SendCommand, SendView
 from penstock_dispatcher.core.jobs import OVER
@@ -160,6 +166,7 @@ class _Views:
                 held_by=ctx.soft_state.held_by.get(name, ""),
                 rounds=self._rounds(name, iteration, asked.reader, known[name].entries),
                 cache=cache_members.view(ctx, iteration, asked.reader),
+                more_tasks=ordered_tasks.more_follow(ctx, name, iteration),
             )
         )
 

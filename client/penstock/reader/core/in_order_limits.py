@@ -1,0 +1,81 @@
+"""Bounds on what a reader has that reads tasks in order: of one sum, the first task comes first.
+
+What is here of later tasks waits for the first that may have something. So that one always has
+room, and the others share what is left: however many tasks there are, they fill no more than the
+sum, and the dispatcher, which counts tasks that readers do not have, makes no others meanwhile.
+"""
+
+from __future__ import annotations
+
+from penstock.protocol.types import TaskId
+from penstock.reader.core.flow_control import MIN_WINDOW, Streams
+from penstock.reader.core.task_stream import TaskStream
+
+
+class InOrderByteLimit:
+    """So many bytes in all; see `penstock.reader.core.flow_control.Limit`."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
+        """See `Limit.initial_credit`."""
+        stream.balance = 0
+        open_now = sum(one.readable and not one.all_sent for one in streams.values())
+        stream.window = max(self.nbytes // max(1, open_now), MIN_WINDOW)
+        return self.credit(stream, streams, now)
+
+    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
+        """See `Limit.credit`."""
+        wanted = stream.window - stream.nbytes - stream.balance
+        if wanted <= 0 or (stream.all_sent and stream.balance > 0):
+            return 0
+        if stream.task == _first(streams):
+            return wanted
+        return max(0, min(wanted, self.nbytes - sum(map(_nbytes, streams.values()))))
+
+    def urgent(self, stream: TaskStream, credit: int) -> bool:
+        """See `Limit.urgent`."""
+        return 2 * credit >= stream.window
+
+
+class InOrderFrameLimit:
+    """So many frames in all. A balance of one byte asks a worker for one frame."""
+
+    def __init__(self, frames: int) -> None:
+        self.frames = frames
+
+    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
+        """See `Limit.initial_credit`."""
+        stream.balance = 0
+        return self.credit(stream, streams, now)
+
+    def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
+        """See `Limit.credit`."""
+        if stream.balance > 0:
+            return 0
+        if stream.task == _first(streams):
+            room = len(stream.slices) < self.frames
+        else:
+            room = sum(map(_frames, streams.values())) < self.frames
+        return 1 - stream.balance if room else 0
+
+    def urgent(self, stream: TaskStream, credit: int) -> bool:  # noqa: ARG002
+        """See `Limit.urgent`."""
+        return credit > 0
+
+
+def _first(streams: Streams) -> TaskId | None:
+    """Return the first task from which something may come."""
+    return min((task for task, one in streams.items() if not one.exhausted), default=None)
+
+
+def _nbytes(stream: TaskStream) -> int:
+    """Return what is here, or on its way."""
+    on_its_way = stream.balance if stream.streaming and not stream.all_sent else 0
+    return stream.nbytes + max(0, on_its_way)
+
+
+def _frames(stream: TaskStream) -> int:
+    on_its_way = stream.streaming and stream.balance > 0 and not stream.all_sent
+    return len(stream.slices) + on_its_way
