@@ -70,9 +70,10 @@ async def test_a_worker_is_here_as_long_as_it_is_offered():
     with offered("w:1", 7, Worker()):
         assert here() == {"w:1": 7}
         async with to_worker(KnownWorker("w:1", 7)) as transport:
-            pass
+            assert not transport.broken
 
     assert here() == {}
+    assert transport.broken
     with pytest.raises(Unavailable, match="w:1 is not in this process"):
         await transport.answer(1)
     with pytest.raises(Unavailable, match="w:1 is not in this process"):

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,6 +11,14 @@ from penstock.protocol.nearness import Distance, KnownWorker, WorkerProfile
 from penstock.transport import in_process, over_grpc, pool, registry
 from penstock.transport.pool import TransportPool
 from penstock.transport.registry import TransportKind
+
+
+@dataclass
+class Way:
+    """A transport that only says where it leads."""
+
+    to: str
+    broken: bool = False
 
 
 @pytest.fixture
@@ -21,11 +30,11 @@ def channels(monkeypatch):
     async def connect(worker):
         seen.append(("open", worker))
         await asyncio.sleep(0)
-        yield f"channel to {worker}"
+        yield Way(worker)
         seen.append(("close", worker))
 
     monkeypatch.setattr(over_grpc, "connect", connect)
-    monkeypatch.setattr(over_grpc, "WorkerClient", lambda channel: [channel])
+    monkeypatch.setattr(over_grpc, "WorkerClient", lambda channel: channel)
     return seen
 
 
@@ -37,7 +46,7 @@ def shared(monkeypatch):
     async def open_(worker):
         if worker.address.startswith("far"):
             raise Unavailable("its memory is not to be seen here")
-        yield f"memory of {worker.address}"
+        yield Way(f"memory of {worker.address}")
 
     kinds = {**registry.KINDS, "shared": TransportKind("shared", Distance.SAME_HOST, open_)}
     monkeypatch.setattr(pool, "KINDS", kinds)
@@ -54,7 +63,7 @@ async def test_all_tasks_of_a_worker_share_a_transport(channels):
         one, other, again = await asyncio.gather(*wanted)
 
         assert one is again
-        assert other == ["channel to b"]
+        assert other == Way("b")
         assert transports.counts == {"grpc": 2}
     assert channels[:2] == [("open", "a"), ("open", "b")]
     assert sorted(channels[2:]) == [("close", "a"), ("close", "b")]
@@ -81,10 +90,19 @@ async def test_another_life_of_a_worker_gets_another_transport(channels):
     assert channels == [(what, "a") for what in ("open", "close") * 2]
 
 
+async def test_a_transport_that_broke_is_closed_and_replaced(channels):
+    async with TransportPool() as transports:
+        before = await transports.to(known("a"))
+        before.broken = True
+
+        assert await transports.to(known("a")) is not before
+    assert channels == [(what, "a") for what in ("open", "close") * 2]
+
+
 async def test_the_nearest_is_taken_and_what_was_chosen_shows(channels, shared, caplog):
     async with TransportPool() as transports:
-        assert await transports.to(known("a")) == "memory of a"
-        assert await transports.to(known("b", offers=())) == ["channel to b"]
+        assert await transports.to(known("a")) == Way("memory of a")
+        assert await transports.to(known("b", offers=())) == Way("b")
         assert transports.chosen == {"a": "shared", "b": "grpc"}
         with in_process.offered("c", 1, None):
             assert isinstance(await transports.to(known("c")), in_process.InProcessTransport)
@@ -94,9 +112,9 @@ async def test_the_nearest_is_taken_and_what_was_chosen_shows(channels, shared, 
 async def test_what_cannot_be_made_is_said_once_and_replaced_by_grpc(channels, shared, caplog):
     async with TransportPool("shared") as transports:
         for _ in range(2):
-            assert await transports.to(known("far")) == ["channel to far"]
+            assert await transports.to(known("far")) == Way("far")
             await transports.keep(set())
-        assert await transports.to(known("a")) == "memory of a"
+        assert await transports.to(known("a")) == Way("memory of a")
     line = "worker far is not read by transport 'shared', but by gRPC: its memory is not to be seen"
     assert caplog.messages == [f"{line} here"]
 
@@ -105,7 +123,7 @@ async def test_what_is_wanted_and_not_offered_is_said_and_replaced_by_grpc(
     channels, shared, caplog
 ):
     async with TransportPool("shared") as transports:
-        assert await transports.to(known("a", offers=("grpc", "local"))) == ["channel to a"]
+        assert await transports.to(known("a", offers=("grpc", "local"))) == Way("a")
     assert caplog.messages == [
         "worker a is not read by transport 'shared', but by gRPC: it offers grpc, local"
     ]

@@ -381,3 +381,15 @@ def test_importing_the_package_loads_neither_grpc_nor_an_event_loop():
     assert shown.stdout.strip() == "[]"
     with pytest.raises(AttributeError, match="Nothing"):
         __import__("penstock_worker").Nothing
+
+
+def test_the_socket_for_readers_on_this_host_is_in_the_folder_that_was_asked_for(target, tmp_path):
+    arguments = ("--dispatcher-address", target, "--socket-dir", str(tmp_path))
+    with process(*arguments, PENSTOCK_SOCKET_DIR="/nowhere") as child:
+        child.stdout.readline()
+        assert [path.is_socket() for path in tmp_path.iterdir()] == [True]
+
+        child.send_signal(signal.SIGTERM)
+
+        assert child.wait(10) == 0
+    assert not [*tmp_path.iterdir()]

@@ -96,6 +96,11 @@ class InProcessTransport:
         """See `Transport.answer`."""
         _entry(self._address, self._incarnation)
 
+    @property
+    def broken(self) -> bool:
+        """See `Transport.broken`: a worker that left this process does not come back."""
+        return here().get(self._address) != self._incarnation
+
 
 def _entry(address: WorkerId, incarnation: int) -> _Entry:
     entry = _workers.get(address)

@@ -70,8 +70,7 @@ class TransportPool:
         async with self._making:
             made = self._made.get(worker.address)
             if made is not None and (
-                worker.incarnation not in {0, made.incarnation}
-                or getattr(made.transport, "broken", False)
+                worker.incarnation not in {0, made.incarnation} or made.transport.broken
             ):
                 await self._drop(worker.address)
                 made = None

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 class Transport(Protocol):
     """A way to one worker."""
 
+    @property
+    def broken(self) -> bool:
+        """Whether it never leads there again, so that another one is to be made."""
+        ...
+
     def read(
         self, requests: AsyncIterator[ReadRequest], greeted: Callable[[], None] | None = None
     ) -> AsyncIterator[Replies]:

@@ -157,7 +157,7 @@ class SharedMemoryTransport:
 
     @property
     def broken(self) -> bool:
-        """Whether it leads nowhere any more."""
+        """See `Transport.broken`."""
         return bool(self._gone)
 
     def _check(self) -> None:

@@ -58,6 +58,11 @@ class WorkerClient:
         self._channel = channel
         self._timeout = timeout
 
+    @property
+    def broken(self) -> bool:
+        """See `Transport.broken`: a channel connects again by itself."""
+        return False
+
     async def read(
         self, requests: AsyncIterator[ReadRequest], greeted: Callable[[], None] | None = None
     ) -> AsyncGenerator[Replies, None]:

@@ -10,7 +10,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     dispatcher_address: Annotated[
         str | None, typer.Option(help="host:port of the dispatcher")
     ] = None,
@@ -19,6 +19,10 @@ def run(
     ] = None,
     host: Annotated[str | None, typer.Option(help="interface to listen on")] = None,
     port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free one")] = None,
+    socket_dir: Annotated[
+        str | None,
+        typer.Option(help="folder of the socket by which readers on this host share its memory"),
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,

@@ -96,15 +96,6 @@ def test_what_runs_comes_first_and_what_is_over_has_a_line():
     assert not re.search(r"\blive\b", text)
 
 
-def test_tags_have_a_column_where_there_are_any():
-    tagged = replace(worker("a:1"), tags=("COLOCATED", "fast"))
-
-    assert "tags" not in shown(picture(look(workers=[worker("b:1")]), None), 160)
-    text = shown(picture(look(workers=[tagged, worker("b:1")]), None), 160)
-    assert "tags" in text
-    assert "COLOCATED fast" in text
-
-
 def test_how_a_reader_reads_is_shown_unless_all_comes_by_grpc():
     near = replace(reader(1), transports={"local": 1, "grpc": 3})
     far = replace(reader(2), transports={"grpc": 4})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -15,17 +14,15 @@ from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.words import counted, spoken
+from penstock_cluster.cli.workers import SILENT, workers_table
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
     IterationStats,
     ReaderStats,
     RegistrationStats,
-    WorkerSummary,
 )
-
-SILENT = 3.0
-"""Seconds after which silence is shown: three heartbeats."""
 
 FINISHED_SHOWN = 5
 """The most finished passes that have a line of their own, the newest."""
@@ -58,7 +55,7 @@ def picture(now: Look, before: Look | None) -> RenderableType:
     finished = [it for it in stats.iterations if it.finished]
     return Group(
         _head(now, len(running), len(finished)),
-        _workers(now, before) if stats.workers else Text("no worker is registered", "yellow"),
+        _worker_table(now, before) if stats.workers else Text("no worker is registered", "yellow"),
         *(part for it in running for part in _pass(it, now)),
         *_finished(finished, now.target),
         *_registrations(stats.registrations),
@@ -119,59 +116,19 @@ def _forgotten_row(was: ForgottenStats) -> list[str]:
 
 def _head(now: Look, running: int, finished: int) -> Text:
     stats = now.stats
-    speaks = f"  {_spoken(stats.versions)}" if stats.versions is not None else ""
+    speaks = f"  {spoken(stats.versions)}" if stats.versions is not None else ""
     return Text.assemble(
         (now.target, "bold"),
-        f"{speaks}  {_count(len(stats.workers), 'worker')}, "
-        f"{_count(running, 'pass', 'passes')} running, {finished} finished",
+        f"{speaks}  {counted(len(stats.workers), 'worker')}, "
+        f"{counted(running, 'pass', 'passes')} running, {finished} finished",
     )
 
 
-def _workers(now: Look, before: Look | None) -> RenderableType:
-    workers, mine = now.stats.workers, now.stats.versions
-    earlier = {w.address: w for w in before.stats.workers} if before is not None else {}
-    mixed = any(worker.versions != mine for worker in workers if worker.versions is not None)
-    tagged = any(worker.tags for worker in workers)
-    columns = [
-        GridColumn("worker"),
-        GridColumn("state", Give.WRAP),
-        *([GridColumn("version", Give.WRAP)] if mixed else []),
-        *([GridColumn("tags", Give.WRAP)] if tagged else []),
-        GridColumn("tasks", Give.LEAVE, "right"),
-        GridColumn("slots", Give.LEAVE, "right"),
-        GridColumn("produced", Give.LEAVE, "right"),
-        *([GridColumn("elements/s", Give.LEAVE, "right")] if before is not None else []),
-        GridColumn("buffered, MB", Give.LEAVE, "right"),
-        GridColumn("sent, MB", Give.LEAVE, "right"),
-    ]
-    rows: list[list[str | Text]] = []
-    for worker in workers:
-        worker_stats: dict[str, Any] = worker.stats or {}
-        buffered = sum(buffer["nbytes"] for buffer in worker_stats.get("buffers", ()))
-        row: list[str | Text] = [worker.address, _standing(worker)]
-        row += [_spoken(worker.versions)] if mixed else []
-        row += [" ".join(worker.tags)] if tagged else []
-        row += [str(len(worker.tasks)), f"{worker.slots_used}/{worker.slots}"]
-        row += [f"{worker_stats.get('elements_made', 0):,}"]
-        if before is not None:
-            row.append(_rate(worker, earlier.get(worker.address), now.at - before.at))
-        row += [f"{buffered / 1e6:,.1f}", f"{worker_stats.get('bytes_sent', 0) / 1e6:,.1f}"]
-        rows.append(row)
-    return Grid(columns, rows)
-
-
-def _spoken(versions: Versions | None) -> str:
-    return "" if versions is None else f"penstock {versions.penstock}, Python {versions.python}"
-
-
-def _standing(worker: WorkerSummary) -> str | Text:
-    if worker.draining:
-        return "drains"
-    if not worker.connected:
-        return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
-    if worker.unreachable:
-        return Text(f"unreachable for {_count(worker.unreachable, 'reader')}", "yellow")
-    return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
+def _worker_table(now: Look, before: Look | None) -> RenderableType:
+    mine = now.stats.versions
+    if before is None:
+        return workers_table(now.stats.workers, mine)
+    return workers_table(now.stats.workers, mine, before.stats.workers, now.at - before.at)
 
 
 def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
@@ -181,13 +138,6 @@ def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
         explanation = explain_job(look)
         if explanation.limit is not Bottleneck.UNKNOWN:
             yield Text(explanation.sentence)
-
-
-def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
-    if was is None or was.incarnation != worker.incarnation:
-        return ""
-    made = [(w.stats or {}).get("elements_made", 0) for w in (was, worker)]
-    return f"{(made[1] - made[0]) / seconds:,.0f}"
 
 
 def _pass(it: IterationStats, now: Look) -> Iterator[RenderableType]:
@@ -219,7 +169,7 @@ def _errors(it: IterationStats) -> Iterator[Text]:
     if it.account.errors:
         first = next((str(letter.get("message", "")) for letter in it.dead_letters), "")
         said = f"; the first: {first.partition(chr(10))[0]}" if first else ""
-        yield Text(f"left out {_count(it.account.errors, 'error')}{said}", "yellow")
+        yield Text(f"left out {counted(it.account.errors, 'error')}{said}", "yellow")
 
 
 def _compression(it: IterationStats, now: Look) -> Iterator[Text]:
@@ -232,7 +182,7 @@ def _compression(it: IterationStats, now: Look) -> Iterator[Text]:
             if run["task"] in tasks and how not in ("", Codec.NONE.value):
                 said.setdefault(how.partition(" (")[0], []).append(how)
     for hows in said.values():
-        whose = f"of {_count(len(hows), 'task')} " if len(said) > 1 else ""
+        whose = f"of {counted(len(hows), 'task')} " if len(said) > 1 else ""
         yield Text(f"compression {whose}{hows[0]}")
 
 
@@ -244,7 +194,7 @@ def _rounds(it: IterationStats) -> Iterator[Text]:
     at = [one.taken for one in rounds.consumers]
     ends = "" if rounds.last is None else f", {rounds.last:,} in all"
     yield Text(
-        f"read in rounds by {_count(len(at), 'consumer')}: {rounds.released:,} released{ends}, "
+        f"read in rounds by {counted(len(at), 'consumer')}: {rounds.released:,} released{ends}, "
         f"{rounds.floor:,} taken by all"
     )
     behind = [str(one.index) for one in rounds.consumers if one.taken == min(at)]
@@ -260,7 +210,7 @@ def _trainers(it: IterationStats) -> Iterator[RenderableType]:
     if it.cache is None:
         return
     yield Text(
-        f"shared by {_count(len(it.account.trainers), 'trainer')}: made {it.cache.made:,}, sent "
+        f"shared by {counted(len(it.account.trainers), 'trainer')}: made {it.cache.made:,}, sent "
         f"{it.cache.sent:,}, each {it.cache.hit_rate:.2f} times; when_full={it.cache.when_full!r}"
     )
     columns = (
@@ -306,10 +256,10 @@ def _tasks(it: IterationStats) -> Iterator[RenderableType]:
         )
         yield Grid(columns, rows)
     if len(going) < len(it.tasks):
-        yield Text(f"{_count(len(it.tasks) - len(going), 'task')} done")
+        yield Text(f"{counted(len(it.tasks) - len(going), 'task')} done")
     failures = [task.failure for task in going if task.failure]
     if failures:
-        more = f" (and {_count(len(failures) - 1, 'task')} more)" if len(failures) > 1 else ""
+        more = f" (and {counted(len(failures) - 1, 'task')} more)" if len(failures) > 1 else ""
         said = failures[0].strip().partition("\n")[0].strip()  # the traceback is in --json
         yield Text(f"{said}{more}", "red")
 
@@ -321,17 +271,17 @@ def _readers(readers: Iterable[ReaderStats], mine: Versions | None) -> Iterator[
             yield _reader(reader, mine)
     if left:
         handed = sum(reader.consumed for reader in left)
-        yield Text(f"readers that have left: {len(left)}, with {_count(handed, 'element')}")
+        yield Text(f"readers that have left: {len(left)}, with {counted(handed, 'element')}")
 
 
 def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
     process = reader.process
     about = [] if process is None else [str(process)]
     if process is not None and mine is not None and process.penstock:
-        spoken = f"penstock {process.penstock}, Python {process.python}"
-        about += [spoken] if spoken != _spoken(mine) else []
+        speaks = f"penstock {process.penstock}, Python {process.python}"
+        about += [speaks] if speaks != spoken(mine) else []
     name = f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
-    elements = _count(reader.consumed, "element")
+    elements = counted(reader.consumed, "element")
     if reader.status != "live":
         return Text(f"{name}: expired, {elements}", "yellow")
     if reader.silent is not None and reader.silent > SILENT:
@@ -343,7 +293,7 @@ def _transports(reader: ReaderStats) -> str:
     """Return how a reader reads, unless all comes by gRPC."""
     if not reader.transports.keys() - {GRPC}:
         return ""
-    parts = (f"{_count(count, 'worker')} by {name}" for name, count in reader.transports.items())
+    parts = (f"{counted(count, 'worker')} by {name}" for name, count in reader.transports.items())
     return f", from {', '.join(parts)}"
 
 
@@ -354,7 +304,7 @@ def _finished(passes: list[IterationStats], target: str) -> Iterator[Text]:
         pipeline = f" ({it.outline})" if it.private and it.outline else ""
         yield Text(
             f"{it.job}{pipeline}, repetition {it.repetition}: "
-            f"{_count(it.account.acked, 'element')} acked by {_count(len(it.readers), 'reader')}"
+            f"{counted(it.account.acked, 'element')} acked by {counted(len(it.readers), 'reader')}"
         )
     if len(passes) > FINISHED_SHOWN:
         yield Text(f"{len(passes) - FINISHED_SHOWN} more: penstock jobs {target}")
@@ -385,9 +335,5 @@ def _registrations(known: tuple[RegistrationStats, ...]) -> Iterator[RenderableT
 
 def _forgotten(now: Look) -> Iterator[Text]:
     if now.stats.forgotten:
-        count = _count(len(now.stats.forgotten), "pass was", "passes were")
-        yield Text(f"{count} forgotten unfinished: penstock jobs {now.target}")
-
-
-def _count(number: int, noun: str, nouns: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+        passes = counted(len(now.stats.forgotten), "pass was", "passes were")
+        yield Text(f"{passes} forgotten unfinished: penstock jobs {now.target}")

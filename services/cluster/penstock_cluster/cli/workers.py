@@ -1,0 +1,97 @@
+"""The table of a cluster's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from penstock.protocol.types import Versions
+from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.words import counted, spoken
+from penstock_dispatcher.core.stats import WorkerSummary
+
+SILENT = 3.0
+"""Seconds after which silence is shown: three heartbeats."""
+
+
+def workers_table(
+    workers: Sequence[WorkerSummary],
+    mine: Versions | None,
+    before: Sequence[WorkerSummary] | None = None,
+    seconds: float = 0.0,
+) -> Grid:
+    """Return a table with a line for each of *workers*; *mine* is what the dispatcher runs.
+
+    With rates since *before*, which was so many *seconds* ago. Columns that would be empty are left
+    out.
+    """
+    columns = [
+        GridColumn("worker"),
+        GridColumn("state", Give.WRAP),
+        GridColumn("version", Give.WRAP),
+        GridColumn("tags", Give.WRAP),
+        GridColumn("tasks", Give.LEAVE, "right"),
+        GridColumn("slots", Give.LEAVE, "right"),
+        GridColumn("produced", Give.LEAVE, "right"),
+        GridColumn("elements/s", Give.LEAVE, "right"),
+        GridColumn("buffered, MB", Give.LEAVE, "right"),
+        GridColumn("sent, MB", Give.LEAVE, "right"),
+        GridColumn("lent", Give.LEAVE, "right"),
+        GridColumn("copied out", Give.LEAVE, "right"),
+    ]
+    unlike = {worker.versions for worker in workers} - {None, mine}
+    lends = any(any(_lent(worker)) for worker in workers)
+    empty = {
+        *(() if unlike else ("version",)),
+        *(() if any(worker.tags for worker in workers) else ("tags",)),
+        *(() if before is not None else ("elements/s",)),
+        *(() if lends else ("lent", "copied out")),
+    }
+    earlier = {worker.address: worker for worker in before or ()}
+    rows = [_row(worker, earlier.get(worker.address), seconds) for worker in workers]
+    shown = [i for i, column in enumerate(columns) if column.name not in empty]
+    return Grid([columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
+
+
+def _row(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> list[str | Text]:
+    stats: dict[str, Any] = worker.stats or {}
+    buffered = sum(buffer["nbytes"] for buffer in stats.get("buffers", ()))
+    lent, copied_out = _lent(worker)
+    return [
+        worker.address,
+        _standing(worker),
+        spoken(worker.versions),
+        " ".join(worker.tags),
+        str(len(worker.tasks)),
+        f"{worker.slots_used}/{worker.slots}",
+        f"{stats.get('elements_made', 0):,}",
+        _rate(worker, was, seconds),
+        f"{buffered / 1e6:,.1f}",
+        f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
+        *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
+    ]
+
+
+def _lent(worker: WorkerSummary) -> tuple[int, int]:
+    """Return how many frames were lent to readers on the worker's host, and how many copied out."""
+    stats: dict[str, Any] = worker.stats or {}
+    return stats.get("lent", 0), stats.get("copied_out", 0)
+
+
+def _standing(worker: WorkerSummary) -> str | Text:
+    if worker.draining:
+        return "drains"
+    if not worker.connected:
+        return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
+    if worker.unreachable:
+        return Text(f"unreachable for {counted(worker.unreachable, 'reader')}", "yellow")
+    return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
+
+
+def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
+    if was is None or was.incarnation != worker.incarnation:
+        return ""
+    made = [(w.stats or {}).get("elements_made", 0) for w in (was, worker)]
+    return f"{(made[1] - made[0]) / seconds:,.0f}"

@@ -1,0 +1,60 @@
+"""The table of workers."""
+
+import re
+from dataclasses import replace
+
+from rich.console import Console
+
+from penstock.protocol.types import PROTOCOL, Versions
+from penstock_cluster.cli.workers import workers_table
+from penstock_dispatcher.core.stats import WorkerSummary
+
+VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")
+
+
+def worker(address, made=100):
+    stats = {"elements_made": made, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
+    return WorkerSummary(address, 1, 0.1, True, False, (1,), stats, 0, VERSIONS)
+
+
+def table(*workers):
+    return workers_table(workers, VERSIONS)
+
+
+def shown(what):
+    console = Console(width=160, highlight=False)
+    with console.capture() as captured:
+        console.print(what)
+    return captured.get()
+
+
+def test_tags_have_a_column_where_there_are_any():
+    tagged = replace(worker("a:1"), tags=("COLOCATED", "fast"))
+
+    assert "tags" not in shown(table(worker("b:1")))
+    text = shown(table(tagged, worker("b:1")))
+    assert "tags" in text
+    assert "COLOCATED fast" in text
+
+
+def test_frames_lent_and_copied_out_have_columns_where_there_are_any():
+    lends = worker("a:1")
+    lends = replace(lends, stats={**lends.stats, "lent": 12_345, "copied_out": 67})
+
+    assert "lent" not in shown(table(worker("b:1")))
+    text = shown(table(lends, worker("b:1")))
+    head, one, other = (line for line in text.splitlines() if re.search(r"sent, MB|:1 ", line))
+    assert re.search(r"sent, MB ┃ +lent ┃ copied out ┃$", head)
+    assert re.search(r"12,345 │ +67 │$", one)
+    assert re.search(r"1,000,000.0 │ +│ +│$", other)
+
+
+def test_rates_are_those_of_the_same_life_of_a_worker():
+    before = [worker("a:1", made=100), worker("b:1", made=100)]
+    now = [worker("a:1", made=400), replace(worker("b:1", made=50), incarnation=2)]
+
+    text = shown(workers_table(now, VERSIONS, before, 2.0))
+
+    one, other = (line for line in text.splitlines() if ":1 " in line)
+    assert re.search(r" 400 │ +150 │", one)
+    assert re.search(r" 50 │ +│", other)
