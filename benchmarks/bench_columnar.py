@@ -58,9 +58,9 @@ def _questions() -> list[tuple[str, Callable[[], Dataset], int, Chain]]:
         ("range → batch(256)", lambda: Dataset.range(N), N, lambda d: d.batch(256)),
         (
             "range → batch(64) → unbatch → batch(256)",
-            lambda: Dataset.range(N).batch(64),
+            lambda: Dataset.range(N).batch(64).unbatch(),
             N,
-            lambda d: d.unbatch().batch(256),
+            lambda d: d.batch(256),
         ),
     ]
 

@@ -22,7 +22,9 @@ def saving(sessions, fake_session):
     class Saving(fake_session):
         def save(self, label, timeout=None, *, without_missing=False):
             self.saves.append((label, timeout))
-            left = [int(x) for x in (*self.waiting, *(self.pulled[p] for p in self.unacked))]
+            with self._lock:  # a thread of `prefetch` may be about to pull
+                unacked = [self.pulled[tag] for tag in self.unacked]
+                left = [int(x) for x in (*self.waiting, *unacked)]
             fingerprint = far().node.remote.definition.fingerprint
             head = {"v": 1, "kind": "job", "fingerprint": fingerprint, "mode": "dynamic"}
             rest = {"job": "j", "repetition": self.repetition, "left": sorted(left)}

@@ -20,6 +20,9 @@ COLLECT_AT_MOST = 0.5
 COLLECT_COST = 1e-4
 """Seconds for each unacked range before acks are collected again: a shuffle has thousands."""
 
+STARVED_COST = 2e-5
+"""The same while the loop waits: the end of a pass may wait for its acks."""
+
 
 class AckLedger(Protocol):
     """What keeps account of numbers that were delivered: of a task, or of rounds."""
@@ -42,22 +45,27 @@ class AckCollector:
         self.consumed = 0
         self._ledgers = ledgers
         self._collect_at, self._collect_every = LONG_AGO, ACK_EVERY
+        self._starved_at = LONG_AGO
+        """When acks are collected if the loop waits by then."""
 
     @property
     def tracked(self) -> bool:
         """Whether marks say what is unacked; else an element is acked as it is delivered."""
         return self.deliveries.tracker is not None
 
-    def collect_acks(self, now: float, *, at_once: bool = False, few: bool = False) -> None:
-        """Ack what the loop consumed: *at_once*, when due, or with *few* if ranges are few."""
+    def collect_acks(self, now: float, *, at_once: bool = False, starved: bool = False) -> None:
+        """Ack what the loop consumed: *at_once*, or when due: sooner if it is *starved*."""
         runs = len(self.deliveries)
-        if runs and (at_once or now >= self._collect_at or (few and runs <= FEW)):
+        if starved:
+            self._collect_at = min(self._collect_at, self._starved_at)
+        if runs and (at_once or now >= self._collect_at or (starved and runs <= FEW)):
             acked = self.deliveries.collect_acks()
             self._ack(acked)
             slower = min(2 * self._collect_every, COLLECT_AT_MOST)
             runs = len(self.deliveries)
             self._collect_every = ACK_EVERY if acked or runs <= FEW else slower
             self._collect_at = now + max(self._collect_every, COLLECT_COST * runs)
+            self._starved_at = now + max(self._collect_every, STARVED_COST * runs)
 
     def halt(self, now: float) -> None:
         """Stop the loop between two elements, and ack what it consumed."""

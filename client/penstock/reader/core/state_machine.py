@@ -328,7 +328,7 @@ class ReaderCore(WithoutRounds):
     def _collect_acks(self, now: float) -> None:
         """Ack what the loop consumed; at once if it waits, or the end of a pass waits for that."""
         if self.acks.deliveries:
-            self.acks.collect_acks(now, few=self._starved)
+            self.acks.collect_acks(now, starved=self._starved)
 
     @property
     def ready(self) -> bool:

@@ -246,6 +246,9 @@ class Session(RoundsRead):
         finally:
             self._running.cancel()
             self._held.close()
+            with self._changed:  # now, not when the collector comes: workers wait for their memory
+                for stream in self.core.tasks.values():
+                    stream.clear()
 
     def _await_end(self) -> None:
         with suppress(CancelledError, PenstockError, TimeoutError):
