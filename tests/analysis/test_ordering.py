@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.analysis.ordering import MOST_SPLITS, why_unordered, with_grids
+from penstock.analysis.ordering import LEAST_UNITS, MOST_SPLITS, why_unordered, with_grids
 from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.options import Options
@@ -91,15 +91,15 @@ def test_splits_are_as_long_as_is_timely_where_nothing_is_drawn():
     ],
 )
 def test_splits_have_one_size_where_chance_may_depend_on_it(pipeline):
-    assert grid(pipeline(Dataset.range(10))) == 1
-    assert grid(pipeline(Dataset.range(3 * MOST_SPLITS))) == 3
-    assert grid(pipeline(Dataset.range(3 * MOST_SPLITS + 1))) == 4
+    assert grid(pipeline(Dataset.range(10))) == LEAST_UNITS
+    assert grid(pipeline(Dataset.range(30 * MOST_SPLITS))) == 30
+    assert grid(pipeline(Dataset.range(30 * MOST_SPLITS + 1))) == 31
 
 
 def test_that_size_is_of_whole_batches():
     pairs = Dataset.range(8 * MOST_SPLITS).batch(5)
 
-    assert grid(pairs.map(drawn)) == 10
+    assert grid(pairs.map(drawn)) == 20
 
 
 def test_a_file_is_a_split_anyhow():

@@ -211,3 +211,14 @@ def test_a_slow_split_is_waited_for_and_workers_do_not_run_far_ahead(cluster):
         return int(x)
 
     assert plain(read(Dataset.range(2000).map(first_is_slow), cluster.target)) == list(range(2000))
+
+
+def test_a_batch_behind_it_is_full_though_it_takes_many_tasks(cluster):
+    def drawn(x, *, rng):
+        return int(x) + 0 * int(rng.integers(3))
+
+    far = (
+        Dataset.range(600).map(drawn).distribute("distributed_epoch", cluster.target, ordered=True)
+    )
+
+    assert [len(batch) for batch in far.batch(250)] == [250, 250, 100]

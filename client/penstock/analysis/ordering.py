@@ -21,6 +21,9 @@ from penstock.protocol.definition import SplitProviderSpec
 MOST_SPLITS = 1024
 """A source of more units has about so many splits of one size: each costs milliseconds."""
 
+LEAST_UNITS = 16
+"""The fewest units of a split of one size: of a short pass the splits would cost most."""
+
 
 def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
     """Return why elements of the pipeline that ends in *root* have no one order; else nothing.
@@ -60,7 +63,8 @@ def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[Spli
 
 def _grid(provider: SplitProviderSpec) -> int:
     group = provider.align * MOST_SPLITS
-    return max(1, -(-provider.units // group)) * provider.align
+    least = -(-LEAST_UNITS // provider.align)
+    return max(least, -(-provider.units // group)) * provider.align
 
 
 def _may_draw(node: Node) -> bool:

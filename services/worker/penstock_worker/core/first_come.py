@@ -58,8 +58,8 @@ class FirstCome:
 
     @property
     def all_sent(self) -> bool:
-        """Whether all there is has gone to readers."""
-        return self.total is not None and not self.ownership.ready
+        """Whether all there is has gone to readers; what must be made again has not."""
+        return self.total is not None and not (self.ownership.ready or self.lost)
 
     @property
     def lost(self) -> bool:
