@@ -80,7 +80,7 @@ def test_memory_goes_back_with_the_last_view_and_no_file_stays(cluster):
     list(shared(blocks(2), cluster))
     gc.collect()
     files = len(os.listdir("/proc/self/fd"))
-    kept = list(shared(blocks(40), cluster))
+    kept = list(shared(blocks(200), cluster))
     assert maps() > 0
     whole(kept)
     del kept
