@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench bench-peers clean
+.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -91,16 +91,7 @@ protos: $(VENV)-protos/.ready  ## make client/penstock/wire/_pb from protos/
 	  --python_out=client --pyi_out=client $(PROTOS)
 
 bench: $(READY)  ## run the benchmarks, one question a file
-	@for file in $(filter-out %/bench_peers.py,$(wildcard benchmarks/bench_*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
-
-PEERS := $(VENV)-peers
-$(PEERS)/.ready:
-	$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet tensorflow-cpu "torch<2.14"
-	@touch $@
-
-bench-peers: $(READY) $(PEERS)/.ready  ## the same jobs here, in tf.data, and in PyTorch's DataLoader
-	PEERS_PYTHON=$(PEERS)/bin/python $(BIN)/python benchmarks/bench_peers.py
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:  ## forget the virtual environments and caches
-	rm -rf $(VENV) $(VENV)-protos $(VENV)-peers .venv-3.* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos .venv-3.* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
