@@ -92,3 +92,13 @@ def test_files_of_a_pass_that_is_left_are_closed(tmp_path):
 
     # A file that is dropped and not closed would warn.
     assert list(Dataset.text_lines(tmp_path / "f").take(1).repeat(3)) == ["x"] * 3
+
+
+@pytest.mark.parametrize("nothing", [lambda d: d.repeat(0), lambda d: d.take(0)])
+def test_nothing_repeated_without_end_ends_where_passes_are_drawn_from_splits(
+    check_states, nothing
+):
+    def make():
+        return nothing(Dataset.range(12)).repeat().take(16)
+
+    check_states(make, limit=40, logs=[[(0, 1), None] * 200], streams={".0.0.0": 0})

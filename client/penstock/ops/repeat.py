@@ -112,6 +112,8 @@ class _RepeatIterator(RowsIterator):
 
     def _idle(self) -> bool:
         """Return whether this pass may be empty because other tasks drew all there was."""
+        if self._node.cardinality == 0:
+            return False  # no pass ever gives anything, although each draws its splits
         if self._shared:
             return True
         now = self._places()
