@@ -60,7 +60,7 @@ def main() -> None:
     with LocalCluster(workers=2, worker=WorkerConfig(slots=1)) as cluster:
         names = {"as they come": False, "in order": True}
         figures = []
-        for costs, fn in (("equal costs", _equal), ("a slow split", _some_slow)):
+        for costs, fn in (("equal costs", _equal), ("a slow stretch", _some_slow)):
             readers = [
                 (f"{costs}: {name}", _reader(cluster, fn, ordered=ordered))
                 for name, ordered in names.items()

@@ -30,6 +30,7 @@ VALUES = {
     "penstock.protocol.control",
     "penstock.protocol.data",
     "penstock.protocol.skipped_errors",
+    "penstock.reader.core.consumer",
     "penstock.reader.core.effects",
     "penstock.reader.core.session_core",
     "penstock_dispatcher.core.cache_facts",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import DatasetError, TransformError
+from penstock.errors import DatasetError, StateError, TransformError
 from penstock.service import from_dataset_id, register_dataset
 
 DYNAMIC = "distributed_epoch"
@@ -123,6 +123,35 @@ def test_what_was_saved_goes_on_in_the_same_order_with_another_number_of_workers
         got += [int(x) for x in rest]
 
     assert got == [2 * x for x in range(1000)]
+
+
+@pytest.fixture
+def saved(cluster, request):
+    """What was read of a job, its dataset, its state, and the tasks in that."""
+    dataset = read(Dataset.range(600).map(slow), cluster.target, job_name=request.node.name)
+    with iter(dataset) as elements:
+        got = [int(next(elements)) for _ in range(50)]
+        state = elements.state()
+    return got, dataset, state, state["jobs"][""][0]["state"]["tasks"]
+
+
+def test_a_state_may_list_its_tasks_in_any_order(saved):
+    got, dataset, state, tasks = saved
+    assert len(tasks) > 1
+    tasks.reverse()
+
+    got += [int(x) for x in dataset.iterator(state)]
+
+    assert got == [2 * x for x in range(600)]
+
+
+def test_a_state_whose_task_lacks_the_end_of_its_split_is_refused(saved):
+    _, dataset, state, tasks = saved
+    tasks[0]["ended"] = [0]
+    tasks[0]["logs"][0]["splits"].pop()
+
+    with pytest.raises(StateError, match=r"\$.tasks.*each has its split, and the end"):
+        list(dataset.iterator(state))
 
 
 def test_each_of_several_readers_gets_its_elements_in_order(cluster):

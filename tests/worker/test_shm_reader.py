@@ -6,11 +6,13 @@ import os
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from penstock.errors import ConfigError, DatasetError, Unavailable
+from penstock.ipc.message_line import MessageLine
 from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
@@ -18,6 +20,7 @@ from penstock.protocol.types import Codec
 from penstock.transport import pool, shared_memory
 from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import to_worker
+from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack
 from penstock_worker import shm_door
 from penstock_worker.core.loans import Loans
 from penstock_worker.runner.arena import SealedMemory
@@ -270,6 +273,35 @@ async def test_who_insists_waits_a_while_for_a_worker_that_may_have_been_killed(
         monkeypatch.setattr(pool, "PATIENCE", 0.0)
         with pytest.raises(DatasetError, match="reads no other way, and worker w:2"):
             await transports.to(gone)
+
+
+async def test_that_while_begins_anew_when_the_worker_was_reached_in_between(met, monkeypatch):
+    _, _, known = met
+    now = [100.0]
+    monkeypatch.setattr(pool, "clock", SimpleNamespace(now=lambda: now[0]))
+    hidden = replace(known, profile=replace(known.profile, shm_socket="/no"))
+    async with TransportPool("shm") as transports:
+        with pytest.raises(Unavailable):
+            await transports.to(hidden)
+        (await transports.to(known)).close()
+        now[0] += 2 * pool.PATIENCE
+        with pytest.raises(Unavailable, match="/no cannot be reached"):
+            await transports.to(hidden)
+
+
+async def test_files_that_nobody_takes_are_not_kept_open():
+    got, gone = asyncio.Queue(), asyncio.Queue()
+    here, there = socket.socketpair(socket.AF_UNIX)
+    given = MessageLine(there, FromReader, got.put_nowait, gone.put_nowait)
+    saying = MessageLine(here, FromWorker, print, print)
+    before = len(os.listdir("/proc/self/fd"))
+    with open(os.devnull) as file:
+        for _ in range(20):
+            saying.send(GiveBack((1,)), file.fileno())
+    assert [await asyncio.wait_for(got.get(), 10) for _ in range(20)] == [GiveBack((1,))] * 20
+    assert (len(given.files), len(os.listdir("/proc/self/fd"))) == (0, before)
+    given.close()
+    saying.close()
 
 
 async def test_who_says_no_hello_is_hung_up_on(met):

@@ -88,9 +88,9 @@ class StackedFunction(FunctionCaller):
             if wrong := _miscounted(answer, len(run)):
                 return [], TransformError(self._label, number, wrong)
             return _block_of(answer, len(run)), None
-        return self.call_rows_singly(run, number)
+        return self._call_singly(run, number)
 
-    def call_rows_singly(self, run: Block, number: int) -> tuple[Block, TransformError | None]:
+    def _call_singly(self, run: Block, number: int) -> tuple[Block, TransformError | None]:
         """Do as `call_rows`, with a call for each element."""
         out: Block = []
         for i in range(len(run)):

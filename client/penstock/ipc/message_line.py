@@ -25,7 +25,8 @@ class MessageLine(Generic[M]):
 
     *on_message* gets what arrives, which is of the type *said*. *on_gone* is called once, when
     nothing more can come: the other side hung up, or said what cannot be read. Files that arrived
-    are in `files`, in order; each is there before the message that it came with.
+    are in `files`, in order; each is there before the message that it came with. Who does not take
+    files gets none: the system drops them.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class MessageLine(Generic[M]):
         said: type[M],
         on_message: Callable[[M], None],
         on_gone: Callable[[str], None],
+        *,
+        takes_files: bool = False,
     ) -> None:
         sock.setblocking(False)
         self.files: deque[int] = deque()
@@ -44,6 +47,7 @@ class MessageLine(Generic[M]):
         self._drained = asyncio.Event()
         self._drained.set()
         self._open = True
+        self._ancillary = socket.CMSG_SPACE(FILES * 4) if takes_files else 0
         self._loop.add_reader(sock.fileno(), self._read)
 
     def send(self, message: msgspec.Struct, file: int = -1) -> None:
@@ -114,7 +118,7 @@ class MessageLine(Generic[M]):
     def _read(self) -> None:
         try:
             data, ancillary, _, _ = self._sock.recvmsg(
-                READ_NBYTES, socket.CMSG_SPACE(FILES * 4), socket.MSG_CMSG_CLOEXEC
+                READ_NBYTES, self._ancillary, socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return

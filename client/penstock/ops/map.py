@@ -16,11 +16,13 @@ from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import OpIterator, State
+from penstock.engine.rows import elements_of
 from penstock.errors import DatasetError
 from penstock.executors.function import FunctionCaller, UserFunction
 from penstock.executors.process_function import ProcessFunction
 from penstock.graph.node import Node, function
+from penstock.ops.internal.one_to_one import OneToOneIterator
 from penstock.ops.internal.parallel_map import ParallelMap
 from penstock.ops.internal.tuned_iterator import TunedIterator
 from penstock.options import check_count_or_auto
@@ -92,50 +94,22 @@ _CALLS: dict[str, Callable[[Callable[..., Any], str, int], FunctionCaller]] = {
 }
 
 
-class _MapIterator(OneInputIterator):
+class _MapIterator(OneToOneIterator):
     def __init__(self, upstream: OpIterator, call: UserFunction, number: int) -> None:
-        self._upstream, self._call = upstream, call
-        self._number = number
-        self._inputs: list[Element] = []
-        """Elements of the input's last block for which the function was not called yet."""
+        super().__init__(upstream, number)
+        self._call = call
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
         if self._due is not None:
             self._raise()
-        block = self._inputs[:n] or self._upstream.block(n)
-        out, failed = self._call.call_block(block, self._number)
+        block = elements_of(self._inputs) or self._upstream.block(n)
+        out, failed = self._call.call_block(block[:n], self._number)
         self._number += len(out)
-        self._inputs = self._inputs[len(block) :] if self._inputs else []
+        self._inputs = block[len(out) :]
         if failed is not None:
-            self._inputs = block[len(out) :] + self._inputs
             self._due = failed
             del failed  # or the error would keep this frame, and with it the iterator, for ever
             if not out:
                 self._raise()
         return out
-
-    def mark(self) -> Mark:
-        """See `OpIterator.mark`."""
-        number, left, below = self._number, len(self._inputs), self._upstream.mark()
-        return lambda back: [number - back, below(left + back)]
-
-    def skip(self, n: int) -> int:
-        """See `OpIterator.skip`. Calls nothing: element k of the output is that of the input."""
-        if n and self._due is not None:
-            self._due = None
-            self._pass_over()
-        held = min(n, len(self._inputs))
-        del self._inputs[:held]
-        more = self._upstream.skip(n - held) if n > held else 0
-        self._number += held + more
-        return held + more
-
-    def _raise(self) -> None:
-        self._pass_over()
-        self._raise_due()
-
-    def _pass_over(self) -> None:
-        """Stand behind the first of `_inputs`, which failed."""
-        self._number += 1
-        del self._inputs[:1]

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, RowsIterator, State
+from penstock.engine.iterator import OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.executors.function import wants_rng
 from penstock.executors.process_function import ProcessFunction
 from penstock.executors.stacked_function import Stacked, StackedFunction
 from penstock.graph.node import Node, function
+from penstock.ops.internal.one_to_one import OneToOneIterator
 from penstock.ops.internal.parallel_map import ParallelMap
 from penstock.ops.internal.tuned_iterator import TunedIterator
 from penstock.options import check_count_or_auto
@@ -70,12 +71,10 @@ class MapBatches(Node):
         return tuned.threads(self.parallel or 1)
 
 
-class _MapBatchesIterator(OneInputIterator, RowsIterator):
+class _MapBatchesIterator(OneToOneIterator, RowsIterator):
     def __init__(self, upstream: OpIterator, call: StackedFunction, number: int) -> None:
-        self._upstream, self._call = upstream, call
-        self._number = number
-        self._inputs: Block = []
-        """Elements of the input's last block for which the function was not called yet."""
+        super().__init__(upstream, number)
+        self._call = call
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
@@ -91,28 +90,3 @@ class _MapBatchesIterator(OneInputIterator, RowsIterator):
             if not out:
                 self._raise()
         return out
-
-    def mark(self) -> Mark:
-        """See `OpIterator.mark`."""
-        number, left, below = self._number, len(self._inputs), self._upstream.mark()
-        return lambda back: [number - back, below(left + back)]
-
-    def skip(self, n: int) -> int:
-        """See `OpIterator.skip`. Calls nothing: element k of the output is that of the input."""
-        if n and self._due is not None:
-            self._due = None
-            self._pass_over()
-        held = min(n, len(self._inputs))
-        self._inputs = self._inputs[held:]
-        more = self._upstream.skip(n - held) if n > held else 0
-        self._number += held + more
-        return held + more
-
-    def _raise(self) -> None:
-        self._pass_over()
-        self._raise_due()
-
-    def _pass_over(self) -> None:
-        """Stand behind the first of `_inputs`, which failed."""
-        self._number += 1
-        self._inputs = self._inputs[1:]

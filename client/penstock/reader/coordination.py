@@ -10,7 +10,7 @@ from penstock.options import check_count
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Mode
-from penstock.reader.core.rounds import Consumer
+from penstock.reader.core.consumer import Consumer
 
 
 @dataclass(frozen=True, slots=True)

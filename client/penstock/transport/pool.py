@@ -50,6 +50,7 @@ class TransportPool:
         self._making = asyncio.Lock()
         self._said: set[str] = set()
         self._refused: dict[tuple[WorkerId, int], float] = {}
+        """Since when those that are insisted on have not answered."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -133,6 +134,7 @@ class TransportPool:
                 f"{there or 'not known'}; of this one: {here or 'not known'}). Start a worker on "
                 "this host, or read with data_transfer_protocol=None"
             ) from exc
+        self._refused.pop((worker.address, worker.incarnation), None)
         return _Opened(kind.name, transport, worker.incarnation, line)
 
     def _say(self, worker: KnownWorker, why: str) -> None:

@@ -101,6 +101,7 @@ class SharedMemoryTransport:
             FromWorker,  # type: ignore[arg-type]
             self._hear,
             self._on_gone,
+            takes_files=True,
         )
         self._timer: asyncio.TimerHandle | None = None
         self._give_back_later()

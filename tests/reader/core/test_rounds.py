@@ -49,6 +49,18 @@ def test_what_is_here_is_reported_and_not_handed_out_before_it_is_released():
     assert reading.report().held == (GroupsHeld(1, 1, 2), GroupsHeld(2, 1, 1))
 
 
+def test_what_is_let_go_is_nowhere_any_more():
+    reading = DrivenRounds(1, 2)
+    reading.frame(1, 0, 1)
+    reading.frame(2, 0)
+
+    reading.core.let_go()
+
+    assert [stream.slices for stream in reading.core.tasks.values()] == [[], []]
+    reading.release((2, 0), (1, 0))
+    assert reading.pull() is NoElement.WAIT
+
+
 def test_what_is_released_and_not_here_holds_up_what_is_behind_it():
     reading = DrivenRounds(1, 2)
     reading.frame(1, 0)

@@ -58,7 +58,7 @@ class ByteLimit:
 
     def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
         """See `Limit.initial_credit`."""
-        readable = sum(o.readable and not o.all_sent for o in streams.values())
+        readable = sum(o.readable for o in streams.values())
         stream.window = max(self.nbytes // max(1, readable), MIN_WINDOW)
         return max(0, stream.window - stream.nbytes)
 
@@ -127,7 +127,7 @@ class TaskFrameLimit:
 
     def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
         """See `Limit.credit`."""
-        readable = sum(o.readable and not o.all_sent for o in streams.values())
+        readable = sum(o.readable for o in streams.values())
         most = max(1, self.frames // max(1, readable))
         return 1 - stream.balance if stream.balance <= 0 and len(stream.slices) < most else 0
 

@@ -53,6 +53,11 @@ class GroupBuffer:
         if piece is not None and piece in self.stream.slices:
             self.stream.deliver(piece)
 
+    def let_go(self) -> None:
+        """Drop what is here."""
+        self._groups.clear()
+        self.stream.clear()
+
     def keep(self, wanted: Iterable[int]) -> None:
         """Drop what is released and not *wanted*: it was handed out, or is skipped."""
         needed, self.refetched = set(wanted), False

@@ -53,6 +53,11 @@ class GroupStreams:
         """Drop an element: it is handed out."""
         self._buffers[piece.frame.task].discard(piece.frame.group)
 
+    def let_go(self) -> None:
+        """Drop all elements: none will be handed out."""
+        for buffer in self._buffers.values():
+            buffer.let_go()
+
     def keep_wanted(self) -> None:
         """Drop what is released and not to be handed out any more."""
         wanted = self._wanted()

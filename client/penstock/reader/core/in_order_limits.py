@@ -8,15 +8,12 @@ sum, and the dispatcher, which counts tasks that readers do not have, makes no o
 from __future__ import annotations
 
 from penstock.protocol.types import TaskId
-from penstock.reader.core.flow_control import MIN_WINDOW, Streams
+from penstock.reader.core.flow_control import MIN_WINDOW, ByteLimit, Streams, TaskFrameLimit
 from penstock.reader.core.task_stream import TaskStream
 
 
-class InOrderByteLimit:
-    """So many bytes in all; see `penstock.reader.core.flow_control.Limit`."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
+class InOrderByteLimit(ByteLimit):
+    """So many bytes in all."""
 
     def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
         """See `Limit.initial_credit`."""
@@ -34,21 +31,9 @@ class InOrderByteLimit:
             return wanted
         return max(0, min(wanted, self.nbytes - sum(map(_nbytes, streams.values()))))
 
-    def urgent(self, stream: TaskStream, credit: int) -> bool:
-        """See `Limit.urgent`."""
-        return 2 * credit >= stream.window
 
-
-class InOrderFrameLimit:
+class InOrderFrameLimit(TaskFrameLimit):
     """So many frames in all. A balance of one byte asks a worker for one frame."""
-
-    def __init__(self, frames: int) -> None:
-        self.frames = frames
-
-    def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
-        """See `Limit.initial_credit`."""
-        stream.balance = 0
-        return self.credit(stream, streams, now)
 
     def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
         """See `Limit.credit`."""
@@ -59,10 +44,6 @@ class InOrderFrameLimit:
         else:
             room = sum(map(_frames, streams.values())) < self.frames
         return 1 - stream.balance if room else 0
-
-    def urgent(self, stream: TaskStream, credit: int) -> bool:  # noqa: ARG002
-        """See `Limit.urgent`."""
-        return credit > 0
 
 
 def _first(streams: Streams) -> TaskId | None:

@@ -7,8 +7,6 @@ by the dispatcher as rounds, and those are handed out, in order (see `penstock.p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from penstock.errors import DatasetError
 from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
 from penstock.protocol.data import FrameHeader, StreamEnd
@@ -16,6 +14,7 @@ from penstock.protocol.ranges import RangeSet
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
+from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
 from penstock.reader.core.flow_control import Limit
 from penstock.reader.core.group_streams import GroupStreams
@@ -27,15 +26,6 @@ from penstock.reader.core.round_slice import BLOCK, RoundSlice
 from penstock.reader.core.save_barrier import SaveState
 from penstock.reader.core.session_core import NoElement, Unshared
 from penstock.reader.core.task_stream import LONG_AGO, FrameElements, FrameSlice
-
-
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """Which consumer reads, of how many, and with which round it asks to begin."""
-
-    index: int
-    count: int
-    start_round: int | None = None
 
 
 class RoundsCore(Unshared):
@@ -225,6 +215,10 @@ class RoundsCore(Unshared):
         self.membership.left = not self.membership.known
         if not self.membership.left:
             self._effects.append(SendHeartbeat())
+
+    def let_go(self) -> None:
+        """See `SessionCore.let_go`."""
+        self._groups.let_go()
 
     def stop(self, now: float) -> None:
         """Deliver no more."""

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import DatasetError
+from penstock.reader.core.task_stream import FrameElements, TaskStream, clear
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.reader.core.membership import Membership
     from penstock.reader.core.reachability import Reachability
     from penstock.reader.core.save_barrier import SaveState
-    from penstock.reader.core.task_stream import FrameElements, TaskStream
     from penstock.reader.core.vicinity import Vicinity
 
 
@@ -52,6 +52,11 @@ class WithoutRounds:
 
     waits_for_work = False
     round, filler = 0, False
+    tasks: Mapping[TaskId, TaskStream]
+
+    def let_go(self) -> None:
+        """See `SessionCore.let_go`."""
+        clear(self.tasks.values())
 
     def locate(self, now: float) -> int | NoElement:  # noqa: ARG002
         """Return 0: there are no rounds."""
@@ -163,6 +168,9 @@ class SessionCore(Protocol):
 
     def leave(self, now: float) -> None:
         """Deliver no more, and say so."""
+
+    def let_go(self) -> None:
+        """Drop what is here, of a session that is over: frames may lie in a worker's memory."""
 
     def stop(self, now: float) -> None:
         """Deliver no more."""

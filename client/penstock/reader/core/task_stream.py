@@ -36,6 +36,12 @@ def raise_new(streams: Iterable[TaskStream], now: float) -> None:
             raise stream.error()
 
 
+def clear(streams: Iterable[TaskStream]) -> None:
+    """Drop the slices that are here."""
+    for stream in streams:
+        stream.clear()
+
+
 def is_over(streams: Iterable[TaskStream], now: float, *, finished: bool) -> bool:
     """Return whether nothing will come any more; raise again what went wrong, if anything did."""
     streams = list(streams)

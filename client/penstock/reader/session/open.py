@@ -16,9 +16,10 @@ from penstock.errors import JobMismatch, JobUsed, UnknownDataset
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderProcess
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.types import DatasetId
+from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, Limit, TaskFrameLimit
 from penstock.reader.core.in_order_limits import InOrderByteLimit, InOrderFrameLimit
-from penstock.reader.core.rounds import Consumer, RoundsCore
+from penstock.reader.core.rounds import RoundsCore
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.state_machine import ReaderCore
 from penstock.reader.core.vicinity import Vicinity

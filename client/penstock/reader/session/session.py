@@ -247,8 +247,7 @@ class Session(RoundsRead):
             self._running.cancel()
             self._held.close()
             with self._changed:  # now, not when the collector comes: workers wait for their memory
-                for stream in self.core.tasks.values():
-                    stream.clear()
+                self.core.let_go()
 
     def _await_end(self) -> None:
         with suppress(CancelledError, PenstockError, TimeoutError):

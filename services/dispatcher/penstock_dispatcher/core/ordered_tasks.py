@@ -7,6 +7,8 @@ of a split. How many tasks there are beyond the one that is read bounds what is 
 
 from __future__ import annotations
 
+from math import inf
+
 from penstock.protocol.control import AttemptProgress
 from penstock.protocol.types import IterationId, TaskId, WorkerId
 from penstock_dispatcher.core.context import DecisionContext
@@ -61,14 +63,25 @@ def more_follow(ctx: DecisionContext, name: IterationId, iteration: IterationRec
     return iteration.providers[0].left
 
 
-def may_start(ctx: DecisionContext, iteration: IterationRecord, name: TaskId, wanted: int) -> bool:
-    """Return whether a task without a worker gets one: *wanted* are made at once.
+class Starts:
+    """Which tasks without a worker get one now: *wanted* are made at once.
 
-    One that is before all of these does in any case: they may wait until readers have had it.
+    One that is before all of these gets one in any case: they may wait until readers have had it.
     """
-    tasks = iteration.tasks.items()
-    made = [one for one, t in tasks if t.worker is not None and not _ended(ctx, one)]
-    return len(made) < max(1, wanted) or name < min(made)
+
+    def __init__(self, ctx: DecisionContext, iteration: IterationRecord, wanted: int) -> None:
+        tasks = iteration.tasks.items()
+        made = [name for name, t in tasks if t.worker is not None and not _ended(ctx, name)]
+        self._room = max(1, wanted) - len(made)
+        self._first = min(made, default=inf)
+
+    def may(self, name: TaskId) -> bool:
+        """Return whether a task gets a worker."""
+        return self._room > 0 or name < self._first
+
+    def note(self, name: TaskId) -> None:
+        """Note that it got one."""
+        self._room, self._first = self._room - 1, min(self._first, name)
 
 
 def note_progress(

@@ -336,8 +336,8 @@ def _check(state: JobState, providers: Sequence[SplitProvider]) -> None:
             raise _bad("$.tasks", "of tasks that are read in rounds all is acked up to a place")
     if state.shards is not UNSET and state.next_task not in (0, state.shards):
         raise _bad("$.next_task", f"there are {state.shards} shards, each of which is a task")
-    ended = [(task.ended or (0,))[0] for task in state.tasks if state.ordered is True]
-    if not all(map(providers[0].over, ended) if ended else ()):
+    whole = (bool(task.ended) and providers[0].over(task.ended[0]) for task in state.tasks)
+    if state.ordered is True and not all(whole):
         raise _bad("$.tasks", "each has its split, and the end, of a job that is read in order")
     if state.finished and state.tasks:
         raise _bad("$.finished", "a pass that is over has no tasks")

@@ -171,14 +171,16 @@ def _start_attempts(
     if not waiting:
         return
     useful, placed = reach.useful(able), Placement(ctx, iteration, shares, reach, now)
+    wanted = sum(shares[worker] for worker in useful)
+    starts = ordered_tasks.Starts(ctx, iteration, wanted) if iteration.ordered else None
     for task_name, task in waiting:
-        if iteration.ordered and not ordered_tasks.may_start(
-            ctx, iteration, task_name, sum(shares[worker] for worker in useful)
-        ):
-            continue  # when one of them was made, it is looked at again
+        if starts is not None and not starts.may(task_name):
+            break  # when one of them was made, it is looked at again
         there = worker_entries.may_run(ctx, task, able, now) if iteration.shards else useful
         if not _start_attempt(ctx, iteration, task_name, task, there, placed):
             ctx.waiting.add(name)
+        elif starts is not None:
+            starts.note(task_name)
 
 
 def _start_attempt(
