@@ -1,5 +1,7 @@
 """Which reader gets the next frame, and how much of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.protocol.control import Assignment, TaskAssignment
@@ -15,16 +17,19 @@ from penstock.protocol.types import (
 )
 from penstock_worker.core.events import (
     SendFrame,
+    SendRecall,
     SendToRunner,
     StreamAcked,
     StreamOpened,
     StreamWritable,
+    Tick,
 )
 from penstock_worker.core.state_machine import WorkerCore
-from penstock_worker.core.streams import CHEAP, EAGER
+from penstock_worker.core.streams import CHEAP, EAGER, PATIENCE
 from penstock_worker.runner.messages import (
     Flush,
     FrameReady,
+    RunEnded,
 )
 
 ROOM = 10**9
@@ -114,3 +119,21 @@ def test_the_reader_with_the_least_unacked_is_served_first():
     assert frames(core.handle(made(12, 20, offset=2), 0.0)) == [(2, ((12, 20),))]
     core.handle(StreamWritable(2), 0.0)
     assert frames(core.handle(made(20, 21, offset=3), 0.0)) == [(1, ((20, 21),))]
+
+
+@pytest.mark.parametrize(("ordered", "patience"), [(False, 0), (True, PATIENCE)])
+def test_a_loop_that_reads_in_order_keeps_what_it_has_until_it_rests(ordered, patience):
+    core = core_with(replace(RUN, ordered=ordered))
+    core.handle(opens(1, reader=1), 0.0)
+    core.handle(made(0, 20), 0.0)
+    core.handle(StreamWritable(1), 0.0)
+    core.handle(StreamAcked(1, Ack(runs((0, 1)), 0)), 0.0)
+
+    core.handle(opens(2, reader=2), 0.0)
+    recalled = of(SendRecall, core.handle(RunEnded(1, 20), 0.0))
+    ticks = 0
+    while not recalled and ticks < 2 * PATIENCE:
+        ticks += 1
+        recalled = of(SendRecall, core.handle(Tick(), 0.0))
+
+    assert (ticks, [one.stream for one in recalled]) == (patience, [1])

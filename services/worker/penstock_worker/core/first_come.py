@@ -33,8 +33,10 @@ class FirstCome:
         )
         self.frames = FrameBuffer()
         self.total: int | None = None
-        self._sharing = SharingReaders(self.ownership, self.frames, sender)
         self._sender, self._ordered = sender, assignment.ordered
+        self._sharing = SharingReaders(
+            self.ownership, self.frames, sender, ordered=assignment.ordered
+        )
 
     @property
     def head(self) -> int:

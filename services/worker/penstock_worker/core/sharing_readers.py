@@ -29,10 +29,12 @@ from penstock_worker.core.streams import ReadStream, StreamScheduler
 class SharingReaders:
     """The readers of the elements in *ownership*, whose frames are in *frames*."""
 
-    def __init__(self, ownership: Ownership, frames: FrameBuffer, sender: Sender) -> None:
+    def __init__(
+        self, ownership: Ownership, frames: FrameBuffer, sender: Sender, *, ordered: bool = False
+    ) -> None:
         self.ownership = ownership
         self._frames, self._sender = frames, sender
-        self._scheduler = StreamScheduler(frames, ownership)
+        self._scheduler = StreamScheduler(frames, ownership, ordered=ordered)
 
     @property
     def streams(self) -> int:

@@ -21,6 +21,10 @@ EAGER = 4
 WAITS = 4
 """Ticks for which a report counts that a loop waits, with all unacked elements in operators."""
 
+PATIENCE = 8
+"""Ticks without an ack after which a loop that reads in order lets others have what it has: they get
+it late, after elements that come behind it, which a loop at work must not cause."""
+
 
 @dataclass(slots=True)
 class ReadStream:
@@ -38,6 +42,8 @@ class ReadStream:
     """Whether it ever did: operators behind its reader have elements without acking them."""
     all_sent: bool = False
     """Whether its reader was told that all is sent."""
+    quiet_ticks: int = 0
+    """Ticks since its loop consumed something."""
 
     @property
     def wants_frame(self) -> bool:
@@ -48,7 +54,7 @@ class ReadStream:
         """Add credit, and note whether its loop waits."""
         self.credit += ack.credit
         if ack.acked:
-            self.recalled, self.waiting_ticks = False, 0
+            self.recalled, self.waiting_ticks, self.quiet_ticks = False, 0, 0
         elif not ack.credit:
             # A recall that came while its loop did not wait was of no use.
             self.recalled, self.waiting_ticks, self.has_operators = False, WAITS, True
@@ -61,14 +67,16 @@ class ReadStream:
     def on_tick(self) -> None:
         """Allow another recall: a loop that asked then may not be asking now."""
         self.recalled, self.waiting_ticks = False, max(0, self.waiting_ticks - 1)
+        self.quiet_ticks += 1
 
 
 class StreamScheduler:
     """The streams that read one attempt, whose frames are in *frames*."""
 
-    def __init__(self, frames: FrameBuffer, ownership: Ownership) -> None:
+    def __init__(self, frames: FrameBuffer, ownership: Ownership, *, ordered: bool) -> None:
         self.streams: dict[ReaderId, ReadStream] = {}
         self._frames, self._ownership = frames, ownership
+        self._patience = PATIENCE if ordered else 0
         self._subscriptions: dict[ReaderId, int] = {}
 
     def is_superseded(self, request: Subscribe) -> bool:
@@ -146,7 +154,8 @@ class StreamScheduler:
             has_unacked = bool(self._ownership.unacked[stream.reader])
             waits = stream.waiting_ticks > 0 or stream.reader in empty
             flush = waits and (all_waiting or (ended and has_unacked))
-            if flush or (empty and has_unacked and not waits):
+            patient = stream.quiet_ticks < self._patience
+            if flush or (empty and has_unacked and not waits and not patient):
                 stream.recalled = True
                 yield stream, flush
 
