@@ -109,7 +109,7 @@ def test_a_pass_survives_a_killed_worker_and_a_killed_dispatcher(compose):
 
     trainer = compose.start("run", "--rm", "--no-deps", "-T", *train)
     try:
-        wait_until(compose, "the pass runs", lambda s: acked(s) > 0)
+        wait_until(compose, "the pass runs, by shared memory", lambda s: acked(s) and by_shm(s))
         victim = compose.run("ps", "-q", "worker").split()[0]
         subprocess.run(["docker", "kill", victim], check=True, capture_output=True)
         compose.run("kill", "dispatcher")
@@ -130,3 +130,9 @@ def test_a_pass_survives_a_killed_worker_and_a_killed_dispatcher(compose):
 
 def acked(stats):
     return sum(iteration["account"]["acked"] for iteration in stats["iterations"])
+
+
+def by_shm(stats):
+    """How many workers are read by shared memory, from another container."""
+    readers = (reader for iteration in stats["iterations"] for reader in iteration["readers"])
+    return sum(reader["transports"].get("shm", 0) for reader in readers)

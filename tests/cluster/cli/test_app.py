@@ -89,11 +89,15 @@ def test_health_of_nobody_is_bad(called):
 def test_up_runs_a_cluster_until_ctrl_c_and_lets_go_who_was_drained(clusters):
     clusters.close()
     up = subprocess.Popen(
-        [*PENSTOCK, "up", "--workers", "2"], stdout=subprocess.PIPE, text=True, env=os.environ
+        [*PENSTOCK, "up", "--workers", "2", "--fixed"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ,
     )
     try:
         target = up.stdout.readline().split()[0]
         healthy = penstock("health", target)
+        stranger = penstock("worker", "--dispatcher-address", target)
         named = [line.split() for line in islice(up.stdout, 4) if line.startswith("worker")]
         (_, _, leaving, *_), (*_, killed) = named
         penstock("drain", target, leaving.rstrip(","))
@@ -108,6 +112,8 @@ def test_up_runs_a_cluster_until_ctrl_c_and_lets_go_who_was_drained(clusters):
         up.wait()
 
     assert healthy.returncode == 0
+    assert stranger.returncode == 1
+    assert "worker_addresses" in stranger.stderr
     assert "has left, as it was told to" in left
     assert "worker 1 ended (-9), and was started again" in again
     assert up.returncode == 0

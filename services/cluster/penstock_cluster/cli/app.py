@@ -67,9 +67,13 @@ def up(
         int | None,
         typer.Option(min=1, help="tasks that each worker runs at once; its part of the cores"),
     ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="these workers alone, as static sharding needs it")
+    ] = False,
 ) -> None:
     """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
-    run_cluster(workers, port, str(work_dir) if work_dir is not None else None, slots)
+    folder = str(work_dir) if work_dir is not None else None
+    run_cluster(workers, port, folder, slots, fixed=fixed)
 
 
 @app.command()

@@ -12,19 +12,24 @@ from penstock_cluster.local import LocalCluster
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 
+LOOPBACK = WorkerConfig().host
+"""Where its workers are."""
+
 LOOK_EVERY = 0.5
 """Seconds between two looks at the processes."""
 
 
-def up(workers: int, port: int, work_dir: str | None, slots: int | None) -> None:
+def up(workers: int, port: int, work_dir: str | None, slots: int | None, *, fixed: bool) -> None:
     """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it.
 
-    Each worker has so many *slots*; by default they divide the cores among them.
+    Each worker has so many *slots*; by default they divide the cores among them. *fixed* gives the
+    dispatcher a list of as many entries, so that no others may register.
     """
     over = threading.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: over.set())
-    config = replace(DispatcherConfig(), port=port)
+    entries = (LOOPBACK,) * workers if fixed else ()
+    config = replace(DispatcherConfig(), port=port, worker_addresses=entries)
     each = max(1, cores() // max(1, workers)) if slots is None else slots
     settings = WorkerConfig(slots=each)
     with LocalCluster(workers, work_dir=work_dir, dispatcher=config, worker=settings) as cluster:

@@ -22,8 +22,8 @@ WAITS = 4
 """Ticks for which a report counts that a loop waits, with all unacked elements in operators."""
 
 PATIENCE = 8
-"""Ticks without an ack after which a loop that reads in order lets others have what it has: they get
-it late, after elements that come behind it, which a loop at work must not cause."""
+"""Ticks without an ack after which a loop that reads in order lets others have what it has. They
+get it late, after elements that come behind it, which a loop at work must not cause."""
 
 
 @dataclass(slots=True)
