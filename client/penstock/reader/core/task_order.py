@@ -52,6 +52,7 @@ class InOrder:
 
     def __init__(self, streams: dict[TaskId, TaskStream]) -> None:
         self._streams = streams
+        self._ordered: list[TaskId] = []
 
     def next(self) -> TaskStream | None:
         """See `TaskOrder.next`."""
@@ -67,10 +68,15 @@ class InOrder:
     def drop(self, task: TaskId) -> None:
         """Forget it: there are as many tasks as splits."""
         del self._streams[task]
+        self._ordered.clear()
 
     def _up_to_the_next(self) -> Iterator[TaskStream]:
         """Yield tasks in order, up to one with elements or from which some may come."""
-        for _, stream in sorted(self._streams.items()):
+        # Streams are added while nobody looks, and there may be a thousand of them.
+        if len(self._ordered) != len(self._streams):
+            self._ordered = sorted(self._streams)
+        for task in self._ordered:
+            stream = self._streams[task]
             yield stream
             if stream.slices or not stream.exhausted:
                 return
