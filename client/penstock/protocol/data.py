@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import GroupsWanted
+from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import (
     Codec,
     Failure,
@@ -47,6 +48,8 @@ class Ack:
 
     acked: RangeSet
     credit: int
+    traced: tuple[FrameTimes, ...] = ()
+    """Of frames whose headers asked for it: when they were where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class FrameHeader:
     """Length of the payload when decompressed."""
     group: int = 0
     filler: bool = False
+    traced: bool = False
+    """Whether the reader is to say when it had what."""
 
 
 @dataclass(frozen=True, slots=True)

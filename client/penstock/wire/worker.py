@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc
@@ -25,6 +26,7 @@ from penstock.protocol.data import (
     StreamEnd,
 )
 from penstock.protocol.malformed import MALFORMED
+from penstock.protocol.trace import TraceEvent, decode_events
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
@@ -33,6 +35,22 @@ from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 Replies = list[tuple[ReadReply, memoryview]]
 """What one message carries: a header, its payload as a view of what arrived; or several frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRequest:
+    """See `protos/worker.proto`."""
+
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class TraceReply:
+    """See `protos/worker.proto`."""
+
+    events: bytes
+    next: int
+    missed: int
 
 
 class WorkerApi(Protocol):
@@ -48,6 +66,13 @@ class WorkerApi(Protocol):
 
     async def status(self) -> bytes:
         """Return the worker's counters as JSON."""
+        ...
+
+    async def trace(self, after: int) -> TraceReply:
+        """Return what became of frames since event number *after*, and go on recording.
+
+        Below 0 that is the next one.
+        """
         ...
 
 
@@ -79,6 +104,18 @@ class WorkerClient:
         """See `WorkerApi.status`."""
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
 
+    async def trace(self, after: int) -> tuple[list[TraceEvent], TraceReply]:
+        """Return the events of frames from number *after* on, and the reply that they came in.
+
+        Raises:
+            VersionMismatch: when they are something else.
+        """
+        reply = await TRACE.call(self._channel, TraceRequest(after), self._timeout)
+        try:
+            return decode_events(reply.events), reply
+        except ValueError as exc:
+            raise VersionMismatch(f"the worker is of another version: {exc}") from exc
+
 
 def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:
     """Answer the worker's methods with *api*."""
@@ -86,7 +123,14 @@ def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:
     async def status(_request: StatusRequest) -> StatusReply:
         return StatusReply(await api.status())
 
-    methods = {"Read": READ.handler(api.read), "Status": STATUS.handler(status)}
+    async def trace(request: TraceRequest) -> TraceReply:
+        return await api.trace(request.after)
+
+    methods = {
+        "Read": READ.handler(api.read),
+        "Status": STATUS.handler(status),
+        "Trace": TRACE.handler(trace),
+    }
     return grpc.method_handlers_generic_handler("penstock.v1.Worker", methods)
 
 
@@ -309,4 +353,9 @@ STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
     "/penstock.v1.Worker/Status",
     form(StatusRequest, common_pb2.StatusRequest),
     form(StatusReply, common_pb2.StatusReply),
+)
+TRACE: UnaryRpc[TraceRequest, TraceReply] = UnaryRpc(
+    "/penstock.v1.Worker/Trace",
+    form(TraceRequest, worker_pb2.TraceRequest),
+    form(TraceReply, worker_pb2.TraceReply),
 )

@@ -22,7 +22,7 @@ from penstock.runtime.versions import versions
 from penstock.transport.in_process import offered
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import LARGEST, DispatcherClient
-from penstock.wire.worker import worker_handlers
+from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
@@ -190,6 +190,10 @@ class PendingWorker:
     async def status(self) -> bytes:
         """See `WorkerApi.status`."""
         return await self._open().status()
+
+    async def trace(self, after: int) -> TraceReply:
+        """See `WorkerApi.trace`."""
+        return await self._open().trace(after)
 
     def _open(self) -> WorkerService:
         if self.worker is None:

@@ -19,7 +19,7 @@ from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
 from penstock.runtime.usage import usage
 from penstock.wire.stream import from_this_host
-from penstock.wire.worker import Replies
+from penstock.wire.worker import Replies, TraceReply
 from penstock_worker.config import TRANSPORTS, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox
 from penstock_worker.core.events import (
@@ -48,8 +48,10 @@ from penstock_worker.core.events import (
     Tick,
 )
 from penstock_worker.core.state_machine import WorkerCore
+from penstock_worker.frame_trace import FrameTrace
 from penstock_worker.reply_form import ENCODED, HANDED_OVER, ReplyForm
 from penstock_worker.request_checks import check_subscription
+from penstock_worker.runner.messages import FrameReady
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.send_buffer import SendBuffer
 from penstock_worker.shm_door import ShmDoor
@@ -114,6 +116,7 @@ class WorkerService:
         self._failure: InternalError | None = None
         self._failed = asyncio.Event()
         self._connections: dict[StreamId, SendBuffer[Any]] = {}
+        self._trace = FrameTrace()
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
@@ -122,6 +125,8 @@ class WorkerService:
         """Pass *event* to the core, and perform its effects; nothing once that has failed."""
         if self._failure is not None:
             return
+        if isinstance(event, FrameReady):
+            self._trace.arrived(event)
         try:
             effects = self._core.handle(event, self._clock())
             for stream, same in groupby(effects, _stream_of_frame):
@@ -202,6 +207,7 @@ class WorkerService:
         self._connections[out.name] = out
         hearing = asyncio.create_task(self._read_requests(out, requests), name=f"stream {out.name}")
         try:
+            self._trace.opened(out.name, request)
             self.handle(StreamOpened(out.name, request))
             while (message := await out.next()) is not None:
                 yield message
@@ -210,6 +216,7 @@ class WorkerService:
             hearing.cancel()
             await asyncio.wait({hearing})
             del self._connections[out.name]
+            self._trace.closed(out.name)
             out.drop()
             self._wakes += out.wakes
             self.handle(StreamClosed(out.name))
@@ -223,6 +230,10 @@ class WorkerService:
         """See `WorkerApi.status`."""
         return self.stats().as_json()
 
+    async def trace(self, after: int) -> TraceReply:
+        """See `WorkerApi.trace`."""
+        return self._trace.since(after)
+
     async def _read_requests(
         self, out: SendBuffer[Any], requests: AsyncIterator[ReadRequest]
     ) -> None:
@@ -231,6 +242,8 @@ class WorkerService:
             async for request in requests:
                 if not isinstance(request, Ack):
                     raise Refused("a reader may send one Subscribe for each stream")  # noqa: TRY301
+                if request.traced:
+                    self._trace.taken(out.name, request.traced)
                 self.handle(StreamAcked(out.name, request))
             out.end()
         except PenstockError as exc:
@@ -280,6 +293,8 @@ class WorkerService:
         out = self._connections.get(stream)
         if out is not None:
             frames = [(effect.header, effect.frame) for effect in effects]
+            if self._trace.on:
+                frames = [self._trace.sent(stream, *one) for one in frames]
             lent = self._runners.loans.lent_frames
             out.put(out.form.frames(frames, self._runners.payload))
             self._copies += len(effects) - (self._runners.loans.lent_frames - lent)

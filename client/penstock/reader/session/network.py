@@ -16,8 +16,9 @@ from typing import Any, Protocol, assert_never
 from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
-from penstock.protocol.data import AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
+from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
 from penstock.protocol.nearness import KnownWorker
+from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.effects import (
     AskWorker,
@@ -99,6 +100,9 @@ class SessionPort(Protocol):
 
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
+
+    def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
+        """Return when traced frames of *task* were here, each once."""
 
     def heartbeat(self) -> ReaderHeartbeat:
         """Return the next heartbeat."""
@@ -191,8 +195,7 @@ class SessionNetwork:
             case CloseTaskStream(task):
                 self._close(task)
             case SendAck(task, ack):
-                if task in self._streams:
-                    self._streams[task].requests.put_nowait(ack)
+                self._ack(task, ack)
             case TellLog(line):
                 log.warning("%s", line)
             case AskWorker(worker):
@@ -204,6 +207,12 @@ class SessionNetwork:
                 self.wake()
             case _:
                 assert_never(effect)
+
+    def _ack(self, task: TaskId, ack: Ack) -> None:
+        if task in self._streams:
+            if traced := self._session.traced(task):
+                ack = replace(ack, traced=traced)
+            self._streams[task].requests.put_nowait(ack)
 
     def _open(self, effect: OpenTaskStream) -> None:
         self._close(effect.task)

@@ -7,21 +7,48 @@ from penstock.errors import VersionMismatch
 from penstock.frames.compression import decompress
 from penstock.frames.frame import unpack
 from penstock.protocol.data import FrameHeader
+from penstock.protocol.trace import FrameTimes, ReaderTrace
 from penstock.protocol.types import Codec
 
 
 class FramePayload:
     """A frame's payload, which becomes elements when the first of them is wanted."""
 
-    __slots__ = ("_elements", "_frame", "_payload", "_writable")
+    __slots__ = ("_decoded", "_elements", "_frame", "_payload", "_received", "_trace", "_writable")
 
-    def __init__(self, frame: FrameHeader, payload: memoryview, *, writable: bool) -> None:
-        self._frame, self._writable = frame, writable
+    def __init__(
+        self,
+        frame: FrameHeader,
+        payload: memoryview,
+        *,
+        writable: bool,
+        trace: ReaderTrace | None = None,
+    ) -> None:
+        self._frame, self._writable, self._trace = frame, writable, trace
         self._payload: memoryview | None = payload
         self._elements: list[Element] = []
+        self._received = 0.0 if trace is None else trace.now()
+        self._decoded = (0.0, 0.0)
+        """From when to when it was decoded, if it is traced."""
 
     def elements(self, start: int, stop: int) -> list[Element]:
         """Return the elements with the numbers *start* to *stop*."""
+        if self._trace is not None:
+            return self._traced(self._trace, start, stop)
+        return self._part(start, stop)
+
+    def _traced(self, trace: ReaderTrace, start: int, stop: int) -> list[Element]:
+        wanted, packed = trace.now(), self._payload is not None
+        elements = self._part(start, stop)
+        if packed:
+            self._decoded = (wanted, trace.now())
+        spans = self._frame.ranges.spans
+        if stop >= spans[-1][1]:
+            times = (self._received, *self._decoded, trace.now())
+            trace.note(self._frame.task, FrameTimes(spans[0][0], spans[-1][1], *times))
+        return elements
+
+    def _part(self, start: int, stop: int) -> list[Element]:
         if self._payload is not None:
             self._elements = self._unpacked(self._payload)
             self._payload = None

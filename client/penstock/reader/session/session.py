@@ -20,6 +20,8 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import PassRead
 from penstock.protocol.ranges import RangeSet
+from penstock.protocol.trace import FrameTimes, ReaderTrace
+from penstock.protocol.types import TaskId
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
@@ -62,6 +64,7 @@ class Session(RoundsRead):
         self._failure: BaseException | None = None
         self._closed = self._posted = False
         self._ticks, self._network_thread = Ticks(), 0
+        self._trace = ReaderTrace()
         self._network = SessionNetwork(self, *config.network)
         self._running = loop.spawn(self._run())
         self._running.add_done_callback(self._network_over)
@@ -322,7 +325,8 @@ class Session(RoundsRead):
         with self._changed:
             now = clock.now()
             for frame, payload in frames:
-                load = FramePayload(frame, payload, writable=self._config.writable)
+                trace = self._trace if frame.traced else None
+                load = FramePayload(frame, payload, writable=self._config.writable, trace=trace)
                 self.core.on_frame(frame, load, payload.nbytes, now)
             # Frames end no other wait than that for elements. In rounds most of them come early,
             # and to wake a thread for each costs more than all else that is done with it.
@@ -331,6 +335,10 @@ class Session(RoundsRead):
             pressing = self.core.pressing
         if pressing:
             self._network.perform()
+
+    def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
+        """Return when traced frames of *task* were here, each once."""
+        return self._trace.of(task)
 
     def measured_by(self, loop: LoopClock | None) -> None:
         """Tell the dispatcher what *loop* measures."""

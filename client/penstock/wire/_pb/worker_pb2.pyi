@@ -37,12 +37,46 @@ class GroupsWanted(_message.Message):
     def __init__(self, index: _Optional[int] = ..., group: _Optional[int] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("acked", "credit")
+    __slots__ = ("acked", "credit", "traced")
     ACKED_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
+    TRACED_FIELD_NUMBER: _ClassVar[int]
     acked: _common_pb2.RangeSet
     credit: int
-    def __init__(self, acked: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ...) -> None: ...
+    traced: _containers.RepeatedCompositeFieldContainer[FrameTimes]
+    def __init__(self, acked: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ..., traced: _Optional[_Iterable[_Union[FrameTimes, _Mapping]]] = ...) -> None: ...
+
+class FrameTimes(_message.Message):
+    __slots__ = ("start", "stop", "received", "wanted", "decoded", "taken")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    DECODED_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    stop: int
+    received: float
+    wanted: float
+    decoded: float
+    taken: float
+    def __init__(self, start: _Optional[int] = ..., stop: _Optional[int] = ..., received: _Optional[float] = ..., wanted: _Optional[float] = ..., decoded: _Optional[float] = ..., taken: _Optional[float] = ...) -> None: ...
+
+class TraceRequest(_message.Message):
+    __slots__ = ("after",)
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    def __init__(self, after: _Optional[int] = ...) -> None: ...
+
+class TraceReply(_message.Message):
+    __slots__ = ("events", "next", "missed")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    events: bytes
+    next: int
+    missed: int
+    def __init__(self, events: _Optional[bytes] = ..., next: _Optional[int] = ..., missed: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("subscribe", "ack")

@@ -17,6 +17,7 @@ from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
 from penstock_cluster.cli.explain import explanations_json, show_explanations
 from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
 from penstock_cluster.cli.status import watch as watch_status
+from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
 from penstock_cluster.demo.__main__ import main as run_demo
 from penstock_health.probe import probe
@@ -104,6 +105,19 @@ def explain(
         print(explanations_json(target))  # noqa: T201  as it is, not as rich would fold it
     else:
         show_explanations(target)
+
+
+@app.command()
+@explained
+def trace(
+    target: Target,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="how long to look")] = 5.0,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="the file to write", dir_okay=False)
+    ] = Path("trace.json"),
+) -> None:
+    """Write what becomes of each frame, for Perfetto: made, sent, received, decoded, taken."""
+    run_trace(target, seconds, output)
 
 
 @app.command()

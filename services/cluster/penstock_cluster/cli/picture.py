@@ -276,17 +276,23 @@ def _readers(readers: Iterable[ReaderStats], mine: Versions | None) -> Iterator[
 
 def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
     process = reader.process
-    about = [] if process is None else [str(process)]
+    about = []
     if process is not None and mine is not None and process.penstock:
         speaks = f"penstock {process.penstock}, Python {process.python}"
         about += [speaks] if speaks != spoken(mine) else []
-    name = f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
+    name = reader_name(reader, *about)
     elements = counted(reader.consumed, "element")
     if reader.status != "live":
         return Text(f"{name}: expired, {elements}", "yellow")
     if reader.silent is not None and reader.silent > SILENT:
         return Text(f"{name}: silent for {reader.silent:.1f} s, {elements}", "yellow")
     return Text(f"{name}: live, {elements}{_transports(reader)}")
+
+
+def reader_name(reader: ReaderStats, *more: str) -> str:
+    """Return what a reader is called: by its number, its process, and what *more* there is."""
+    about = (*([] if reader.process is None else [str(reader.process)]), *more)
+    return f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
 
 
 def _transports(reader: ReaderStats) -> str:

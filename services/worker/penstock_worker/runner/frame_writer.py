@@ -57,6 +57,9 @@ class FrameWriter:
         self._chosen = ""
         """What the worker was told of the choice."""
         self._since = 0.0
+        self._began = self._full = time.time()
+        """When the next frame was begun, which is when the last one was written; and when it was
+        full."""
         self.sent = inbox.start.checkpoint.number
         """The number behind the last element sent, or known to the worker before."""
         self.send_from = inbox.start.send_from
@@ -130,7 +133,7 @@ class FrameWriter:
             self._fill()
         partial = everything or self._error is not None
         if self._builder.ready() or (partial and len(self._builder)):
-            self._frame = self._builder.take()
+            self._frame, self._full = self._builder.take(), time.time()
         elif self._error is not None:
             raise self._error
         return self._frame is not None
@@ -195,7 +198,7 @@ class FrameWriter:
         return LEAST_ROOM if self._inbox.start.consumers else 0
 
     def _write(self, layout: Layout, elements: Elements, offset: int) -> None:
-        start = self._inbox.start
+        start, placed = self._inbox.start, time.time()
         room = self._arena.room(offset, layout.nbytes)
         layout.write(elements, room)
         codec = self._choose(room) if start.codec is Codec.AUTO else start.codec
@@ -209,12 +212,16 @@ class FrameWriter:
         self._inbox.flush_wanted = False
         count, raw_nbytes = layout.count, layout.nbytes
         plan = layout.to_bytes()
-        self._written.append(
-            FrameReady(start.run, self.sent, count, offset, nbytes, plan, codec, raw_nbytes)
-        )
+        where, when = (offset, nbytes, plan, codec, raw_nbytes), self._times(placed)
+        self._written.append(FrameReady(start.run, self.sent, count, *where, *when))
         self.sent += layout.count
         full = self._most * layout.count // max(layout.nbytes, 1)
         self.fitting = full * max(1, start.consumers)
+
+    def _times(self, placed: float) -> tuple[float, float, float, float]:
+        """Return when a frame was begun, full, in its place and written, which is now."""
+        began, self._began = self._began, time.time()
+        return began, self._full, placed, self._began
 
     def _choose(self, payload: memoryview) -> Codec:
         """Return the codec that pays; the worker is told when that, or why, has changed."""

@@ -140,6 +140,14 @@ class FrameReady(RunnerReport, frozen=True):
     layout: bytes
     codec: Codec
     raw_nbytes: int
+    began: float = 0.0
+    """When its first element began to be made, in seconds since 1970."""
+    full: float = 0.0
+    """When it had all its elements."""
+    placed: float = 0.0
+    """When there was room for it."""
+    written: float = 0.0
+    """When it was written there, and compressed."""
 
 
 class CodecChosen(RunnerReport, frozen=True):

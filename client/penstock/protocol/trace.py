@@ -1,0 +1,102 @@
+"""What a traced frame went through: who had it when. Times are seconds since 1970.
+
+They are those of each process's own clock: of several hosts they are as true as these agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import time
+
+import msgspec
+
+from penstock.protocol.malformed import MALFORMED
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTimes:
+    """When a reader had the elements *start* to *stop* of a frame.
+
+    It was *received*; its first element was *wanted* by the loop, which began to decode it, and was
+    *decoded*; the last one was *taken*.
+    """
+
+    start: int
+    stop: int
+    received: float
+    wanted: float
+    decoded: float
+    taken: float
+
+
+class FrameSent(msgspec.Struct, frozen=True, tag="sent"):
+    """A worker sent a part of a frame: *elements* of it, from number *start* on, in *nbytes*.
+
+    Its runner *began* it, had it *full*, had it *placed* where there was room, and had it *written*
+    there; the worker had it from *arrived* on and gave it to the stream at *sent*.
+    """
+
+    task: int
+    attempt: int
+    run: int
+    reader: int
+    start: int
+    elements: int
+    nbytes: int
+    codec: str
+    began: float
+    full: float
+    placed: float
+    written: float
+    arrived: float
+    sent: float
+
+
+class FrameTaken(msgspec.Struct, frozen=True, tag="taken"):
+    """A reader said when it had what: see `FrameTimes`."""
+
+    task: int
+    attempt: int
+    reader: int
+    times: FrameTimes
+
+
+TraceEvent = FrameSent | FrameTaken
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(list[TraceEvent])
+
+
+def encode_events(events: Iterable[TraceEvent]) -> bytes:
+    """Return *events* as bytes."""
+    return _ENCODER.encode(list(events))
+
+
+def decode_events(data: bytes) -> list[TraceEvent]:
+    """Return the events that `encode_events` was given.
+
+    Raises:
+        ValueError: when *data* is something else.
+    """
+    try:
+        return _DECODER.decode(data)
+    except MALFORMED as exc:
+        raise ValueError(f"{len(data)} bytes are no trace: {exc}") from exc
+
+
+class ReaderTrace:
+    """When the frames of a session that are traced were here: told to their worker with an ack."""
+
+    def __init__(self, now: Callable[[], float] = time) -> None:
+        self.now = now
+        self._told: dict[int, list[FrameTimes]] = {}
+
+    def note(self, task: int, times: FrameTimes) -> None:
+        """Note that a frame of *task* was handed out; the loop's thread."""
+        self._told.setdefault(task, []).append(times)
+
+    def of(self, task: int) -> tuple[FrameTimes, ...]:
+        """Return what was noted of *task* since the last call; any thread."""
+        # In one step, so that what another thread notes now is not lost.
+        return tuple(self._told.pop(task, ())) if self._told else ()

@@ -1,0 +1,77 @@
+"""``penstock trace``: what becomes of frames, for some seconds, in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.explanation.trace import journeys, trace_json
+from penstock.protocol.names import printable_lines
+from penstock.protocol.trace import TraceEvent
+from penstock.wire.connection import connect
+from penstock.wire.worker import WorkerClient
+from penstock_cluster.cli.client import PATIENCE, errors, screen
+from penstock_cluster.cli.picture import reader_name
+from penstock_cluster.cli.status import look
+
+ASK_EVERY = 0.5
+"""Seconds between two questions: a worker records for some seconds after each."""
+
+LAST_WORD = 0.5
+"""Seconds that readers get to say when they had what was sent last."""
+
+
+def trace(target: str, seconds: float, output: Path) -> None:
+    """Write what becomes of frames within *seconds* at all workers of *target* to *output*.
+
+    Raises:
+        ConfigError: when *output* cannot be written, before anything is asked.
+        Unavailable: when no dispatcher answers.
+    """
+    try:
+        output.open("ab").close()
+    except OSError as exc:
+        raise ConfigError(f"--output {str(output)!r} cannot be written: {exc.strerror}") from exc
+    before = look(target)
+    workers = [one.address for one in before.stats.workers]
+    found = asyncio.run(_of_all(workers, seconds))
+    passes = (*before.stats.iterations, *look(target).stats.iterations)
+    readers = {reader.reader: reader_name(reader) for one in passes for reader in one.readers}
+    seen = journeys(found)
+    output.write_bytes(trace_json(seen, readers))
+    whole = sum(one.times is not None for one in seen)
+    screen.print(
+        f"{len(seen):,} frames of {len(found)} worker(s) in {output}, {whole:,} of them up to the "
+        "loop: open it at ui.perfetto.dev, or in about:tracing of Chrome"
+    )
+
+
+async def _of_all(workers: list[str], seconds: float) -> dict[str, list[TraceEvent]]:
+    until = time.monotonic() + seconds
+    told = await asyncio.gather(*(_of(worker, until) for worker in workers))
+    return {worker: events for worker, events in zip(workers, told, strict=True) if events}
+
+
+async def _of(worker: str, until: float) -> list[TraceEvent]:
+    """Return what a worker recorded; one that does not answer is told of, and left out."""
+    events: list[TraceEvent] = []
+    after, missed = -1, 0
+    try:
+        async with connect(worker, patience=PATIENCE) as channel:
+            client = WorkerClient(channel)
+            over = False
+            while not over:
+                some, reply = await client.trace(after)
+                events += some
+                after, missed = reply.next, missed + reply.missed
+                await asyncio.sleep(min(ASK_EVERY, max(0.0, until - time.monotonic())))
+                over = time.monotonic() >= until
+            await asyncio.sleep(LAST_WORD)
+            events += (await client.trace(after))[0]
+    except PenstockError as exc:
+        errors.print(f"worker {worker}: {printable_lines(str(exc))}", markup=False)
+    if missed:
+        errors.print(f"worker {worker} had {missed:,} events more than it keeps", markup=False)
+    return events

@@ -1,0 +1,35 @@
+"""What became of frames, as bytes; and what a reader notes of them."""
+
+import pytest
+
+from penstock.protocol.trace import (
+    FrameSent,
+    FrameTaken,
+    FrameTimes,
+    ReaderTrace,
+    decode_events,
+    encode_events,
+)
+
+SENT = FrameSent(1, 1, 7, 3, 10, 5, 999, "lz4", 1.0, 2.0, 2.0, 2.5, 3.0, 4.0)
+TIMES = FrameTimes(10, 15, 5.0, 6.0, 6.5, 7.0)
+
+
+def test_events_come_back_from_bytes():
+    events = [SENT, FrameTaken(1, 1, 3, TIMES)]
+
+    assert decode_events(encode_events(events)) == events
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", b"\x91\x80", encode_events([])[:0] + b"\x01"])
+def test_bytes_that_are_no_events_are_refused(data):
+    with pytest.raises(ValueError, match="are no trace"):
+        decode_events(data)
+
+
+def test_what_a_reader_noted_of_a_task_is_told_once():
+    trace = ReaderTrace()
+    trace.note(1, TIMES)
+    trace.note(2, TIMES)
+
+    assert (trace.of(1), trace.of(1), trace.of(2)) == ((TIMES,), (), (TIMES,))
