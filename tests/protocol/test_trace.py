@@ -1,4 +1,4 @@
-"""What became of frames, as bytes; and what a reader notes of them."""
+"""What became of frames, as bytes."""
 
 import pytest
 
@@ -6,7 +6,6 @@ from penstock.protocol.trace import (
     FrameSent,
     FrameTaken,
     FrameTimes,
-    ReaderTrace,
     decode_events,
     encode_events,
 )
@@ -25,11 +24,3 @@ def test_events_come_back_from_bytes():
 def test_bytes_that_are_no_events_are_refused(data):
     with pytest.raises(ValueError, match="are no trace"):
         decode_events(data)
-
-
-def test_what_a_reader_noted_of_a_task_is_told_once():
-    trace = ReaderTrace()
-    trace.note(1, TIMES)
-    trace.note(2, TIMES)
-
-    assert (trace.of(1), trace.of(1), trace.of(2)) == ((TIMES,), (), (TIMES,))

@@ -7,8 +7,9 @@ from penstock.errors import VersionMismatch
 from penstock.frames.compression import decompress
 from penstock.frames.frame import unpack
 from penstock.protocol.data import FrameHeader
-from penstock.protocol.trace import FrameTimes, ReaderTrace
+from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Codec
+from penstock.reader.session.trace import ReaderTrace
 
 
 class FramePayload:

@@ -20,7 +20,7 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import PassRead
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.trace import FrameTimes, ReaderTrace
+from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import TaskId
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
@@ -32,6 +32,7 @@ from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
 from penstock.reader.session.save_result import state_of
 from penstock.reader.session.ticks import Ticks
+from penstock.reader.session.trace import ReaderTrace
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.single_entry import SingleEntry
