@@ -1,5 +1,7 @@
 """What a session notes of frames that a worker asks about."""
 
+import numpy as np
+
 from penstock.frames.frame import FrameBuilder
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
@@ -22,7 +24,7 @@ def test_what_a_reader_noted_of_a_task_is_told_once():
 def test_a_frame_is_noted_when_its_last_element_was_handed_out():
     now = iter(range(100))
     trace = ReaderTrace(lambda: float(next(now)))
-    load = frame_of([1, 2, 3, 4], trace)
+    load = frame_of([np.int64(n) for n in (1, 2, 3, 4)], trace)
 
     head = load.elements(10, 12)
     before = trace.of(7)
