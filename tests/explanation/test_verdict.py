@@ -1,12 +1,14 @@
 """What limits a loop, and what would hide its wait."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
 from penstock.explanation.verdict import HELD_UP, WAITS, Bottleneck, explain_job, explain_loop
-from penstock.protocol.loop_time import LoopTime, PassRead
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 
 def loop(share, steps=1000):
@@ -24,7 +26,7 @@ def job(share, *tasks, waiting_for=""):
 
 def stats(share, *operators, far=False):
     passes = (PassRead("d:1", 1),) if far else ()
-    return IteratorStats(loop(share), loop(share), operators, {}, passes)
+    return IteratorStats(loop(share), loop(share), operators, (), passes)
 
 
 def test_a_loop_that_hardly_waits_is_the_limit_itself():
@@ -69,7 +71,7 @@ def test_before_anything_is_known_it_says_so():
     assert explain_job(JobLook(1, "train", (), ())).limit is Bottleneck.UNKNOWN
     assert explain_job(job(0.9)).limit is Bottleneck.UNKNOWN
     assert explain_loop(stats(0.0, far=True), None).limit is Bottleneck.NOTHING
-    nothing = IteratorStats(LoopTime(), LoopTime(), (), {}, ())
+    nothing = IteratorStats(LoopTime(), LoopTime(), (), (), ())
     assert explain_loop(nothing, None).limit is Bottleneck.UNKNOWN
 
 
@@ -113,3 +115,32 @@ def test_a_loop_that_waits_for_a_job_is_not_blamed_when_the_dispatcher_is_silent
 
     assert found.limit is Bottleneck.UNKNOWN
     assert found.sentence.endswith("the dispatcher does not say what that does")
+
+
+def test_what_came_from_each_worker_is_a_figure():
+    link = LinkTraffic("w:1", "grpc", 40, 50_000_000, 100_000_000, 5e6)
+    look = JobLook(1, "train", (loop(0.5),), (task(),), "", ((9, link),))
+
+    assert (
+        "reader 9: from w:1 by grpc 5.0 MB/s, 50.0 MB in 40 frames, ratio 2.0"
+        in explain_job(look).figures
+    )
+
+
+def test_a_loop_that_is_asked_says_itself_what_came_to_it():
+    link = LinkTraffic("w:1", "shm", 40, 50_000_000, 50_000_000, 5e6)
+    asked = IteratorStats(loop(0.5), loop(0.5), (), (link,), (PassRead("d:1", 1),))
+    look = JobLook(1, "train", (loop(0.5),), (task(),), "", ((9, link),))
+
+    found = [line for line in explain_loop(asked, look).figures if "from w:1" in line]
+
+    assert found == ["here: from w:1 by shm 5.0 MB/s, 50.0 MB in 40 frames"]
+
+
+def test_how_full_buffers_are_and_how_frames_are_compressed_is_a_figure():
+    full = replace(task(), ready=1200, unacked=30, compression="AUTO: none (ratio 1.0)")
+
+    assert (
+        "task 1: 1,200 elements ready for readers, 30 unacked at them, compression AUTO: none "
+        "(ratio 1.0)"
+    ) in explain_job(job(0.5, full)).figures

@@ -231,7 +231,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             OperatorLook(row.label, row.elements, row.worked, row.waited) for _, row in rows
         )
         whole, newest = clock.total(), clock.newest()
-        return IteratorStats(whole, newest, operators, reading.transport, reading.passes_read)
+        return IteratorStats(whole, newest, operators, reading.links, reading.passes_read)
 
     def close(self) -> None:
         """Release everything that the pipeline holds: threads, files, connections. Idempotent.

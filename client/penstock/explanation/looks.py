@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.protocol.loop_time import LoopTime, PassRead
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,9 @@ class OperatorLook:
 class TaskLook:
     """A task that is being made, by a runner that began so many *seconds* ago.
 
-    Some of them it was *held_up*, as nobody took what it made, some it *starved* for splits.
+    Some of them it was *held_up*, as nobody took what it made, some it *starved* for splits. So
+    many elements are *ready* for readers, and others *unacked* at them; *compression* says how
+    frames are compressed.
     """
 
     task: int
@@ -31,17 +32,24 @@ class TaskLook:
     held_up: float
     starved: float
     operators: tuple[OperatorLook, ...]
+    ready: int = 0
+    unacked: int = 0
+    compression: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JobLook:
-    """A pass of a job: what it is *waiting_for*, its *loops* and its tasks, if any of them runs."""
+    """A pass of a job: what it is *waiting_for*, its *loops* and its tasks, if any of them runs.
+
+    *links* says for each reader, by its number, what came to it.
+    """
 
     iteration: int
     job: str
     loops: tuple[LoopTime, ...]
     tasks: tuple[TaskLook, ...]
     waiting_for: str = ""
+    links: tuple[tuple[int, LinkTraffic], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +57,13 @@ class IteratorStats:
     """A training loop, seen from inside: its time in all and of late; its process's operators.
 
     *operators* come from the outermost down, with sums since the iterator began. A `distribute`
-    among them waits for workers. *transports* says how each worker is read, by its address.
+    among them waits for workers. *links* says what came from each worker that is read now.
     """
 
     loop: LoopTime
     newest: LoopTime
     operators: tuple[OperatorLook, ...]
-    transports: Mapping[str, str]
+    links: tuple[LinkTraffic, ...]
     passes: tuple[PassRead, ...]
     """The passes of jobs that it reads now."""
 

@@ -6,7 +6,7 @@ import msgspec
 
 from penstock.errors import VersionMismatch
 from penstock.explanation.looks import JobLook, OperatorLook, TaskLook
-from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.malformed import MALFORMED
 
 
@@ -21,6 +21,9 @@ class _RunnerSeen(msgspec.Struct):
     task: int
     state: str
     times: _TimesSeen | None = None
+    ready: int = 0
+    unacked: int = 0
+    compression: str = ""
 
 
 class _WorkerStatsSeen(msgspec.Struct):
@@ -36,6 +39,7 @@ class _ReaderSeen(msgspec.Struct):
     reader: int
     status: str
     loop: LoopTime | None = None
+    links: tuple[LinkTraffic, ...] = ()
 
 
 class _TaskSeen(msgspec.Struct):
@@ -90,10 +94,14 @@ def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
                     times.held_up,
                     times.starved,
                     tuple(times.operators),
+                    runner.ready,
+                    runner.unacked,
+                    runner.compression,
                 )
             )
     loops = [one.loop for one in it.readers if one.loop is not None and one.status == "live"]
-    return JobLook(it.iteration, it.job, tuple(loops), tuple(tasks), it.waiting_for)
+    links = tuple((one.reader, link) for one in it.readers for link in one.links)
+    return JobLook(it.iteration, it.job, tuple(loops), tuple(tasks), it.waiting_for, links)
 
 
 _AT_WORK = ("runs", "waits for splits")

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import assert_never
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
+from penstock.protocol.loop_time import LinkTraffic
 
 WAITS = 0.05
 """A loop that waits for less of its time gains little."""
@@ -62,6 +63,7 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     time, whole = loop.newest, loop.loop
     wait = time.share
     here = _figures("here", loop.operators, whole.seconds)
+    here += tuple(_link_figure("here", one) for one in loop.links)
     if not time.steps or time.seconds <= 0:
         sentence = "the loop has had no element yet"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
@@ -96,6 +98,8 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
     *waits* is the wait of a loop, and that in words, if one is asked about.
     """
     figures = tuple(_task_figures(job.tasks))
+    if waits is None:  # a loop that is asked about says itself what came to it
+        figures += tuple(_link_figure(f"reader {reader}", one) for reader, one in job.links)
     share, words = waits or _worst(job)
     if not words:
         sentence = f"no loop of job {job.job!r} has had an element yet"
@@ -178,6 +182,19 @@ def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:
                 _percent(_share(s, task.seconds)) for s in (task.held_up, task.starved)
             )
             yield f"task {task.task}: held up {held} of its time, without splits {starved}"
+        compressed = f", compression {task.compression}" if task.compression else ""
+        yield (
+            f"task {task.task}: {task.ready:,} elements ready for readers, {task.unacked:,} "
+            f"unacked at them{compressed}"
+        )
+
+
+def _link_figure(where: str, link: LinkTraffic) -> str:
+    ratio = f", ratio {link.raw_nbytes / link.nbytes:.1f}" if link.raw_nbytes > link.nbytes else ""
+    return (
+        f"{where}: from {link.worker} by {link.transport} {link.rate / 1e6:,.1f} MB/s, "
+        f"{link.nbytes / 1e6:,.1f} MB in {link.frames:,} frames{ratio}"
+    )
 
 
 def _figures(where: str, operators: Sequence[OperatorLook], seconds: float) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from penstock.engine.op_times import OpTimes
 from penstock.errors import DatasetError, PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
-from penstock.protocol.loop_time import PassRead
+from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
 
 _UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
@@ -128,6 +128,11 @@ class PipelineRun(ABC):
     def transport(self) -> Mapping[str, str]:
         """The name of the transport by which each worker is read."""
         return {}
+
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker."""
+        return ()
 
     def skip_to(self, number: int, /) -> None:  # noqa: ARG002
         """Go on with round *number* of coordinated reads."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress
-from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
@@ -346,6 +346,8 @@ class ReaderHeartbeat:
     """How many workers it reads by each transport."""
     loop: LoopTime | None = None
     """How much of its time the training loop waited, of late."""
+    links: tuple[LinkTraffic, ...] = ()
+    """What came from workers, the most first; of many workers not all are named."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How much of its time a training loop waits, as readers report it."""
+"""How much of its time a training loop waits, and what came to it, as readers report it."""
 
 from __future__ import annotations
 
@@ -30,3 +30,19 @@ class PassRead:
 
     address: str
     iteration: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTraffic:
+    """What came from a worker by a *transport*: so many *frames*, of *nbytes* on the way.
+
+    Decompressed these are *raw_nbytes*. *rate* is that of about the last ten seconds, in bytes a
+    second on the way.
+    """
+
+    worker: str
+    transport: str
+    frames: int
+    nbytes: int
+    raw_nbytes: int
+    rate: float

@@ -6,6 +6,7 @@ import json
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar
 
 from penstock.engine import seeds
@@ -17,7 +18,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root, uncoordinated
 from penstock.graph.traversal import walk
 from penstock.ops.internal.tracked_shuffle import cuts, is_straight
-from penstock.protocol.loop_time import PassRead
+from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.delivery import iterator_state
 from penstock.reader.delivery.iterator_state import IteratorState, SavedJob, SavedPass
@@ -140,6 +141,12 @@ class JobRun(PipelineRun):
         live = (one.session for one in self._sessions.live())
         now = [session.transport for session in live if session is not None]
         return dict(ChainMap(*map(dict, now))) if now else self._sessions.transport_before
+
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """See `PipelineRun.links`: of all passes under way."""
+        live = (one.session for one in self._sessions.live())
+        return tuple(chain.from_iterable(one.links for one in live if one is not None))
 
     def skip_to(self, number: int, /) -> None:
         """See `PipelineRun.skip_to`. What operators hold of later rounds comes again."""

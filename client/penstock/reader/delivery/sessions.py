@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
-from penstock.protocol.loop_time import PassRead
+from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
 from penstock.runtime.single_entry import SingleEntry
@@ -119,6 +119,11 @@ class SessionApi(Protocol):
     @property
     def transport(self) -> Mapping[str, str]:
         """The name of the transport by which each worker is read."""
+        ...
+
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker."""
         ...
 
     def skip_to(self, number: int, /) -> None:

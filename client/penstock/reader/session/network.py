@@ -17,6 +17,7 @@ from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
+from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.nearness import KnownWorker
 from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Failure, TaskId, WorkerId
@@ -33,6 +34,7 @@ from penstock.reader.core.effects import (
 from penstock.reader.core.flow_control import ACK_EVERY
 from penstock.reader.core.reachability import ANSWER_WITHIN
 from penstock.reader.core.session_core import SessionCore
+from penstock.reader.session.link_traffic import LinkMeter
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
 from penstock.wire.connection import connect
@@ -53,6 +55,9 @@ NO_ANSWER = "no answer yet"
 SILENCE, SILENT_BEATS, MAX_SILENCE = 3.0, 5, 15.0
 """Seconds, and intervals, without a view after which a new connection is tried: the old one may
 lead nowhere. Doubled each time, for it may be the dispatcher that stands still."""
+
+LINKS_TOLD = 16
+"""Of so many workers the dispatcher is told what came from them: a heartbeat stays small."""
 
 RETRY, MAX_RETRY = 0.05, 1.0
 """Seconds before the control stream is opened anew: doubled each time, up to the second."""
@@ -133,6 +138,7 @@ class SessionNetwork:
         self._dispatcher, self._heartbeat_interval = dispatcher, heartbeat_interval
         self._streams: dict[TaskId, _NetworkStream] = {}
         self._transports = TransportPool(transport)
+        self._traffic = LinkMeter()
         self._asking: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._heartbeat_now, self._wake, self._leaving, self._parted = (
@@ -145,6 +151,11 @@ class SessionNetwork:
     def transport(self) -> Mapping[str, str]:
         """The transport by which each worker is read; any thread."""
         return self._transports.chosen
+
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker, the most first; any thread."""
+        return self._traffic.traffic(self._transports.chosen)
 
     async def run(self) -> None:
         """Read until `leave`; what goes wrong fails the session."""
@@ -279,7 +290,8 @@ class SessionNetwork:
             heartbeat, nearby = self._session.heartbeat(), here()
             loop = None if self.loop_clock is None else self.loop_clock.newest()
             counts = self._transports.counts
-            yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop)
+            links = self.links[:LINKS_TOLD]
+            yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop, links=links)
             if heartbeat.leaving:  # not the session's state: it may leave after this was made
                 return
             with suppress(TimeoutError):
@@ -303,7 +315,7 @@ class SessionNetwork:
             here = partial(self._session.apply, core.on_answered, task, subscription)
             async with aclosing(worker.read(_all_of(requests), here)) as messages:  # type: ignore[type-var]
                 async for replies in messages:
-                    self._replied(replies, subscription)
+                    self._replied(effect.worker, replies, subscription)
             raise Unavailable(f"worker {effect.worker} hung up")
         except PenstockError as exc:
             if exc.retryable:
@@ -320,7 +332,7 @@ class SessionNetwork:
             except Unavailable as exc:
                 self._session.apply(self._session.core.reachability.silent, worker, str(exc))
 
-    def _replied(self, replies: Replies, subscription: int) -> None:
+    def _replied(self, worker: WorkerId, replies: Replies, subscription: int) -> None:
         """Take in what a message carries; its frames at once, for each change wakes the loop."""
         frames: list[tuple[FrameHeader, memoryview]] = []
         for reply, payload in replies:
@@ -336,6 +348,7 @@ class SessionNetwork:
                 case _:
                     assert_never(reply)
         if frames:
+            self._traffic.note(worker, frames)
             self._session.on_frames(frames)
 
     # --- time ---

@@ -18,7 +18,7 @@ from penstock.element import Element
 from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
-from penstock.protocol.loop_time import PassRead
+from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import TaskId
@@ -188,6 +188,11 @@ class Session(RoundsRead):
     def transport(self) -> Mapping[str, str]:
         """The name of the transport by which each worker is read."""
         return self._network.transport
+
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker."""
+        return self._network.links
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""

@@ -526,7 +526,7 @@ class RoundsReport(_message.Message):
     def __init__(self, index: _Optional[int] = ..., stamp: _Optional[int] = ..., start: _Optional[int] = ..., taken: _Optional[int] = ..., held: _Optional[_Iterable[_Union[GroupsHeld, _Mapping]]] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class ReaderHeartbeat(_message.Message):
-    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop")
+    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links")
     class ReportsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -570,6 +570,7 @@ class ReaderHeartbeat(_message.Message):
     IN_PROCESS_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     LOOP_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     session: str
     reader: int
@@ -585,7 +586,24 @@ class ReaderHeartbeat(_message.Message):
     in_process: _containers.ScalarMap[str, int]
     transports: _containers.ScalarMap[str, int]
     loop: LoopTime
-    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ...) -> None: ...
+    links: _containers.RepeatedCompositeFieldContainer[LinkTraffic]
+    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ...) -> None: ...
+
+class LinkTraffic(_message.Message):
+    __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    FRAMES_FIELD_NUMBER: _ClassVar[int]
+    NBYTES_FIELD_NUMBER: _ClassVar[int]
+    RAW_NBYTES_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    transport: str
+    frames: int
+    nbytes: int
+    raw_nbytes: int
+    rate: float
+    def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ...) -> None: ...
 
 class LoopTime(_message.Message):
     __slots__ = ("steps", "seconds", "waited", "p50", "p99")

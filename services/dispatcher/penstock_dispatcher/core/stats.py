@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.protocol.control import ReaderProcess
-from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.types import IterationId, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core import account, made_tasks, skipped_errors
@@ -87,6 +87,8 @@ class ReaderStats:
     """How many workers it reads by each transport."""
     loop: LoopTime | None = None
     """How much of its time its loop waited, of late."""
+    links: tuple[LinkTraffic, ...] = ()
+    """What came to it from workers, the most first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +368,10 @@ def _readers(iteration: IterationRecord, soft_state: SoftState, now: float) -> l
         silence = soft_state.silence(liveness.last_heard, now) if liveness is not None else None
         consumed = max(reader.consumed, liveness.heartbeat.consumed if liveness is not None else 0)
         status, process = reader.status.value, reader.process
-        by = {} if liveness is None else dict(liveness.heartbeat.transports)
-        loop = None if liveness is None else liveness.heartbeat.loop
-        out.append(ReaderStats(name, status, silence, consumed, process, reader.trainer, by, loop))
+        known = ReaderStats(name, status, silence, consumed, process, reader.trainer)
+        if liveness is not None:
+            told = liveness.heartbeat
+            by = dict(told.transports)
+            known = replace(known, transports=by, loop=told.loop, links=told.links)
+        out.append(known)
     return out

@@ -1,0 +1,62 @@
+"""What came from each worker, and how fast of late."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.loop_time import LinkTraffic
+from penstock.protocol.types import WorkerId
+
+SPAN, SAMPLES = 1.0, 10
+"""A rate is that of about so many spans of so many seconds, as for a loop's wait."""
+
+
+class LinkMeter:
+    """Counts bytes by worker: in the event loop; any thread may ask for the sums."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._links: dict[WorkerId, _Link] = {}
+
+    def note(self, worker: WorkerId, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
+        """Count the frames of one message of *worker*."""
+        link = self._links.get(worker)
+        if link is None:
+            link = self._links[worker] = _Link()
+        now = self._clock()
+        if not link.marks or now - link.marks[-1][0] >= SPAN:
+            link.marks.append((now, link.nbytes))
+        for frame, payload in frames:
+            link.nbytes += payload.nbytes
+            link.raw_nbytes += frame.raw_nbytes or payload.nbytes
+        link.frames += len(frames)
+
+    def traffic(self, transports: Mapping[str, str]) -> tuple[LinkTraffic, ...]:
+        """Return what came of each worker that is read now, the most first."""
+        now, found = self._clock(), list[LinkTraffic]()
+        for worker, link in tuple(self._links.items()):
+            if worker not in transports:
+                continue
+            began, before = link.marks[0]
+            rate = (link.nbytes - before) / max(now - began, SPAN / SAMPLES)
+            sums = (link.frames, link.nbytes, link.raw_nbytes)
+            found.append(LinkTraffic(worker, transports[worker], *sums, rate))
+        return tuple(sorted(found, key=_nbytes, reverse=True))
+
+
+class _Link:
+    """The sums of one worker."""
+
+    __slots__ = ("frames", "marks", "nbytes", "raw_nbytes")
+
+    def __init__(self) -> None:
+        self.frames = self.nbytes = self.raw_nbytes = 0
+        self.marks: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        """When a span began, with the bytes up to then."""
+
+
+def _nbytes(link: LinkTraffic) -> int:
+    return link.nbytes
