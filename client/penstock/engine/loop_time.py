@@ -17,6 +17,9 @@ BUCKETS_A_DOUBLING = 4
 
 LEAST = 1e-6
 
+TOGETHER = 256
+"""So many waits are sorted in at once: the loop itself waits for that."""
+
 
 class LoopClock:
     """Measures one loop. The thread that reads calls `asks` and `got`; any may ask for the sums."""
@@ -28,6 +31,8 @@ class LoopClock:
         self._steps, self._waited = 0, 0.0
         self._waits: dict[int, int] = {}
         """How many waits were about so long, by the logarithm of that."""
+        self._newest: list[float] = []
+        """Waits that are not among these yet: together they are sorted in faster."""
         self._marks: deque[tuple[float, int, float]] = deque(maxlen=SAMPLES)
         """When a span began, with the steps and the wait up to then."""
 
@@ -45,8 +50,10 @@ class LoopClock:
         wait = self._until - self._asked
         self._waited += wait
         self._steps += elements
-        at = round(BUCKETS_A_DOUBLING * math.log2(max(wait, LEAST)))
-        self._waits[at] = self._waits.get(at, 0) + 1
+        self._newest.append(wait)
+        if len(self._newest) >= TOGETHER:
+            newest, self._newest = self._newest, []
+            _sort_in(newest, self._waits)
 
     def total(self) -> LoopTime:
         """Return the sums of all steps."""
@@ -68,7 +75,8 @@ class LoopClock:
 
     def _wait(self, share: float) -> float:
         """Return how long that *share* of all steps waited at most."""
-        waits = dict(self._waits)  # the loop's thread may add to it
+        waits, newest = dict(self._waits), self._newest  # the loop's thread may add to them
+        _sort_in(list(newest), waits)
         at_once = self._steps - sum(waits.values())
         left = share * self._steps - at_once
         for at, count in sorted(waits.items()):
@@ -79,3 +87,10 @@ class LoopClock:
             if left <= 0:
                 return longest
         return 0.0
+
+
+def _sort_in(newest: list[float], waits: dict[int, int]) -> None:
+    """Add waits to the counts of those that were about as long."""
+    for wait in newest:
+        at = round(BUCKETS_A_DOUBLING * math.log2(max(wait, LEAST)))
+        waits[at] = waits.get(at, 0) + 1

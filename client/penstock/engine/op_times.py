@@ -75,30 +75,33 @@ class OpTimes:
             row = self.operators[path] = OpTime(label)
         running.report_calls(row.add_work)
         kind = type(running)
-        running.block = _timed(running, kind.block, row)  # type: ignore[method-assign, assignment]
+        call = _Call(row)
+        running.block = _timed(running, kind.block, call)  # type: ignore[method-assign, assignment]
         if kind.rows is not OpIterator.rows:  # that one calls `block`
-            running.rows = _timed(running, kind.rows, row)  # type: ignore[method-assign, assignment]
+            running.rows = _timed(running, kind.rows, call)  # type: ignore[method-assign, assignment]
 
 
 def _timed(
-    running: OpIterator, method: Callable[[OpIterator, int], Block], row: OpTime
+    running: OpIterator, method: Callable[[OpIterator, int], Block], mine: _Call
 ) -> Callable[[int], Block]:
     # By a weak reference: an operator that holds itself would not be closed when it is dropped.
-    known = weakref.ref(running)
+    # One record for all calls, of which there is one at a time: this is on the way of each block.
+    known, now, here, row = weakref.ref(running), time.perf_counter, _here, mine.row
 
     def timed(n: int) -> Block:
-        before = _here.call
-        if before is not None and before.row is row:  # it calls itself: `block` does `rows`
+        before = here.call
+        if before is mine:  # it calls itself: `block` does `rows`
             return method(known(), n)  # type: ignore[arg-type]  # it is being called
-        _here.call = mine = _Call(row)
-        began = time.perf_counter()
+        here.call = mine
+        mine.below = mine.waited = 0.0
+        began = now()
         out: Block = []
         try:
             out = method(known(), n)  # type: ignore[arg-type]  # it is being called
             return out
         finally:
-            seconds = time.perf_counter() - began
-            _here.call = before
+            seconds = now() - began
+            here.call = before
             if before is not None:
                 before.below += seconds
             row.blocks += 1
