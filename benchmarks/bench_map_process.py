@@ -62,7 +62,7 @@ def _read(elements: object) -> None:
 
 def _torch() -> Callable[[], object] | None:
     try:
-        from torch.utils import data  # noqa: PLC0415
+        from torch.utils import data
     except ImportError:
         return None
 

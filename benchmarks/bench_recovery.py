@@ -137,7 +137,7 @@ def _snapshot(folder: Path) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(shutil.copytree(folder, Path(scratch) / "work"))
         journal = open_journal(copy, power=False)
-        books, changes, store = journal.state, journal._changes, journal._store  # noqa: SLF001
+        books, changes, store = journal.state, journal._changes, journal._store
         task = next(iter(books.owners))
         taken: list[float] = []
 
