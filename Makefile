@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench clean
+.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench bench-peers clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -91,7 +91,16 @@ protos: $(VENV)-protos/.ready  ## make client/penstock/wire/_pb from protos/
 	  --python_out=client --pyi_out=client $(PROTOS)
 
 bench: $(READY)  ## run the benchmarks, one question a file
-	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	$(BIN)/python -m benchmarks all
+
+PEERS := tensorflow torch grain ray
+.venv-peers-%/.ready: benchmarks/peers/requirements-%.txt
+	$(PYTHON) -m venv .venv-peers-$*
+	.venv-peers-$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+bench-peers: $(READY) $(PEERS:%=.venv-peers-%/.ready)  ## the same, with their peers beside them
+	$(BIN)/python -m benchmarks all --peers
 
 clean:  ## forget the virtual environments and caches
-	rm -rf $(VENV) $(VENV)-protos .venv-3.* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos .venv-3.* .venv-peers-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Speed: one question a file."""

@@ -1,0 +1,60 @@
+"""What Ray Data does for each question."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import work
+from work import counted
+
+PIECE = 20_000
+"""Rows of one pass: Ray plans all of a dataset before it begins."""
+
+
+def version() -> str:
+    """Return which Ray this is."""
+    return f"Ray Data {ray.__version__}"
+
+
+def _tokens(row: dict[str, Any]) -> dict[str, Any]:
+    return {"tokens": work.tokens(row["id"])}
+
+
+def _picture(row: dict[str, Any]) -> dict[str, Any]:
+    return {"image": work.decode(row["id"])}
+
+
+@contextmanager
+def ready() -> Iterator[Mapping[str, Any]]:
+    """Have Ray with two processors; give the rows."""
+    here = str(Path(__file__).parent)
+    ray.init(
+        num_cpus=2,
+        logging_level=logging.ERROR,
+        include_dashboard=False,
+        runtime_env={"env_vars": {"PYTHONPATH": here}},
+    )
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+    def texts() -> Iterator[int]:
+        while True:
+            rows = ray.data.range(PIECE).map(_tokens)
+            batches = rows.iter_batches(batch_size=work.TEXT_BATCH)
+            yield from counted((np.asarray(one["tokens"]) for one in batches), work.TEXT_BATCH)
+
+    def pictures() -> Iterator[int]:
+        while True:
+            rows = ray.data.range(PIECE // 10).map(_picture)
+            batches = rows.iter_batches(batch_size=work.PICTURE_BATCH)
+            yield from counted((np.asarray(one["image"]) for one in batches), work.PICTURE_BATCH)
+
+    try:
+        yield {"texts": texts, "pictures": pictures}
+    finally:
+        ray.shutdown()
