@@ -300,7 +300,10 @@ class Session(RoundsRead):
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
-        self._wake_clock()
+        # Acks of a loop that waits are due sooner: others may wait for just these, or the pass for
+        # the last of them.
+        if self._ticks.interrupt_for(self.core.due(now)):
+            self._loop.call_soon(self._network.wake)
         self._changed.wait(WAKE_EVERY)
 
     def _check_open(self) -> None:
@@ -365,7 +368,7 @@ class Session(RoundsRead):
             self.core.on_tick(now)
             if self._ticks.wakes(now):
                 self._changed.notify_all()
-            delay = self._ticks.sleep(self.core.due(now) - now, idle_from)
+            delay = self._ticks.sleep(now, self.core.due(now), idle_from)
         self._network.perform()
         return delay
 

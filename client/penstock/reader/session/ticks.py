@@ -9,12 +9,16 @@ wake a thread at each tick of the clock would cost more than the tick."""
 LEAST = 0.001
 """Seconds between two ticks, at least."""
 
+SOONER = 0.004
+"""By so many seconds a tick has to come sooner for that to be worth another thread's time."""
+
 
 class Ticks:
     """When a session's clock ticks. The session's lock is held for every call."""
 
     def __init__(self) -> None:
         self._idle = False
+        self._next_at = float("-inf")
         self._woken_at = float("-inf")
 
     def wakes(self, now: float) -> bool:
@@ -24,15 +28,23 @@ class Ticks:
         self._woken_at = now
         return True
 
-    def sleep(self, delay: float, idle_from: float) -> float:
-        """Return for how many seconds the clock sleeps when something is due in *delay*.
+    def sleep(self, now: float, due: float, idle_from: float) -> float:
+        """Return for how many seconds the clock sleeps from *now* when something is *due*.
 
         From *idle_from* seconds on it has to be interrupted when something is due earlier.
         """
-        self._idle = delay > idle_from
-        return max(delay, LEAST)
+        self._idle = due - now > idle_from
+        self._next_at = max(due, now + LEAST)
+        return self._next_at - now
 
     def interrupt(self) -> bool:
         """Return, once a sleep, whether the clock has to look again."""
         idle, self._idle = self._idle, False
         return idle
+
+    def interrupt_for(self, due: float) -> bool:
+        """Return, once, whether the clock has to look again for what has become *due* sooner."""
+        if self._idle or due + SOONER < self._next_at:
+            self._idle, self._next_at = False, due
+            return True
+        return False
