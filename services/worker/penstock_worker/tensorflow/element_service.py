@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from penstock.errors import DatasetError, PenstockError, UnknownIteration
 from penstock.protocol.tensorflow import ElementRequest, FoundTask
-from penstock_worker.tensorflow.pass_reader import Elements, PassReader, opened
+from penstock_worker.tensorflow.pass_reader import PassReader, ReplySource, opened
 
 log = logging.getLogger("penstock.worker")
 
@@ -23,7 +23,7 @@ Reads: TypeAlias = tuple[int, int | None, str]
 """A task, the consumer of coordinated reads, and the trainer of a cached job."""
 
 Find: TypeAlias = Callable[[int], Awaitable[FoundTask]]
-Open: TypeAlias = Callable[[FoundTask, int | None, str], Elements]
+Open: TypeAlias = Callable[[FoundTask, int | None, str], ReplySource]
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ MODES = (Mode.OFF, Mode.DYNAMIC, Mode.FILE, Mode.DATA, Mode.FILE_OR_DATA, Mode.H
 """By TensorFlow's numbers."""
 
 
-class Elements(Protocol):
+class ReplySource(Protocol):
     """What is read: an iterator that can be closed."""
 
     def __next__(self) -> Any:
@@ -37,12 +37,12 @@ class PassReader:
     to the next one.
     """
 
-    def __init__(self, opened: Callable[[], Elements]) -> None:
+    def __init__(self, opened: Callable[[], ReplySource]) -> None:
         self._opened = opened
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-tensorflow")
         self._turn = asyncio.Lock()
         self._coming: asyncio.Future[bytes] | None = None
-        self._elements: Elements | None = None
+        self._elements: ReplySource | None = None
         self._over = False
         self._failure: PenstockError | None = None
 
@@ -94,7 +94,7 @@ class PassReader:
                 elements.close()
 
 
-def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -> Elements:
+def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -> ReplySource:
     """Begin to read what a task of TensorFlow's clients reads, at the dispatcher of *address*.
 
     Raises:
@@ -117,10 +117,15 @@ def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -
         timeout=TIMEOUT,
     )
     far.node.passes.resume(found.repetition - 1)  # type: ignore[attr-defined]  # it is far
-    replies = far.map(element_reply)
+    replies = far.map(_reply)
     if not found.num_consumers:  # in rounds others wait for each element
         replies = replies.prefetch(AHEAD)
     return iter(replies)
+
+
+def _reply(*parts: Any) -> bytes:
+    """Return the reply that carries an element: of a tuple `map` gives its parts."""
+    return element_reply(parts)
 
 
 TIMEOUT = 600.0
