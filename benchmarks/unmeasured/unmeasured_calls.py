@@ -14,7 +14,6 @@ def _measuring() -> list[tuple[type, str]]:
 
     return [
         (OpTimes, "watch"),
-        (LoopClock, "asks"),
         (LoopClock, "got"),
         (LinkMeter, "note"),
     ]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from penstock.explanation.tracks import Tracks, lanes
 
 MOMENTS = st.integers(0, 20)
-INTERVALS = st.lists(
+INTERVAL = st.tuples(MOMENTS, MOMENTS).map(lambda both: (min(both), max(both)))
+INTERVALS = st.lists(INTERVAL, max_size=8)
     st.tuples(MOMENTS, MOMENTS).map(lambda both: (min(both), max(both))), max_size=8
 )
 

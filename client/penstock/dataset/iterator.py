@@ -291,7 +291,6 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             except ValueError:  # another thread is taking one
                 time.sleep(0)
         reading = self._check_open()
-        self._clock.asks()
         began = time.perf_counter()
         try:
             element, self._active, size = reading.advance(self._sizer.n)
@@ -306,8 +305,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             self._check_open()
         if not size:
             raise StopIteration
-        self._clock.got(size)
-        self._sizer.learn(time.perf_counter() - began, size)
+        until = time.perf_counter()
+        self._clock.got(began, until, size)
+        self._sizer.learn(until - began, size)
         if isinstance(element, (tuple, dict, NestedDataset)) and _has_dataset(element):
             self._active = iter(())
             raise ElementError(

@@ -1,4 +1,4 @@
-"""Where a trace shows what: a process for each worker and reader, tracks of what does not overlap."""
+"""Where a trace shows what: a process for each worker and reader, tracks without overlaps."""
 
 from __future__ import annotations
 
