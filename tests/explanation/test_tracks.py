@@ -10,8 +10,6 @@ from penstock.explanation.tracks import Tracks, lanes
 MOMENTS = st.integers(0, 20)
 INTERVAL = st.tuples(MOMENTS, MOMENTS).map(lambda both: (min(both), max(both)))
 INTERVALS = st.lists(INTERVAL, max_size=8)
-    st.tuples(MOMENTS, MOMENTS).map(lambda both: (min(both), max(both))), max_size=8
-)
 
 
 @given(INTERVALS)

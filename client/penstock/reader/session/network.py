@@ -34,6 +34,7 @@ from penstock.reader.core.effects import (
 from penstock.reader.core.flow_control import ACK_EVERY
 from penstock.reader.core.reachability import ANSWER_WITHIN
 from penstock.reader.core.session_core import SessionCore
+from penstock.reader.core.task_stream import Held
 from penstock.reader.session.link_traffic import LinkMeter
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
@@ -109,6 +110,10 @@ class SessionPort(Protocol):
     def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
         """Return when traced frames of *task* were here, each once."""
 
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker, and how much of it is here."""
+
     def heartbeat(self) -> ReaderHeartbeat:
         """Return the next heartbeat."""
 
@@ -152,10 +157,9 @@ class SessionNetwork:
         """The transport by which each worker is read; any thread."""
         return self._transports.chosen
 
-    @property
-    def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker, the most first; any thread."""
-        return self._traffic.traffic(self._transports.chosen)
+    def links(self, held: Mapping[WorkerId, Held]) -> tuple[LinkTraffic, ...]:
+        """Return what came from each worker, the most first, if that is *held*; any thread."""
+        return self._traffic.traffic(self._transports.chosen, held)
 
     async def run(self) -> None:
         """Read until `leave`; what goes wrong fails the session."""
@@ -290,7 +294,7 @@ class SessionNetwork:
             heartbeat, nearby = self._session.heartbeat(), here()
             loop = None if self.loop_clock is None else self.loop_clock.newest()
             counts = self._transports.counts
-            links = self.links[:LINKS_TOLD]
+            links = self._session.links[:LINKS_TOLD]
             yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop, links=links)
             if heartbeat.leaving:  # not the session's state: it may leave after this was made
                 return

@@ -25,6 +25,7 @@ from penstock.protocol.types import TaskId
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
+from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, wait_reason
 from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
@@ -191,8 +192,10 @@ class Session(RoundsRead):
 
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker."""
-        return self._network.links
+        """What came from each worker, and how much of it is here."""
+        with self._changed:
+            held = held_by_worker(self.core.tasks.values())
+        return self._network.links(held)
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""
