@@ -19,7 +19,6 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
 from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.nearness import KnownWorker
-from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.effects import (
     AskWorker,
@@ -36,6 +35,7 @@ from penstock.reader.core.reachability import ANSWER_WITHIN
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.task_stream import Held
 from penstock.reader.session.link_traffic import LinkMeter
+from penstock.reader.session.trace import ReaderTrace
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
 from penstock.wire.connection import connect
@@ -107,9 +107,6 @@ class SessionPort(Protocol):
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
 
-    def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
-        """Return when traced frames of *task* were here, each once."""
-
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
         """What came from each worker, and how much of it is here."""
@@ -144,6 +141,8 @@ class SessionNetwork:
         self._streams: dict[TaskId, _NetworkStream] = {}
         self._transports = TransportPool(transport)
         self._traffic = LinkMeter()
+        self.trace = ReaderTrace()
+        """When the frames were here that are traced."""
         self._asking: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._heartbeat_now, self._wake, self._leaving, self._parted = (
@@ -225,7 +224,7 @@ class SessionNetwork:
 
     def _ack(self, task: TaskId, ack: Ack) -> None:
         if task in self._streams:
-            if traced := self._session.traced(task):
+            if traced := self.trace.of(task):
                 ack = replace(ack, traced=traced)
             self._streams[task].requests.put_nowait(ack)
 
