@@ -42,6 +42,15 @@ def test_a_frame_is_followed_from_its_runner_to_the_loop():
     assert names == [worker, "runner 1", worker, "worker", reader, "loop"]
 
 
+def test_both_ends_of_a_wait_have_an_id_that_no_other_wait_has():
+    told = {"w:1": [SENT, FrameTaken(4, 1, 3, TIMES)]}
+
+    ends = [e for e in events(journeys(told)) if e["ph"] in "be"]
+
+    pairs = {(e["id"], e["name"], e["pid"]) for e in ends}
+    assert len({e["id"] for e in ends}) == len(pairs) == 3
+
+
 def test_one_that_has_not_arrived_is_shown_as_far_as_it_came():
     (journey,) = journeys({"w:1": [SENT]})
 

@@ -160,9 +160,10 @@ def _wait(
 ) -> Iterator[Span]:
     """Yield both ends of a wait: unlike work, waits of one track are side by side."""
     begin, end = start * MICROSECONDS, max(start, stop) * MICROSECONDS
-    where = track.pid, track.tid
-    yield Span(name, "b", *where, ts=begin, cat="frame", id=frame, args=about)
-    yield Span(name, "e", *where, ts=end, cat="frame", id=frame)
+    # What has one id is shown in one process: each wait of a frame gets an id of its own.
+    where, mine = (track.pid, track.tid), f"{frame} {name}"
+    yield Span(name, "b", *where, ts=begin, cat="frame", id=mine, args=about)
+    yield Span(name, "e", *where, ts=end, cat="frame", id=mine)
 
 
 def _arrow(ph: Literal["s", "f"], track: Track, at: float, frame: str) -> Span:
