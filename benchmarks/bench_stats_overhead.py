@@ -1,11 +1,10 @@
 """What does it cost that every loop, operator, link and frame is measured all the time?
 
-The same pipelines as they are and with all of that left out, in this process, in the runners of a
-cluster of their own, and in its readers. A rate is that per second of processor time, of this
-process and the cluster's together: where others use the machine, a clock on the wall does not tell
-one per cent. Runs are short, and come in pairs that take turns in going first: a machine
-that drifts hits both of a pair. What it costs is the median over the pairs; its spread is that of
-the middle half of them.
+The same pipelines as they are and with all of that left out: in this process, in runners, and in
+their readers. A rate is that per second of processor time, of this process and the cluster's
+together: where others use the machine, a clock on the wall does not tell one per cent. Runs are
+short, and come in pairs that take turns in going first: a machine that drifts hits both of a pair.
+What it costs is the median over the pairs; its spread is that of the middle half of them.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from penstock_cluster import LocalCluster
 UNMEASURED = Path(__file__).parent / "unmeasured"
 sys.path.insert(0, str(UNMEASURED))
 
-from unmeasured_calls import leave_out  # noqa: E402  its folder is on the path from here on
+from unmeasured_calls import BACK, OUT, leave_out  # noqa: E402  its folder is on the path from here on
 
-LOCAL, SCALARS, FRAMES = 800_000, 3_000_000, 1500
+LOCAL, SCALARS, FRAMES = 800_000, 1_500_000, 600
 """Elements of a run: it takes some tenths of a second."""
 
 MIB = 1 << 20
@@ -64,12 +63,11 @@ def _cpu_clock(pid: int) -> int:
 
 @dataclass(frozen=True)
 class Case:
-    """Both ways to take so many elements: with nothing measured, and as it is."""
+    """So many elements, with and without what measures."""
 
     name: str
     elements: int
-    unmeasured: Way
-    measured: Way
+    way: Way
     left_out: Callable[[], Callable[[], None]] = leave_out
     """Leaves measuring out; what it returns puts it back."""
 
@@ -83,10 +81,10 @@ class Case:
 
     def _rate(self, *, with_it: bool) -> float:
         if with_it:
-            return self.measured.rate(self.elements)
+            return self.way.rate(self.elements)
         put_back = self.left_out()
         try:
-            return self.unmeasured.rate(self.elements)
+            return self.way.rate(self.elements)
         finally:
             put_back()
 
@@ -96,34 +94,52 @@ def _passes(dataset: Dataset) -> Way:
     return Way(lambda _: sum(1 for _ in dataset))
 
 
-def _goes_on(dataset: Dataset, cluster: LocalCluster, held: ExitStack, *, measured: bool) -> Way:
+def _goes_on(dataset: Dataset, cluster: LocalCluster, held: ExitStack) -> Way:
     """Return what takes elements of one long pass, whose start is no part of the figure."""
     far = dataset.distribute("distributed_epoch", cluster.target, compression=None)
-    put_back = (lambda: None) if measured else leave_out()
-    try:
-        elements = held.enter_context(iter(far))
-        next(elements)
-    finally:
-        put_back()
+    elements = held.enter_context(iter(far))
+    next(elements)
     makers = [worker.pid for worker in cluster.workers if worker.pid is not None]
     return Way(lambda count: sum(1 for _ in islice(elements, count)), makers)
 
 
+def _left_out_at(makers: Sequence[int]) -> Callable[[], Callable[[], None]]:
+    """Return what leaves measuring out here and in the runners of *makers*."""
+
+    def tell(number: int) -> None:
+        for maker in makers:
+            for runner in _family(maker)[1:]:
+                os.kill(runner, number)
+        time.sleep(0.02)  # they are about it
+
+    def left_out() -> Callable[[], None]:
+        put_back = leave_out()
+        tell(OUT)
+
+        def back() -> None:
+            put_back()
+            tell(BACK)
+
+        return back
+
+    return left_out
+
+
 @contextmanager
-def _clusters() -> Iterator[tuple[LocalCluster, LocalCluster]]:
+def _cluster() -> Iterator[LocalCluster]:
+    """Start one whose processes leave measuring out when they are told so."""
     before = os.environ.get("PYTHONPATH")
-    with LocalCluster(workers=1) as measured:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(UNMEASURED), before)))
-        try:
-            unmeasured = LocalCluster(workers=1)
-            unmeasured.start()
-        finally:
-            if before is None:
-                del os.environ["PYTHONPATH"]
-            else:
-                os.environ["PYTHONPATH"] = before
-        with unmeasured:
-            yield unmeasured, measured
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(UNMEASURED), before)))
+    try:
+        cluster = LocalCluster(workers=1)
+        cluster.start()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+    with cluster:
+        yield cluster
 
 
 def _frame(_: int) -> np.ndarray:
@@ -137,28 +153,23 @@ def _in_process() -> Iterator[Case]:
         ("range → map → filter, in process", numbers.map(abs).filter(bool)),
         ("range → batch(32) → map, in process", numbers.batch(32).map(np.sum)),
     ):
-        yield Case(name, LOCAL, _passes(dataset), _passes(dataset))
+        yield Case(name, LOCAL, _passes(dataset))
     same = _passes(numbers.map(abs).filter(bool))
-    yield Case("nothing, for comparison: measured both times", LOCAL, same, same, _nothing_left_out)
+    yield Case("nothing, for comparison: measured both times", LOCAL, same, _nothing_left_out)
 
 
 def _nothing_left_out() -> Callable[[], None]:
     return lambda: None
 
 
-def _on_workers(
-    unmeasured: LocalCluster, measured: LocalCluster, held: ExitStack
-) -> Iterator[Case]:
+def _on_workers(cluster: LocalCluster, held: ExitStack) -> Iterator[Case]:
     endless = Dataset.range(1 << 40)
     for name, dataset, elements in (
         ("scalars from a worker", endless, SCALARS),
         ("1 MiB arrays from a worker", endless.map(_frame), FRAMES),
     ):
-        without, with_it = (
-            _goes_on(dataset, cluster, held, measured=cluster is measured)
-            for cluster in (unmeasured, measured)
-        )
-        yield Case(name, elements, without, with_it)
+        way = _goes_on(dataset, cluster, held)
+        yield Case(name, elements, way, _left_out_at(way.makers))
 
 
 def _figures(case: Case, runs: int) -> tuple[list[Figure], Figure]:
@@ -179,14 +190,14 @@ def _figures(case: Case, runs: int) -> tuple[list[Figure], Figure]:
 def main() -> None:
     """Run it."""
     question = (__doc__ or "").partition("\n")[0]
-    options = arguments(question, runs=40)
+    options = arguments(question, runs=60)
     figures, costs = list[Figure](), list[Figure]()
     for case in _in_process():
         rates, cost = _figures(case, options.runs)
         figures += rates
         costs.append(cost)
-    with _clusters() as (unmeasured, measured), ExitStack() as held:
-        for case in _on_workers(unmeasured, measured, held):
+    with _cluster() as cluster, ExitStack() as held:
+        for case in _on_workers(cluster, held):
             rates, cost = _figures(case, options.runs)
             figures += rates
             costs.append(cost)
