@@ -241,6 +241,7 @@ class SessionNetwork:
         stream = self._streams.pop(task, None)
         if stream is not None and stream.reading is not None:
             stream.reading.cancel()
+        self.trace.of(task)  # who asked on that stream is told no more
 
     # --- the dispatcher ---
 
