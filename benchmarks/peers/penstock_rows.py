@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -85,6 +86,20 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "far shuffled scalars": partial(
             counted, _far(forever.shuffle(work.SHUFFLED), two), 1, 1000
         ),
+        "first element": work.Timed(partial(work.first_of, _far(forever, two))),
+        "cold": work.Timed(_cold),
+        "reader CPU, 1 MiB": work.ReaderCpu(
+            partial(counted, _far(forever.map(_mib), two)), work.MIB
+        ),
+        "reader CPU, 1 MiB: gRPC": work.ReaderCpu(
+            partial(counted, _far(forever.map(_mib), two, "grpc")), work.MIB
+        ),
+        "reader CPU, 4.8 MB": work.ReaderCpu(
+            partial(counted, _far(forever.map(_images), two)), IMAGES.nbytes
+        ),
+        "reader CPU, 4.8 MB: gRPC": work.ReaderCpu(
+            partial(counted, _far(forever.map(_images), two, "grpc")), IMAGES.nbytes
+        ),
         "far ten elements": partial(whole, ten),
         "far 1 MiB": partial(counted, _far(forever.map(_mib), two)),
         "far 1 MiB: gRPC": partial(counted, _far(forever.map(_mib), two, "grpc")),
@@ -96,6 +111,14 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "texts: one worker": partial(counted, _far(texts, one), work.TEXT_BATCH),
         "texts: map with processes": partial(counted, by_processes, work.TEXT_BATCH),
     }
+
+
+def _cold() -> float:
+    """Return how long a cluster of two workers takes from nothing to its first element."""
+    began = time.perf_counter()
+    with LocalCluster(2, worker=WorkerConfig(slots=1)) as cluster:
+        next(iter(_far(Dataset.range(10**9), cluster.target)))
+        return time.perf_counter() - began
 
 
 def _same(window: Dataset) -> Dataset:
