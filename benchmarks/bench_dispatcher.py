@@ -3,7 +3,8 @@
 A real dispatcher, in a process of its own, with its journal. Workers, and half as many readers, are
 simulated by this process, each with a connection of its own: a heartbeat a second as real ones
 send it, and every third second a worker uses up its split and asks for the next one. All of them
-share one DYNAMIC job, so each reader reads a task of each worker.
+share one DYNAMIC job, so each reader reads, and reports on, a task of each worker. Before that the
+workers are there without readers.
 
 Then how long it takes to open jobs where there are many, and what the dispatcher needs for them.
 ``--workers 10 50`` asks of other numbers than 10, 100 and 1,000.
@@ -17,11 +18,11 @@ import itertools
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import uvloop
 from measure import Figure, show
@@ -79,19 +80,33 @@ class Answers:
     """How long answers take."""
 
     def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.counts = False
+        self.waits: list[float] = []
+        self._asked: dict[object, float] = {}
+        self._counts = False
 
-    def since(self, asked: float | None) -> None:
-        """Note that what was *asked* then is answered now."""
-        if asked is not None and self.counts:
-            self.seconds.append(time.perf_counter() - asked)
+    def asked(self, question: object) -> None:
+        """Note that *question* is asked now, unless it waits for its answer already."""
+        self._asked.setdefault(question, time.perf_counter())
+
+    def answered(self, question: object) -> None:
+        """Note that it is answered now."""
+        asked = self._asked.pop(question, None)
+        if asked is not None and self._counts:
+            self.waits.append(time.perf_counter() - asked)
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self._counts = True
+
+    def end(self) -> None:
+        """Count no more: what waits for an answer now took as long as that, at the least."""
+        for question in list(self._asked):
+            self.answered(question)
+        self._counts = False
 
     def p99(self) -> float:
-        """Return what 99 of 100 answers took at most, in ms; infinite without any."""
-        if not self.seconds:
-            return float("inf")
-        return 1000 * sorted(self.seconds)[int(0.99 * (len(self.seconds) - 1))]
+        """Return what 99 of 100 answers took at most, in ms."""
+        return 1000 * sorted(self.waits)[int(0.99 * (len(self.waits) - 1))]
 
 
 class Worker:
@@ -102,7 +117,6 @@ class Worker:
         self._revision, self._began = -1, time.monotonic()
         self._attempts: dict[TaskId, int] = {}
         self._logs: dict[TaskId, int] = {}
-        self._asked: dict[TaskId, float] = {}
         self._profile = WorkerProfile(slots=1)
 
     def hear(self, command: WorkerCommand) -> None:
@@ -115,7 +129,7 @@ class Worker:
                 self._logs[one.task] = max(at, *(log.stop for log in one.logs))
         elif isinstance(command, SplitGrant):
             self._logs[command.task] = command.position + len(command.splits)
-            self._answers.since(self._asked.pop(command.task, None))
+            self._answers.answered(command.task)
 
     async def events(self) -> AsyncIterator[WorkerEvent]:
         """Say what a worker says."""
@@ -124,7 +138,7 @@ class Worker:
         for beat in itertools.count(random.randrange(3)):
             yield self._heartbeat()
             for task, attempt in self._attempts.items() if beat % 3 == 0 else ():
-                self._asked[task] = time.perf_counter()
+                self._answers.asked(task)
                 yield SplitRequest(self._me, 1, task, attempt, 0, self._logs[task])
             await asyncio.sleep(1.0)
 
@@ -150,7 +164,6 @@ class Reader:
     def __init__(self, number: int, iteration: IterationId, answers: Answers) -> None:
         self._session, self._iteration, self._answers = f"s{number}", iteration, answers
         self._view: ReaderView | None = None
-        self._asked: dict[int, float] = {}
         self._began = time.monotonic()
         self._process = ReaderProcess("simulated", number)
 
@@ -158,7 +171,7 @@ class Reader:
         """Take in a view."""
         self._view = view
         if view.seq is not None:
-            self._answers.since(self._asked.pop(view.seq, None))
+            self._answers.answered((self._session, view.seq))
 
     async def heartbeats(self) -> AsyncIterator[ReaderHeartbeat]:
         """Say what a reader says."""
@@ -168,7 +181,7 @@ class Reader:
             read = AckedSet(int((time.monotonic() - self._began) * EACH))
             tasks = {} if view is None else view.tasks
             reports = {task: TaskReport(seen.attempt, read) for task, seen in tasks.items()}
-            self._asked[seq] = time.perf_counter()
+            self._answers.asked((self._session, seq))
             reader = None if view is None else view.reader
             yield ReaderHeartbeat(
                 self._iteration,
@@ -231,16 +244,23 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
         client = DispatcherClient(channel)
         dataset = await client.register_dataset(encode(SOURCE.node).to_bytes(), versions())
         iteration = await _opened(client, dataset, "shared")
-    talks: list[Coroutine[Any, Any, None]] = []
-    talks += [_work(address, Worker(number, splits)) for number in range(workers)]
-    talks += [_read(address, Reader(n, iteration, views)) for n in range(workers // 2)]
-    talking = [asyncio.ensure_future(talk) for talk in talks]
     dispatcher = Dispatcher(pid)
+    there = [_work(address, Worker(number, splits)) for number in range(workers)]
+    talking = list(map(asyncio.ensure_future, there))
     await asyncio.sleep(load.settle)
-    splits.counts = views.counts = True
+    dispatcher.cores()
+    await asyncio.sleep(load.counted / 2)
+    unread = dispatcher.cores()
+    there = [_read(address, Reader(number, iteration, views)) for number in range(workers // 2)]
+    talking += map(asyncio.ensure_future, there)
+    await asyncio.sleep(load.settle)
+    splits.begin()
+    views.begin()
     dispatcher.cores()
     await asyncio.sleep(load.counted)
     cores = dispatcher.cores()
+    splits.end()
+    views.end()
     ended = [one for one in talking if one.done()]
     for one in talking:
         one.cancel()
@@ -249,10 +269,11 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
         raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
     name = f"{workers:,} workers and {workers // 2:,} readers"
     return [
+        _figure(f"{workers:,} workers, nobody reads: cores", unread, "cores"),
         _figure(f"{name}: cores", cores, "cores"),
         _figure(f"{name}: p99 of a split", splits.p99(), "ms"),
         _figure(f"{name}: p99 of a reader's heartbeat", views.p99(), "ms"),
-        _figure(f"{name}: answers", len(splits.seconds) + len(views.seconds), "answers"),
+        _figure(f"{name}: answers", len(splits.waits) + len(views.waits), "answers"),
     ]
 
 
