@@ -51,16 +51,12 @@ def _with_children(pids: Iterable[int]) -> Iterator[int]:
 def _courses(target: str, workers: list[int], transport: str, batches: int) -> list[list[float]]:
     """Return the memory of the reader, and that of workers, behind every `LOOK` batches."""
     dataset = Dataset.range(10**9).map(_images).take(batches)
-    read, seen = (
-        dataset.distribute(
-            "distributed_epoch", target, compression=None, data_transfer_protocol=transport
-        ),
-        0,
+    read = dataset.distribute(
+        "distributed_epoch", target, compression=None, data_transfer_protocol=transport
     )
     courses: list[list[float]] = [[], []]
-    for batch in read:
+    for seen, batch in enumerate(read, 1):
         assert batch.nbytes == IMAGES.nbytes
-        seen += 1
         if seen % LOOK == 0:
             courses[0].append(_mib([os.getpid()]))
             courses[1].append(_mib(_with_children(workers)))
