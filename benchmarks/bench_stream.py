@@ -66,7 +66,11 @@ def _bare(address: str, nbytes: int, count: int) -> float:
 def _through_a_worker(target: str, nbytes: int, count: int) -> float:
     array = np.zeros(nbytes, np.uint8)
     dataset = Dataset.range(count).map(lambda _: array)
-    with iter(dataset.distribute("parallel_epochs", target, compression=None)) as it:
+    with iter(
+        dataset.distribute(
+            "parallel_epochs", target, compression=None, data_transfer_protocol="grpc"
+        )
+    ) as it:
         next(it)
         began = time.perf_counter()
         got = sum(element.nbytes for element in it)
