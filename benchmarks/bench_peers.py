@@ -66,7 +66,12 @@ QUESTIONS = (
         "range → map in Python, in process",
         "elements/s",
         (
-            ("penstock", "map: plain generator", "a plain generator"),
+            ("penstock", "map: plain generator", "a plain generator of Python's int"),
+            (
+                "penstock",
+                "map: of NumPy scalars",
+                "a plain generator that calls a function of NumPy's int64",
+            ),
             ("tensorflow", "map", "tf.data (not in Python: a graph)"),
             ("penstock", "map", "Penstock"),
         ),

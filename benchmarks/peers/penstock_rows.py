@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -40,6 +40,10 @@ def _square(x: int) -> int:
 
 def _plain() -> Iterator[int]:
     return (x * x for x in range(work.ROWS))
+
+
+def _plain_scalars() -> Iterator[int]:
+    return (_square(x) for x in list(np.arange(work.ROWS)))
 
 
 def _slices() -> Dataset:
@@ -80,7 +84,8 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "slices": partial(endlessly, _slices().batch(batch), batch),
         "shuffled slices": partial(endlessly, _slices().shuffle(work.SHUFFLED).batch(batch), batch),
         "map": partial(endlessly, rows.map(_square), 1, 1000),
-        "map: plain generator": _generators,
+        "map: plain generator": partial(_generators, _plain),
+        "map: of NumPy scalars": partial(_generators, _plain_scalars),
         "windows": partial(endlessly, rows.window(8).flat_map(_same), 1, 1000),
         "far scalars": partial(counted, _far(forever, two), 1, 1000),
         "far shuffled scalars": partial(
@@ -125,6 +130,6 @@ def _same(window: Dataset) -> Dataset:
     return window
 
 
-def _generators() -> Iterator[int]:
+def _generators(make: Callable[[], Iterator[int]]) -> Iterator[int]:
     while True:
-        yield from counted(_plain(), 1, 1000)
+        yield from counted(make(), 1, 1000)
