@@ -7,7 +7,7 @@ share one DYNAMIC job, so each reader reads, and reports on, a task of each work
 workers are there without readers.
 
 Then how long it takes to open jobs where there are many, and what the dispatcher needs for them.
-``--workers 10 50`` asks of other numbers than 10, 100 and 1,000.
+``--workers 10 50`` asks of other numbers than 10, 100, 200 and 1,000.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=question)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--runs", type=int, default=5, help="fewer than 5: a shorter look")
-    parser.add_argument("--workers", type=int, nargs="*", default=(10, 100, 1000))
+    parser.add_argument("--workers", type=int, nargs="*", default=(10, 100, 200, 1000))
     options = parser.parse_args()
     load = Load() if options.runs >= 5 else SHORT
     figures: list[Figure] = []
