@@ -85,6 +85,12 @@ QUESTIONS = (
         "tensorflow",
     ),
     _plain(
+        "scalars from two workers → shuffle(10,000)",
+        "elements/s",
+        "near shuffled scalars",
+        "tensorflow",
+    ),
+    _plain(
         "whole passes over ten elements from two workers, DYNAMIC",
         "passes/s",
         "far ten elements",

@@ -91,6 +91,9 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "far shuffled scalars": partial(
             counted, _far(forever.shuffle(work.SHUFFLED), two), 1, 1000
         ),
+        "near shuffled scalars": partial(
+            counted, _far(forever, two).shuffle(work.SHUFFLED), 1, 1000
+        ),
         "first element": work.Timed(partial(work.first_of, _far(forever, two))),
         "cold": work.Timed(_cold),
         "reader CPU, 1 MiB": work.ReaderCpu(

@@ -66,9 +66,12 @@ def _serving() -> Iterator[str]:
 
 
 def _far(dataset: tf.data.Dataset, target: str) -> Any:
-    return dataset.apply(
-        service.distribute(service.ShardingPolicy.DYNAMIC, target, compression=None)
-    ).as_numpy_iterator
+    return _distributed(dataset, target).as_numpy_iterator
+
+
+def _distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
+    policy = service.ShardingPolicy.DYNAMIC
+    return dataset.apply(service.distribute(policy, target, compression=None))
 
 
 class _Again:
@@ -119,6 +122,7 @@ def _rows(target: str) -> Mapping[str, Any]:
     def far(dataset: tf.data.Dataset) -> _Again:
         return _Again(_far(dataset, target))
 
+    near_shuffled = _Again(_distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
     mib = forever.map(lambda _: tf.zeros([work.MIB], tf.uint8))
     images = forever.map(lambda _: tf.zeros(work.IMAGES, tf.float32))
     return {
@@ -130,6 +134,7 @@ def _rows(target: str) -> Mapping[str, Any]:
         "windows": partial(endlessly, near(rows.window(8).flat_map(lambda x: x)), 1, 1000),
         "far scalars": partial(counted, far(forever), 1, 100),
         "far shuffled scalars": partial(counted, far(forever.shuffle(work.SHUFFLED)), 1, 100),
+        "near shuffled scalars": partial(counted, near_shuffled, 1, 100),
         "first element": work.Timed(partial(work.first_of, far(forever))),
         "cold": work.Timed(_cold),
         "cold: processes": work.Timed(_cold_processes),
