@@ -101,7 +101,7 @@ class RangeSet:
 
 
 FEW = 8
-"""So many runs are put into others, or taken from them, one by one: what they do not touch stays."""
+"""So many runs are put into others, or taken out, one by one: what they do not touch stays."""
 
 
 def _with(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[tuple[int, int], ...]:
