@@ -61,8 +61,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
 
     Neither that function nor this one runs a user's function, reads data or opens a connection; the
     dataset is registered when it is first read. While an iterator is open this process lets its
-    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory (glibc's
-    ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory, in one
+    arena (glibc's ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
 
     Elements in operators behind it (`batch`, `shuffle`, `prefetch`) are unacked until the training
     loop gets them. The iterator's `state` is the whole job's; see `DatasetIterator.state` and
