@@ -12,12 +12,12 @@ from penstock.analysis.array_spec import ArraySpec
 from penstock.errors import DatasetError
 from penstock.frames.tensors import (
     DTYPES,
-    END_OF_SEQUENCE,
     STRING,
     element_reply,
     flat,
     structured,
 )
+from penstock.protocol.tensorflow import END_OF_SEQUENCE
 
 
 class Pair(NamedTuple):

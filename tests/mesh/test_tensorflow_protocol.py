@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock import Dataset
-from penstock.frames.tensors import END_OF_SEQUENCE
+from penstock.protocol.tensorflow import END_OF_SEQUENCE
 from penstock.service import from_dataset_id, register_dataset
 from penstock.wire._pb import tensorflow_pb2 as pb
 

@@ -32,9 +32,6 @@ DTYPES: dict[str, int] = {
 }
 STRING = 7
 
-END_OF_SEQUENCE = b"\x10\x01"
-"""A reply without an element: ``end_of_sequence = 2`` is true."""
-
 
 def element_reply(element: Element) -> bytes:
     """Return the reply that carries *element*.

@@ -9,6 +9,9 @@ VERSION = 9
 
 UNCOMPRESSED = 1
 
+END_OF_SEQUENCE = b"\x10\x01"
+"""A reply without an element: ``end_of_sequence = 2`` is true."""
+
 UNKNOWN_CARDINALITY, INFINITE_CARDINALITY = -2, -1
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from penstock.errors import DatasetError, Unavailable
-from penstock.frames.tensors import END_OF_SEQUENCE
+from penstock.protocol.tensorflow import END_OF_SEQUENCE
 from penstock_worker.tensorflow.pass_reader import PassReader
 
 

@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError
-from penstock.frames.tensors import END_OF_SEQUENCE, element_reply
-from penstock.protocol.tensorflow import FoundTask
+from penstock.protocol.tensorflow import END_OF_SEQUENCE, FoundTask
 from penstock.protocol.types import Mode
 
 AHEAD = 8
@@ -125,6 +124,8 @@ def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -
 
 def _reply(*parts: Any) -> bytes:
     """Return the reply that carries an element: of a tuple `map` gives its parts."""
+    from penstock.frames.tensors import element_reply  # noqa: PLC0415  # as above
+
     return element_reply(parts)
 
 
