@@ -30,6 +30,7 @@ VALUES = {
     "penstock.protocol.control",
     "penstock.protocol.data",
     "penstock.protocol.skipped_errors",
+    "penstock.protocol.tensorflow",
     "penstock.reader.core.consumer",
     "penstock.reader.core.effects",
     "penstock.reader.core.session_core",
@@ -62,6 +63,8 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     # Halves of something that works in two processes.
+    "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
+    "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,
     "penstock.transport.borrowed": BORROWING,
     "penstock.transport.shared_memory": BORROWING,

@@ -64,6 +64,7 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "DatasetSpec",
                 "INFINITE",
                 "Options",
+                "cluster_environment",
                 "UNKNOWN",
                 "errors",
                 "explain",

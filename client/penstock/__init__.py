@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from penstock import errors, service
     from penstock.analysis.array_spec import ArraySpec, DatasetSpec
     from penstock.dataset.dataset import Dataset
+    from penstock.environment.detect import cluster_environment
     from penstock.explanation.ask import explain
     from penstock.graph.node import INFINITE, UNKNOWN
     from penstock.options import AUTOTUNE, AutotuneOptions, Options
@@ -24,6 +25,7 @@ __all__ = [
     "Dataset",
     "DatasetSpec",
     "Options",
+    "cluster_environment",
     "errors",
     "explain",
     "service",
@@ -38,6 +40,7 @@ _PLACES = {
     "Dataset": "penstock.dataset.dataset",
     "DatasetSpec": "penstock.analysis.element_spec",
     "Options": "penstock.options",
+    "cluster_environment": "penstock.environment.detect",
     "explain": "penstock.explanation.ask",
 }
 

@@ -13,12 +13,16 @@ from typing import ClassVar
 from penstock.errors import ConfigError, PenstockError
 from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
+from penstock.runtime.clock import now
 from penstock.runtime.linux import check_service
+from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.service import DispatcherService
+from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.service import TensorFlowService
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -51,6 +55,9 @@ async def serve(
     async with dispatching(config) as dispatcher:
         line = listening(
             dispatcher_handlers(dispatcher),
+            *tensorflow.dispatcher_handlers(
+                TensorFlowService(dispatcher, clients_at(config.work_dir), now)
+            ),
             host=config.host,
             port=config.port,
             drain=DRAIN,
