@@ -232,3 +232,17 @@ def test_a_host_that_trains_needs_a_script(monkeypatch):
 
     with pytest.raises(ConfigError, match="there is no script to run"):
         run([], None, None)
+
+
+def test_a_script_that_fails_before_the_dispatcher_came_ends_at_once(hosts):
+    hosts.script.write_text("import sys; sys.exit(4)")
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    task = {"type": "worker", "index": 0}
+    began = time.monotonic()
+    hosts.start({"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})})
+
+    said, codes = hosts.ended()
+
+    assert codes == [4], said
+    assert time.monotonic() - began < 60
+    assert left_behind() == []
