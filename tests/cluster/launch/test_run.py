@@ -15,6 +15,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock_cluster.launch.run import run
 
+# In one process, one after another: two of them have a dispatcher at the port that is the default.
+pytestmark = pytest.mark.xdist_group("launch")
+
 RUN = [sys.executable, "-m", "penstock_cluster.cli.app", "run"]
 LAUNCHERS = ("TF_CONFIG", "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "PENSTOCK_TARGET")
 ELEMENTS = 2000
@@ -76,8 +79,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(tmp_path, clusters):
-    clusters.close()
+def hosts(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAIN))
     found = Hosts(script)
