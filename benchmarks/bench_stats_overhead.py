@@ -111,13 +111,15 @@ class Case:
         return rates[False], rates[True]
 
     def _rate(self, *, with_it: bool) -> float:
-        if with_it:
-            return self.way.rate(self.elements)
+        # Both go through the same before: to look for all operators leaves traces in caches.
         put_back = self.left_out()
         try:
+            if with_it:
+                put_back()
             return self.way.rate(self.elements)
         finally:
-            put_back()
+            if not with_it:
+                put_back()
 
 
 def _passes(dataset: Dataset) -> Way:
