@@ -30,6 +30,8 @@ VALUES = {
     "penstock.protocol.control",
     "penstock.protocol.data",
     "penstock.protocol.skipped_errors",
+    "penstock.protocol.preemption",
+    "penstock.protocol.tensorflow",
     "penstock.reader.core.consumer",
     "penstock.reader.core.effects",
     "penstock.reader.core.session_core",
@@ -62,6 +64,9 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     # Halves of something that works in two processes.
+    "penstock.wire.preemption": "mesh/test_preemption.py",
+    "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
+    "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,
     "penstock.transport.borrowed": BORROWING,
     "penstock.transport.shared_memory": BORROWING,

@@ -1,0 +1,308 @@
+"""TensorFlow's jobs, passes, clients and tasks, by the numbers that its clients know them by.
+
+To such a client a task is a worker that it takes elements from: each worker reads the pass for its
+clients, as a reader of its own. What is decided is a fact, and kept, since clients keep numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+
+from penstock.errors import JobMismatch, UnknownIteration
+from penstock.protocol.tensorflow import (
+    FoundTask,
+    HeartbeatReply,
+    JobRequest,
+    Task,
+    TransferServer,
+)
+
+WORKERS = 1 << 12
+"""Numbers of workers are below this: the low part of a task's number. The last is nobody's."""
+
+SILENT = 600.0
+"""Seconds without a heartbeat after which a client is gone that never said so."""
+
+AUTO = 1
+"""TensorFlow's number for target workers that are chosen by the client."""
+
+COLOCATED = "COLOCATED"
+
+
+class ClientFact(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What was decided, once and for all."""
+
+
+class JobMade(ClientFact, frozen=True):
+    """A job has this number. One of a single client has a name that nobody else asks for."""
+
+    number: int
+    dataset_id: str
+    name: str
+    sharding_policy: int
+    num_consumers: int
+    cached: bool
+    target_workers: int
+
+
+class PassMade(ClientFact, frozen=True):
+    """A repetition of a job has this number."""
+
+    number: int
+    job: int
+    repetition: int
+
+
+class ClientMade(ClientFact, frozen=True):
+    """A client of a pass has this number."""
+
+    number: int
+    reads: int
+
+
+class ClientGone(ClientFact, frozen=True):
+    """A client was released, or has been silent for long."""
+
+    number: int
+
+
+class PassOver(ClientFact, frozen=True):
+    """All of a pass was read."""
+
+    number: int
+
+
+class WorkerNumbered(ClientFact, frozen=True):
+    """A worker has this number, from 0 on."""
+
+    number: int
+    address: str
+
+
+class ReaderChosen(ClientFact, frozen=True):
+    """One worker reads a pass for all its consumers: they get the elements of a round there."""
+
+    number: int
+    worker: str
+
+
+Fact = JobMade | PassMade | ClientMade | ClientGone | PassOver | WorkerNumbered | ReaderChosen
+
+
+@dataclass(slots=True)
+class _Pass:
+    made: PassMade
+    over: bool = False
+    chosen: str = ""
+    """The worker that reads for all consumers, of coordinated reads."""
+
+
+class TensorFlowClients:
+    """What TensorFlow's clients know by numbers. *keep* is told of each fact, in order.
+
+    Numbers are above *first*, so that none is used twice, whatever was kept.
+    """
+
+    def __init__(
+        self, known: Iterable[Fact], first: int, keep: Callable[[ClientFact], None]
+    ) -> None:
+        self._jobs: dict[int, JobMade] = {}
+        self._named: dict[tuple[str, str], int] = {}
+        self._passes: dict[int, _Pass] = {}
+        self._repetitions: dict[tuple[int, int], int] = {}
+        self._clients: dict[int, int] = {}
+        self._heard: dict[int, float] = {}
+        self._workers: dict[str, int] = {}
+        self._next = first
+        self._keep = keep
+        for fact in known:
+            self._apply(fact)
+
+    def facts(self) -> list[Fact]:
+        """Return what is needed to begin again: the passes that somebody reads, and their jobs."""
+        read = set(self._clients.values())
+        jobs = {self._passes[one].made.job for one in read}
+        out: list[Fact] = [WorkerNumbered(n, address) for address, n in self._workers.items()]
+        out += [job for number, job in self._jobs.items() if number in jobs or not job.name]
+        for number in read:
+            one = self._passes[number]
+            out.append(one.made)
+            out += [ReaderChosen(number, one.chosen)] if one.chosen else []
+            out += [PassOver(number)] if one.over else []
+        return out + [ClientMade(client, reads) for client, reads in self._clients.items()]
+
+    # --- calls ---
+
+    def job(self, request: JobRequest, fresh_name: str) -> int:
+        """Return the number of the job that is asked for; one without a name gets *fresh_name*.
+
+        Raises:
+            JobMismatch: when the job exists, and is read in another way.
+        """
+        name = fresh_name if request.job_name is None else _bare(request)
+        known = self._named.get((request.dataset_id, name))
+        wanted = JobMade(
+            self._next if known is None else known,
+            request.dataset_id,
+            name,
+            request.processing_mode.sharding_policy,
+            request.num_consumers or 0,
+            request.cached,
+            request.target_workers,
+        )
+        if known is None:
+            self._commit(wanted)
+            return wanted.number
+        if (differs := _difference(self._jobs[known], wanted)) is not None:
+            raise JobMismatch(f"job {name!r} of dataset {request.dataset_id!r} exists: {differs}")
+        return known
+
+    def enter(self, job: int, repetition: int, now: float) -> int:
+        """Return the number of a new client of a job's repetition.
+
+        Raises:
+            UnknownIteration: when there is no such job.
+        """
+        if job not in self._jobs:
+            raise UnknownIteration(f"TensorFlow's job {job} is not known here: open it again")
+        number = self._repetitions.get((job, repetition))
+        if number is None:
+            number = self._next
+            self._commit(PassMade(number, job, repetition))
+        client = self._next
+        self._commit(ClientMade(client, number))
+        self._heard[client] = now
+        return client
+
+    def tasks(
+        self,
+        client: int,
+        workers: Iterable[tuple[str, int]],
+        finished: Callable[[JobMade, int], bool],
+        now: float,
+    ) -> HeartbeatReply:
+        """Return the tasks of a client's pass, one for each of *workers* by address and life.
+
+        *finished* says whether a repetition of a job is over.
+
+        Raises:
+            UnknownIteration: when there is no such client.
+        """
+        number = self._clients.get(client)
+        if number is None:
+            raise UnknownIteration(
+                f"TensorFlow's client {client} is not known here: make a new iterator"
+            )
+        self._heard[client] = now
+        one = self._passes[number]
+        job = self._jobs[one.made.job]
+        if not one.over and finished(job, one.made.repetition):
+            self._commit(PassOver(number))
+        if one.over:
+            return HeartbeatReply((), finished=True)
+        there = sorted(workers)
+        if job.num_consumers and there:
+            if not one.chosen:
+                self._commit(ReaderChosen(number, there[0][0]))
+            there = [(address, life) for address, life in there if address == one.chosen]
+        found = [self._task(number, address, life) for address, life in there]
+        if found and not job.num_consumers and job.target_workers in (0, AUTO):
+            found.append(_decoy(number, found[0]))
+        return HeartbeatReply(tuple(found), finished=False)
+
+    def release(self, client: int) -> None:
+        """Forget a client."""
+        if client in self._clients:
+            self._commit(ClientGone(client))
+
+    def forget_silent(self, now: float) -> None:
+        """Forget clients that were not heard of for long."""
+        for client in list(self._clients):
+            if now > self._heard.setdefault(client, now) + SILENT:
+                self._commit(ClientGone(client))
+
+    def found(self, task: int) -> FoundTask:
+        """Return what a task reads.
+
+        Raises:
+            UnknownIteration: when there is none.
+        """
+        number = task // WORKERS
+        one = self._passes.get(number)
+        if one is None:
+            raise UnknownIteration(f"task {task} of TensorFlow's clients is not known here")
+        job = self._jobs[one.made.job]
+        return FoundTask(
+            job.dataset_id,
+            job.sharding_policy,
+            job.name,
+            one.made.repetition,
+            job.num_consumers,
+            job.cached,
+            number in self._clients.values(),
+        )
+
+    # --- inside ---
+
+    def _task(self, number: int, address: str, life: int) -> Task:
+        at = self._workers.get(address)
+        if at is None:
+            at = len(self._workers) % (WORKERS - 1)
+            self._commit(WorkerNumbered(at, address))
+        server = TransferServer("grpc", address)
+        return Task(address, number * WORKERS + at, number, (), life, (server,))
+
+    def _commit(self, fact: Fact) -> None:
+        self._apply(fact)
+        self._keep(fact)
+
+    def _apply(self, fact: Fact) -> None:
+        match fact:
+            case JobMade():
+                self._jobs[fact.number] = fact
+                self._named[fact.dataset_id, fact.name] = fact.number
+            case PassMade():
+                self._passes[fact.number] = _Pass(fact)
+                self._repetitions[fact.job, fact.repetition] = fact.number
+            case ClientMade(number, reads):
+                self._clients[number] = reads
+            case ClientGone(number):
+                self._clients.pop(number, None)
+                self._heard.pop(number, None)
+            case PassOver(number):
+                self._passes[number].over = True
+            case WorkerNumbered(number, address):
+                self._workers[address] = number
+                return  # a number of its own row
+            case ReaderChosen(number, worker):
+                self._passes[number].chosen = worker
+            case _:
+                assert_never(fact)
+        self._next = max(self._next, fact.number + 1)
+
+
+def _bare(request: JobRequest) -> str:
+    """Return the name of a job as other clients give it: `from_dataset_id` adds the id to it."""
+    return (request.job_name or "").removeprefix(f"dataset_id=/{request.dataset_id}/")
+
+
+def _difference(known: JobMade, wanted: JobMade) -> str | None:
+    """Return in words what is different, if anything is."""
+    for name in ("sharding_policy", "num_consumers", "cached", "target_workers"):
+        there, here = getattr(known, name), getattr(wanted, name)
+        if there != here:
+            return f"its {name} is {there}, and {here} was asked for"
+    return None
+
+
+def _decoy(number: int, like: Task) -> Task:
+    """Return a task that no client reads, and by which it ends as soon as all others have.
+
+    A client that prefers workers of its own host leaves those alone that are in another process.
+    """
+    nobody = number * WORKERS + WORKERS - 1
+    return Task(like.worker_address, nobody, number, (COLOCATED,), 0, like.transfer_servers)

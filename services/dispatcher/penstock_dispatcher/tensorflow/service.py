@@ -1,0 +1,96 @@
+"""Answers TensorFlow's clients with what the dispatcher knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+from uuid import uuid4
+
+from penstock.analysis.array_spec import Specs, spec_from_bytes
+from penstock.frames.tensors import structured
+from penstock.graph.node import INFINITE
+from penstock.protocol.definition import Definition
+from penstock.protocol.registration import RegisteredDataset
+from penstock.protocol.tensorflow import (
+    INFINITE_CARDINALITY,
+    UNCOMPRESSED,
+    UNKNOWN_CARDINALITY,
+    FindTaskRequest,
+    FoundTask,
+    HeartbeatReply,
+    HeartbeatRequest,
+    IterationReply,
+    IterationRequest,
+    JobReply,
+    JobRequest,
+    Metadata,
+    MetadataReply,
+    MetadataRequest,
+    ReleaseReply,
+    ReleaseRequest,
+)
+from penstock_dispatcher.tensorflow.clients import JobMade, TensorFlowClients
+
+
+class Knowledge(Protocol):
+    """What the dispatcher knows."""
+
+    async def find_dataset(self, dataset_id: str) -> RegisteredDataset:
+        """Return what is registered under an id."""
+        ...
+
+    def live_workers(self) -> Iterable[tuple[str, int]]:
+        """Return the workers that are there, by address and incarnation."""
+        ...
+
+    def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
+        """Return whether all of a repetition of a job was read."""
+        ...
+
+
+class TensorFlowService:
+    """The half of tf.data service's dispatcher that readers call; see `TensorFlowDispatcher`."""
+
+    def __init__(
+        self, known: Knowledge, clients: TensorFlowClients, clock: Callable[[], float]
+    ) -> None:
+        self._known, self._clients, self._clock = known, clients, clock
+
+    async def metadata(self, request: MetadataRequest) -> MetadataReply:
+        """Return what is registered under an id; elements are never compressed."""
+        found = await self._known.find_dataset(request.dataset_id)
+        spec = b""
+        if found.element_spec:
+            # Of tasks: the last batch of each may be short.
+            spec = structured(Specs(*spec_from_bytes(found.element_spec)).divided)
+        endless = Definition.from_bytes(found.definition).cardinality == INFINITE
+        count = INFINITE_CARDINALITY if endless else UNKNOWN_CARDINALITY
+        return MetadataReply(Metadata(spec, UNCOMPRESSED, count))
+
+    async def job(self, request: JobRequest) -> JobReply:
+        """Find or make a job."""
+        await self._known.find_dataset(request.dataset_id)
+        return JobReply(self._clients.job(request, f"of one client, {uuid4().hex}"))
+
+    async def iteration(self, request: IterationRequest) -> IterationReply:
+        """Let a client in to a pass."""
+        now = self._clock()
+        self._clients.forget_silent(now)
+        return IterationReply(self._clients.enter(request.job_id, request.repetition, now))
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatReply:
+        """Return the tasks of a client's pass."""
+        workers = self._known.live_workers()
+        return self._clients.tasks(request.client_id, workers, self._finished, self._clock())
+
+    async def release(self, request: ReleaseRequest) -> ReleaseReply:
+        """Forget a client."""
+        self._clients.release(request.client_id)
+        return ReleaseReply()
+
+    async def find_task(self, request: FindTaskRequest) -> FoundTask:
+        """Return what a task reads, to the worker that is asked for its elements."""
+        return self._clients.found(request.task_id)
+
+    def _finished(self, job: JobMade, repetition: int) -> bool:
+        return self._known.is_finished(job.dataset_id, job.name, repetition)
