@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def shown(images: Path) -> str:
     for file in files:
         title = re.search(r'aria-label="(.*?)"', file.read_text())
         assert title is not None, file  # `bars` writes it
-        lines.append(f"![{title[1]}](../images/benchmarks/{file.name})")
+        lines.append(f"![{unescape(title[1])}](../images/benchmarks/{file.name})")
     return "\n\n".join(lines)
 
 

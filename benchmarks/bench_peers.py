@@ -181,7 +181,7 @@ QUESTIONS = (
         ),
     ),
     Question(
-        "the first element from nothing: a dispatcher and two workers start",
+        "the first element from nothing, a dispatcher and two workers start",
         "ms",
         (
             ("tensorflow", "cold: processes", "tf.data service, workers are processes"),

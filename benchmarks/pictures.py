@@ -11,7 +11,7 @@ from measure import Figure
 ROOM, VALUES, ROW, TOP = 300, 130, 26, 40
 """Pixels: of the longest bar, of what is written behind it, of a row, and above the first one."""
 
-LETTER, BOLD_LETTER, LEAST = 7.0, 8.4, 180
+LETTER, BOLD_LETTER, LEAST = 7.6, 8.4, 180
 """Pixels of a letter of a name, and of a title, about; of the column of names, at the least."""
 
 STYLE = """
