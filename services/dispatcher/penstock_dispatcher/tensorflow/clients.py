@@ -266,9 +266,7 @@ class TensorFlowClients:
             if now > self._heard.setdefault(client, now) + SILENT:
                 self._commit(ClientGone(client))
 
-    def found(
-        self, task: int, consumer: int | None = None, asked: int | None = None
-    ) -> FoundTask:
+    def found(self, task: int, consumer: int | None = None, asked: int | None = None) -> FoundTask:
         """Return what a task reads; where a *consumer* asks, for the round it counts as *asked*.
 
         Raises:
@@ -304,9 +302,7 @@ class TensorFlowClients:
         number, one = self._pass_of(task)
         self.found(task, counted.consumer, counted.asked)
         if counted not in one.step.counted():
-            self._commit(
-                ConsumerCounted(number, counted.consumer, counted.asked, counted.round)
-            )
+            self._commit(ConsumerCounted(number, counted.consumer, counted.asked, counted.round))
 
     def remove(self, task: int, consumer: int, asked: int, live: Iterable[str]) -> bool:
         """Return whether a consumer is to give a task up, which it could not read.

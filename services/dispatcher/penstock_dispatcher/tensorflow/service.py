@@ -101,9 +101,7 @@ class TensorFlowService:
     async def remove_task(self, request: RemoveTaskRequest) -> RemoveTaskReply:
         """Return whether a consumer is to give up a task."""
         live = [address for address, _ in self._known.live_workers()]
-        gone = self._clients.remove(
-            request.task_id, request.consumer_index, request.round, live
-        )
+        gone = self._clients.remove(request.task_id, request.consumer_index, request.round, live)
         return RemoveTaskReply(gone)
 
     def _finished(self, job: JobMade, repetition: int) -> bool:

@@ -123,7 +123,7 @@ class ElementService:
         found = await self.find(FindTaskRequest(task, consumer, request.round_index))
         if not found.num_consumers:
             return PassReader(partial(self.open_pass, found, None, trainer, None))
-        if consumer is None:
+        if consumer is None or request.round_index is None:
             raise DatasetError(
                 f"job {found.job_name!r} has {found.num_consumers} consumers: give "
                 "consumer_index and num_consumers"
