@@ -194,14 +194,24 @@ class ElementRequest:
 
 @dataclass(frozen=True, slots=True)
 class FindTaskRequest:
-    """A worker asks its dispatcher what a task of TensorFlow's client reads."""
+    """A worker asks its dispatcher what a task of TensorFlow's client reads.
+
+    Of coordinated reads it says who asks, for which round as the client counts them, and, once it
+    knows, which round that *is*.
+    """
 
     task_id: int
+    consumer_index: int | None = None
+    round_index: int | None = None
+    is_round: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """What it reads; *wanted* says whether some client does yet."""
+    """What it reads; *wanted* says whether some client does yet.
+
+    A consumer of coordinated reads goes on with *start_round*; None is where the others are.
+    """
 
     dataset_id: str
     sharding_policy: int
@@ -210,3 +220,4 @@ class FoundTask:
     num_consumers: int
     cached: bool
     wanted: bool
+    start_round: int | None = None

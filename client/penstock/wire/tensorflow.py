@@ -54,6 +54,10 @@ class TensorFlowDispatcher(Protocol):
         """Forget a client."""
         ...
 
+    async def remove_task(self, request: said.RemoveTaskRequest) -> said.RemoveTaskReply:
+        """Return whether a consumer is to give up a task."""
+        ...
+
     async def find_task(self, request: said.FindTaskRequest) -> said.FoundTask:
         """Return what a task reads."""
         ...
@@ -75,9 +79,6 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
     async def compression(_: said.DisableCompressionRequest) -> said.DisableCompressionReply:
         return said.DisableCompressionReply(no_compression_to_disable=True)
 
-    async def remove(_: said.RemoveTaskRequest) -> said.RemoveTaskReply:
-        return said.RemoveTaskReply(removed=False)
-
     methods = {
         "GetVersion": _method(said.VersionRequest, said.VersionReply, version),
         "GetDataServiceConfig": _method(said.ServiceConfigRequest, said.ServiceConfigReply, config),
@@ -89,7 +90,7 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
         "GetOrCreateIteration": _method(said.IterationRequest, said.IterationReply, api.iteration),
         "ClientHeartbeat": _method(said.HeartbeatRequest, said.HeartbeatReply, api.heartbeat),
         "ReleaseIterationClient": _method(said.ReleaseRequest, said.ReleaseReply, api.release),
-        "MaybeRemoveTask": _method(said.RemoveTaskRequest, said.RemoveTaskReply, remove),
+        "MaybeRemoveTask": _method(said.RemoveTaskRequest, said.RemoveTaskReply, api.remove_task),
         "GetOrRegisterDataset": _refusing(REGISTER_FROM_PYTHON),
         "Snapshot": _refusing(NO_SNAPSHOTS),
         "GetSnapshotStreams": _refusing(NO_SNAPSHOTS),

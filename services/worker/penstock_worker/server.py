@@ -208,11 +208,11 @@ class PendingWorker:
         """See `WorkerApi.trace`."""
         return await self._open().trace(after)
 
-    async def find_task(self, task: int) -> FoundTask:
+    async def find_task(self, request: FindTaskRequest) -> FoundTask:
         """Return what a task of TensorFlow's clients reads, as the dispatcher says."""
         if self.channel is None:
             raise Unavailable("this worker is starting; try again")
-        return await tensorflow.FIND_TASK.call(self.channel, FindTaskRequest(task), FIND_WITHIN)
+        return await tensorflow.FIND_TASK.call(self.channel, request, FIND_WITHIN)
 
     def _open(self) -> WorkerService:
         if self.worker is None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.errors import JobMismatch, UnknownIteration
+from penstock.errors import JobMismatch, Unavailable, UnknownIteration
 from penstock.protocol.tensorflow import JobRequest, ProcessingMode
 from penstock_dispatcher.tensorflow.clients import (
     COLOCATED,
@@ -12,6 +12,7 @@ from penstock_dispatcher.tensorflow.clients import (
     WORKERS,
     TensorFlowClients,
 )
+from penstock_dispatcher.tensorflow.in_step import Counted
 
 FIRST = 1000
 WORKER, OTHER = ("w:1", 11), ("w:2", 22)
@@ -112,16 +113,122 @@ def test_clients_that_would_read_it_do_not_get_it(change):
     assert all(task.worker_tags == () for task in tasks)
 
 
-def test_consumers_read_from_one_worker_that_stays():
+def test_consumers_read_from_one_worker_and_keep_its_task_when_it_is_gone():
     known = Known()
     client = known.enter(replace(ASKED, num_consumers=2))
 
     chosen = read(known.heartbeat(client, OTHER))
     later = read(known.heartbeat(client, WORKER, OTHER))
+    (without,) = read(known.heartbeat(client, WORKER))
 
     assert [task.worker_address for task in chosen] == ["w:2"]
     assert later == chosen
-    assert known.heartbeat(client, WORKER).tasks == ()
+    assert (without.task_id, without.worker_address) == (chosen[0].task_id, "w:2")
+
+
+class Consumers(Known):
+    """Two consumers that read a pass in rounds, from w:2 at first."""
+
+    def __init__(self, facts=()):
+        super().__init__(facts)
+        if not facts:
+            self.client = self.enter(replace(ASKED, num_consumers=2))
+            self.task = self.listed(OTHER)
+
+    def listed(self, *workers):
+        (task,) = self.heartbeat(self.client, *workers).tasks
+        return task
+
+    def count(self, consumer, asked, is_round):
+        self.clients.count(self.task.task_id, Counted(consumer, asked, is_round))
+
+    def start(self, task, consumer, asked):
+        return self.clients.found(task.task_id, consumer, asked).start_round
+
+    def remove(self, consumer, asked, *live):
+        return self.clients.remove(self.task.task_id, consumer, asked, live)
+
+
+def test_a_task_whose_worker_lives_is_not_given_up():
+    known = Consumers()
+
+    assert not known.remove(0, 0, "w:2", "w:1")
+
+
+def test_a_new_task_is_there_when_all_consumers_have_given_the_old_one_up():
+    known = Consumers()
+    known.count(0, 0, 0)
+    known.count(1, 0, 0)
+
+    assert known.remove(0, 41, "w:1")
+    half_way = known.listed(WORKER)
+    assert known.remove(1, 40, "w:1")
+    after = known.listed(WORKER)
+
+    assert half_way.task_id == known.task.task_id
+    assert after.task_id != known.task.task_id
+    assert after.worker_address == "w:1"
+    # Whatever they count there, each goes on with the round that it asked for in vain.
+    assert known.start(after, 0, 57) == 41
+    assert known.start(after, 1, 43) == 40
+
+
+def test_once_one_consumer_gave_a_task_up_all_do_though_its_worker_be_back():
+    known = Consumers()
+    assert known.remove(0, 3, "w:1")
+
+    with pytest.raises(Unavailable, match="goes on elsewhere"):
+        known.start(known.task, 1, 3)
+    assert not known.clients.found(known.task.task_id).wanted
+    assert known.remove(1, 3, "w:1", "w:2")
+    assert known.remove(0, 3, "w:1", "w:2")
+
+
+def test_a_consumer_is_told_its_round_by_how_its_client_counted_in_each_task():
+    known = Consumers()
+    known.count(0, 0, 5)
+    known.count(1, 0, 5)
+    assert known.start(known.task, 0, 7) == 12
+    known.remove(0, 7)
+    known.remove(1, 8)
+
+    known.task = known.listed(WORKER, OTHER)
+    known.count(0, 30, 12)
+    assert known.start(known.task, 0, 33) == 15
+    # The other one was told nothing by this task yet, and is lost with it again.
+    known.remove(0, 33)
+    known.remove(1, 99)
+    known.task = known.listed(WORKER)
+
+    assert [known.start(known.task, who, 200) for who in (0, 1)] == [15, 13]
+
+
+def test_another_client_in_the_place_of_a_consumer_begins_where_the_others_are():
+    known = Consumers()
+    assert known.start(known.task, 0, 0) is None
+    known.count(0, 9, 9)
+
+    assert known.start(known.task, 0, 0) is None
+
+
+def test_what_consumers_count_is_known_after_a_restart():
+    before = Consumers()
+    before.count(0, 0, 0)
+    before.remove(0, 6)
+    before.remove(1, 6)
+    before.task = before.listed(WORKER)
+    before.count(0, 8, 6)
+    before.remove(0, 9)
+
+    for facts in (before.kept, before.clients.facts()):
+        after = Consumers(facts)
+        after.client = before.client
+        assert after.listed(WORKER) == before.listed(WORKER)
+        after.task = after.listed(WORKER)
+        assert after.remove(1, 20, "w:1")
+        after.task = after.listed(WORKER)
+        assert after.start(after.task, 0, 50) == 7
+        assert after.start(after.task, 1, 50) is None
 
 
 def test_a_pass_ends_when_all_of_it_was_read_and_stays_over():
@@ -155,6 +262,8 @@ def test_numbers_that_nobody_gave_are_refused():
         lambda: known.clients.enter(5, 1, 0.0),
         lambda: known.heartbeat(5),
         lambda: known.clients.found(5),
+        lambda: known.clients.remove(5, 0, 0, []),
+        lambda: known.clients.count(5, Counted(0, 0, 0)),
     ):
         with pytest.raises(UnknownIteration, match="not known here"):
             ask()

@@ -1,8 +1,11 @@
 """Which reader answers a request of TensorFlow's client."""
 
+import asyncio
+import threading
+
 import pytest
 
-from penstock.errors import DatasetError, Unavailable, UnknownIteration
+from penstock.errors import Closed, DatasetError, Unavailable, UnknownIteration
 from penstock.protocol.tensorflow import ElementRequest, FoundTask
 from penstock_worker.tensorflow.element_service import LOOK_EVERY, ElementService
 
@@ -12,13 +15,28 @@ FOUND = FoundTask("train", 1, "job", 1, 0, cached=False, wanted=True)
 class Counting:
     def __init__(self, name):
         self.name, self.count, self.closed = name, 0, False
+        self.going, self.held = threading.Event(), threading.Event()
+        self.going.set()
+
+    def hold(self):
+        self.going.clear()
+
+    @property
+    def round(self):
+        return self.count
 
     def __next__(self):
+        if not self.going.is_set():
+            self.held.set()
+            assert self.going.wait(20)
+        if self.closed:
+            raise Closed("it was closed")
         self.count += 1
         return f"{self.name} {self.count}".encode()
 
     def close(self):
         self.closed = True
+        self.going.set()
 
 
 class World:
@@ -29,7 +47,8 @@ class World:
         self.opened, self.now, self.asked = [], 100.0, 0
         self.service = ElementService(self.find, self.open, lambda: self.now)
 
-    async def find(self, task):
+    async def find(self, request):
+        task = request.task_id
         self.asked += 1
         found = self.known.get(task)
         if isinstance(found, Exception):
@@ -38,7 +57,7 @@ class World:
             raise UnknownIteration(f"task {task}")
         return found
 
-    def open(self, found, consumer, trainer):
+    def open(self, found, consumer, trainer, start):
         name = found.job_name if consumer is None else f"{found.job_name}/{consumer}"
         self.opened.append(Counting(name + trainer))
         return self.opened[-1]
@@ -61,7 +80,8 @@ async def test_each_consumer_and_each_trainer_has_a_reader_of_its_own():
     rounds = FoundTask("train", 1, "job", 1, 2, cached=False, wanted=True)
     world = World(t1=rounds, t2=FoundTask("train", 1, "job", 1, 0, cached=True, wanted=True))
 
-    found = [await world.get(1, consumer_index=k) for k in (0, 1, 0)]
+    asked = ((0, 0), (1, 0), (0, 1))
+    found = [await world.get(1, consumer_index=k, round_index=n) for k, n in asked]
     found += [await world.get(2, trainer_id=name) for name in ("a", "b", "a")]
 
     assert found == ["job/0 1", "job/1 1", "job/0 2", "joba 1", "jobb 1", "joba 2"]
@@ -73,6 +93,24 @@ async def test_a_consumer_that_does_not_say_which_it_is_is_refused():
 
     with pytest.raises(DatasetError, match="has 2 consumers: give consumer_index"):
         await world.get(1)
+
+
+async def test_a_consumer_that_waits_in_vain_is_sent_elsewhere():
+    rounds = FoundTask("train", 1, "job", 1, 2, cached=False, wanted=True)
+    world = World(t1=rounds)
+    await world.get(1, consumer_index=0, round_index=0)
+    (reading,) = world.opened
+    reading.hold()
+    waiting = asyncio.create_task(world.get(1, consumer_index=0, round_index=1))
+    assert await asyncio.to_thread(reading.held.wait, 20)
+
+    world.known[1] = FoundTask("train", 1, "job", 1, 2, cached=False, wanted=False)
+    world.now += LOOK_EVERY
+    await world.service.look()
+
+    with pytest.raises(Unavailable, match="no more"):
+        await waiting
+    await world.service.close()
 
 
 async def test_a_task_that_nobody_knows_is_refused():

@@ -182,13 +182,19 @@ class ElementRequest(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., consumer_index: _Optional[int] = ..., round_index: _Optional[int] = ..., allow_skip: bool = ..., trainer_id: _Optional[str] = ...) -> None: ...
 
 class FindTaskRequest(_message.Message):
-    __slots__ = ("task_id",)
+    __slots__ = ("task_id", "consumer_index", "round_index", "is_round")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ROUND_INDEX_FIELD_NUMBER: _ClassVar[int]
+    IS_ROUND_FIELD_NUMBER: _ClassVar[int]
     task_id: int
-    def __init__(self, task_id: _Optional[int] = ...) -> None: ...
+    consumer_index: int
+    round_index: int
+    is_round: int
+    def __init__(self, task_id: _Optional[int] = ..., consumer_index: _Optional[int] = ..., round_index: _Optional[int] = ..., is_round: _Optional[int] = ...) -> None: ...
 
 class FoundTask(_message.Message):
-    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted")
+    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted", "start_round")
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     SHARDING_POLICY_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +202,7 @@ class FoundTask(_message.Message):
     NUM_CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     CACHED_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
+    START_ROUND_FIELD_NUMBER: _ClassVar[int]
     dataset_id: str
     sharding_policy: int
     job_name: str
@@ -203,4 +210,5 @@ class FoundTask(_message.Message):
     num_consumers: int
     cached: bool
     wanted: bool
-    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ...) -> None: ...
+    start_round: int
+    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ..., start_round: _Optional[int] = ...) -> None: ...

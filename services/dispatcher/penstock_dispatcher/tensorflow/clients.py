@@ -12,7 +12,7 @@ from typing import assert_never
 
 import msgspec
 
-from penstock.errors import JobMismatch, UnknownIteration
+from penstock.errors import JobMismatch, Unavailable, UnknownIteration
 from penstock.protocol.tensorflow import (
     FoundTask,
     HeartbeatReply,
@@ -20,9 +20,13 @@ from penstock.protocol.tensorflow import (
     Task,
     TransferServer,
 )
+from penstock_dispatcher.tensorflow.in_step import Counted, InStep
 
 WORKERS = 1 << 12
-"""Numbers of workers are below this: the low part of a task's number. The last is nobody's."""
+"""Numbers of workers are below this: the low part of a task's number. The last is nobody's.
+
+Of coordinated reads it is `InStep.turn` instead.
+"""
 
 SILENT = 600.0
 """Seconds without a heartbeat after which a client is gone that never said so."""
@@ -84,21 +88,62 @@ class WorkerNumbered(ClientFact, frozen=True):
 
 
 class ReaderChosen(ClientFact, frozen=True):
-    """One worker reads a pass for all its consumers: they get the elements of a round there."""
+    """One worker reads a pass for all its consumers: they get the elements of a round there.
+
+    That is task number *turn* of the pass.
+    """
 
     number: int
     worker: str
+    turn: int = 0
 
 
-Fact = JobMade | PassMade | ClientMade | ClientGone | PassOver | WorkerNumbered | ReaderChosen
+class ConsumerCounted(ClientFact, frozen=True):
+    """What a consumer's client counts as *asked*, in the newest task of a pass, is *round*."""
+
+    number: int
+    consumer: int
+    asked: int
+    round: int
+
+
+class TaskGivenUp(ClientFact, frozen=True):
+    """A consumer was told that the newest task of a pass is gone, and goes on with *start*."""
+
+    number: int
+    consumer: int
+    start: int | None
+
+
+Fact = (
+    JobMade
+    | PassMade
+    | ClientMade
+    | ClientGone
+    | PassOver
+    | WorkerNumbered
+    | ReaderChosen
+    | ConsumerCounted
+    | TaskGivenUp
+)
 
 
 @dataclass(slots=True)
 class _Pass:
     made: PassMade
+    step: InStep
+    """Of coordinated reads."""
     over: bool = False
-    chosen: str = ""
-    """The worker that reads for all consumers, of coordinated reads."""
+
+    def facts(self) -> list[Fact]:
+        """Return what is needed to know this again."""
+        number, step = self.made.number, self.step
+        out: list[Fact] = [self.made]
+        out += [TaskGivenUp(number, who, start) for who, start in step.starts.items()]
+        out += [ReaderChosen(number, step.worker, step.turn)] if step.worker else []
+        out += [ConsumerCounted(number, c.consumer, c.asked, c.round) for c in step.counted()]
+        out += [TaskGivenUp(number, who, step.starts[who]) for who in step.told]
+        return [*out, PassOver(number)] if self.over else out
 
 
 class TensorFlowClients:
@@ -129,10 +174,7 @@ class TensorFlowClients:
         out: list[Fact] = [WorkerNumbered(n, address) for address, n in self._workers.items()]
         out += [job for number, job in self._jobs.items() if number in jobs or not job.name]
         for number in read:
-            one = self._passes[number]
-            out.append(one.made)
-            out += [ReaderChosen(number, one.chosen)] if one.chosen else []
-            out += [PassOver(number)] if one.over else []
+            out += self._passes[number].facts()
         return out + [ClientMade(client, reads) for client, reads in self._clients.items()]
 
     # --- calls ---
@@ -187,6 +229,7 @@ class TensorFlowClients:
     ) -> HeartbeatReply:
         """Return the tasks of a client's pass, one for each of *workers* by address and life.
 
+        Of coordinated reads there is one, which stays when its worker is lost; see `remove`.
         *finished* says whether a repetition of a job is over.
 
         Raises:
@@ -205,12 +248,10 @@ class TensorFlowClients:
         if one.over:
             return HeartbeatReply((), finished=True)
         there = sorted(workers)
-        if job.num_consumers and there:
-            if not one.chosen:
-                self._commit(ReaderChosen(number, there[0][0]))
-            there = [(address, life) for address, life in there if address == one.chosen]
+        if job.num_consumers:
+            return HeartbeatReply(self._in_step(one, there), finished=False)
         found = [self._task(number, address, life) for address, life in there]
-        if found and not job.num_consumers and job.target_workers in (0, AUTO):
+        if found and job.target_workers in (0, AUTO):
             found.append(_decoy(number, found[0]))
         return HeartbeatReply(tuple(found), finished=False)
 
@@ -225,17 +266,21 @@ class TensorFlowClients:
             if now > self._heard.setdefault(client, now) + SILENT:
                 self._commit(ClientGone(client))
 
-    def found(self, task: int) -> FoundTask:
-        """Return what a task reads.
+    def found(self, task: int, consumer: int | None = None, asked: int | None = None) -> FoundTask:
+        """Return what a task reads; where a *consumer* asks, for the round it counts as *asked*.
 
         Raises:
             UnknownIteration: when there is none.
+            Unavailable: when consumers are giving it up: there will be another.
         """
-        number = task // WORKERS
-        one = self._passes.get(number)
-        if one is None:
-            raise UnknownIteration(f"task {task} of TensorFlow's clients is not known here")
+        number, one = self._pass_of(task)
         job = self._jobs[one.made.job]
+        current = not job.num_consumers or (task % WORKERS == one.step.turn and not one.step.told)
+        start = None
+        if consumer is not None and asked is not None:
+            if not current:
+                raise Unavailable(f"task {task} of TensorFlow's clients goes on elsewhere")
+            start = one.step.round_of(consumer, asked)
         return FoundTask(
             job.dataset_id,
             job.sharding_policy,
@@ -243,10 +288,58 @@ class TensorFlowClients:
             one.made.repetition,
             job.num_consumers,
             job.cached,
-            number in self._clients.values(),
+            current and number in self._clients.values(),
+            start,
         )
 
+    def count(self, task: int, counted: Counted) -> None:
+        """Know which round a consumer's client means.
+
+        Raises:
+            UnknownIteration: when there is no such task.
+            Unavailable: when consumers are giving it up.
+        """
+        number, one = self._pass_of(task)
+        self.found(task, counted.consumer, counted.asked)
+        if counted not in one.step.counted():
+            self._commit(ConsumerCounted(number, counted.consumer, counted.asked, counted.round))
+
+    def remove(self, task: int, consumer: int, asked: int, live: Iterable[str]) -> bool:
+        """Return whether a consumer is to give a task up, which it could not read.
+
+        It is while the task's worker is not among *live*; then all consumers are to.
+
+        Raises:
+            UnknownIteration: when there is no such task.
+        """
+        number, one = self._pass_of(task)
+        step = one.step
+        if task % WORKERS != step.turn or consumer in step.told:
+            return True
+        if not step.told and step.worker in set(live):
+            return False
+        self._commit(TaskGivenUp(number, consumer, step.round_of(consumer, asked)))
+        return True
+
     # --- inside ---
+
+    def _pass_of(self, task: int) -> tuple[int, _Pass]:
+        number = task // WORKERS
+        one = self._passes.get(number)
+        if one is None:
+            raise UnknownIteration(f"task {task} of TensorFlow's clients is not known here")
+        return number, one
+
+    def _in_step(self, one: _Pass, there: list[tuple[str, int]]) -> tuple[Task, ...]:
+        """Return the task that all consumers of a pass read, once there is a worker for it."""
+        number, step = one.made.number, one.step
+        if step.needs_worker and there:
+            address, _ = there[number % len(there)]
+            self._commit(ReaderChosen(number, address, (step.turn + 1) % (WORKERS - 1)))
+        if not step.worker:
+            return ()
+        server, task = TransferServer("grpc", step.worker), number * WORKERS + step.turn
+        return (Task(step.worker, task, number, (), dict(there).get(step.worker, 0), (server,)),)
 
     def _task(self, number: int, address: str, life: int) -> Task:
         at = self._workers.get(address)
@@ -266,7 +359,8 @@ class TensorFlowClients:
                 self._jobs[fact.number] = fact
                 self._named[fact.dataset_id, fact.name] = fact.number
             case PassMade():
-                self._passes[fact.number] = _Pass(fact)
+                consumers = self._jobs[fact.job].num_consumers
+                self._passes[fact.number] = _Pass(fact, InStep(consumers))
                 self._repetitions[fact.job, fact.repetition] = fact.number
             case ClientMade(number, reads):
                 self._clients[number] = reads
@@ -278,8 +372,12 @@ class TensorFlowClients:
             case WorkerNumbered(number, address):
                 self._workers[address] = number
                 return  # a number of its own row
-            case ReaderChosen(number, worker):
-                self._passes[number].chosen = worker
+            case ReaderChosen(number, worker, turn):
+                self._passes[number].step.choose(worker, turn)
+            case ConsumerCounted(number, consumer, asked, round_):
+                self._passes[number].step.count(Counted(consumer, asked, round_))
+            case TaskGivenUp(number, consumer, start):
+                self._passes[number].step.tell(consumer, start)
             case _:
                 assert_never(fact)
         self._next = max(self._next, fact.number + 1)

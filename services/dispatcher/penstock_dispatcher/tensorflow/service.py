@@ -28,8 +28,11 @@ from penstock.protocol.tensorflow import (
     MetadataRequest,
     ReleaseReply,
     ReleaseRequest,
+    RemoveTaskReply,
+    RemoveTaskRequest,
 )
 from penstock_dispatcher.tensorflow.clients import JobMade, TensorFlowClients
+from penstock_dispatcher.tensorflow.in_step import Counted
 
 
 class Knowledge(Protocol):
@@ -90,7 +93,16 @@ class TensorFlowService:
 
     async def find_task(self, request: FindTaskRequest) -> FoundTask:
         """Return what a task reads, to the worker that is asked for its elements."""
-        return self._clients.found(request.task_id)
+        task, consumer, asked = request.task_id, request.consumer_index, request.round_index
+        if request.is_round is not None and consumer is not None and asked is not None:
+            self._clients.count(task, Counted(consumer, asked, request.is_round))
+        return self._clients.found(task, consumer, asked)
+
+    async def remove_task(self, request: RemoveTaskRequest) -> RemoveTaskReply:
+        """Return whether a consumer is to give up a task."""
+        live = [address for address, _ in self._known.live_workers()]
+        gone = self._clients.remove(request.task_id, request.consumer_index, request.round, live)
+        return RemoveTaskReply(gone)
 
     def _finished(self, job: JobMade, repetition: int) -> bool:
         return self._known.is_finished(job.dataset_id, job.name, repetition)

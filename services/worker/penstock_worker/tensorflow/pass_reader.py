@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.tensorflow import END_OF_SEQUENCE, FoundTask
 from penstock.protocol.types import Mode
 
@@ -26,7 +26,12 @@ class ReplySource(Protocol):
         """Return the next reply."""
 
     def close(self) -> None:
-        """End it."""
+        """End it, from any thread."""
+
+    @property
+    def round(self) -> int:
+        """The round that comes next, of coordinated reads."""
+        ...
 
 
 class PassReader:
@@ -36,13 +41,15 @@ class PassReader:
     to the next one.
     """
 
-    def __init__(self, opened: Callable[[], ReplySource]) -> None:
-        self._opened = opened
+    def __init__(self, opened: Callable[[], ReplySource], *, in_rounds: bool = False) -> None:
+        self._opened, self._in_rounds = opened, in_rounds
+        self.round = 0
+        """Which round the newest reply is of; 0 unless it reads *in_rounds*."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-tensorflow")
         self._turn = asyncio.Lock()
         self._coming: asyncio.Future[bytes] | None = None
         self._elements: ReplySource | None = None
-        self._over = False
+        self._over = self._closed = False
         self._failure: PenstockError | None = None
 
     async def next(self) -> bytes:
@@ -51,8 +58,11 @@ class PassReader:
         Raises:
             PenstockError: what happened behind the elements before; again with each call, unless
                 it may be over with the next.
+            Unavailable: after `close`.
         """
         async with self._turn:
+            if self._closed:
+                raise Unavailable(CLOSED)
             if self._over:
                 return END_OF_SEQUENCE
             if self._failure is not None:
@@ -66,24 +76,33 @@ class PassReader:
                 raise
             except PenstockError as exc:
                 self._coming = None
+                if self._closed:
+                    raise Unavailable(CLOSED) from exc
                 self._failure = None if exc.retryable else exc
                 raise
             self._coming, self._over = None, reply is END_OF_SEQUENCE
             return reply
 
     async def close(self) -> None:
-        """Give back what was not asked for, and end."""
-        self._over = True
-        self._thread.submit(self._close)
+        """Give back what was not asked for, and end; a request that waits gets an error."""
+        self._closed = True
+        elements = self._elements
+        if elements is None:  # it may be about to be opened
+            self._thread.submit(self._close)
+        else:
+            await asyncio.to_thread(self._close)
         self._thread.shutdown(wait=False)
 
     def _next(self) -> bytes:
         if self._elements is None:
             self._elements = self._opened()
+        elements = self._elements
         try:
-            reply: bytes = next(self._elements)
+            reply: bytes = next(elements)
         except StopIteration:
             return END_OF_SEQUENCE
+        if self._in_rounds:
+            self.round = elements.round - 1
         return reply
 
     def _close(self) -> None:
@@ -93,8 +112,15 @@ class PassReader:
                 elements.close()
 
 
-def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -> ReplySource:
+CLOSED = "this worker reads the pass for TensorFlow's clients no more"
+
+
+def opened(
+    address: str, found: FoundTask, consumer: int | None, trainer: str, start: int | None = None
+) -> ReplySource:
     """Begin to read what a task of TensorFlow's clients reads, at the dispatcher of *address*.
+
+    A consumer of coordinated reads begins with round *start*; None is where the others are.
 
     Raises:
         PenstockError: when it cannot be read.
@@ -113,6 +139,7 @@ def opened(address: str, found: FoundTask, consumer: int | None, trainer: str) -
         num_consumers=found.num_consumers or None,
         cross_trainer_cache=cache,
         on_finished="ignore",
+        start_round=start if found.num_consumers else None,
         timeout=TIMEOUT,
     )
     far.node.passes.resume(found.repetition - 1)  # type: ignore[attr-defined]  # it is far
