@@ -42,6 +42,7 @@ VALUES = {
     "penstock_dispatcher.core.facts",
     "penstock_dispatcher.core.rounds_facts",
     "penstock_dispatcher.core.settings",
+    "penstock_dispatcher.tensorflow.client_facts",
     "penstock_worker.core.events",
     "penstock.transport.shm_messages",
     "penstock_worker.runner.messages",

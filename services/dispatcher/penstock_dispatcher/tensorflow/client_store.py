@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 from penstock_dispatcher.fact_file import FactFile
-from penstock_dispatcher.tensorflow.clients import Fact, TensorFlowClients
+from penstock_dispatcher.tensorflow.client_facts import Fact
+from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 
 NAME = "tensorflow-clients.jsonl"
 
