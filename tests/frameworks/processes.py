@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -45,7 +46,7 @@ class Ranks:
             process.send_signal(signal.SIGKILL)
 
     def heard(self):
-        """Return the lines of JSON that each process printed; all must end well."""
+        """Return the JSON that each process printed behind ``said``; all must end well."""
         said = [None] * self.world
 
         def hear(rank):
@@ -59,7 +60,7 @@ class Ranks:
         for process, (out, err) in zip(self.processes, said):
             assert process.returncode == 0, out + err
         return [
-            [json.loads(line) for line in out.splitlines() if line[:1] in "[{"] for out, _ in said
+            list(map(json.loads, re.findall("^said (.*)$", out, re.MULTILINE))) for out, _ in said
         ]
 
 
