@@ -125,4 +125,3 @@ def test_a_worker_that_was_only_stopped_comes_back(own):
                 threading.Timer(4.0, os.kill, (worker.pid, signal.SIGCONT)).start()
 
     check(Consumer(own.target, 0, stop), Consumer(own.target, 1))
-
