@@ -19,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from measure import Figure, show  # noqa: E402  it lies beside the benchmarks
-from pictures import drawn  # noqa: E402
+from pictures import grouped, picture  # noqa: E402
 
 README = HERE / "README.md"
 IMAGES = HERE.parent / "docs/images/benchmarks"
@@ -120,12 +121,23 @@ def write(answer: Answer) -> None:
     """Write the table and the pictures of *answer*."""
     README.write_text(written(README.read_text(), answer.name, table_of(answer)))
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for old in IMAGES.glob(f"{answer.name}-*.svg"):
+    for old in (*IMAGES.glob(f"{answer.name}-*.svg"), *IMAGES.glob(f"{answer.name}.svg")):
         old.unlink()
-    for title, picture in drawn(answer.question, answer.figures):
-        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60]
-        (IMAGES / f"{answer.name}-{slug}.svg").write_text(picture)
+    for name, drawing in drawn(answer).items():
+        (IMAGES / f"{name}.svg").write_text(drawing)
     PAGE.write_text(written(PAGE.read_text(), "pictures", shown(IMAGES)))
+
+
+def drawn(answer: Answer) -> dict[str, str]:
+    """Return pictures of *answer*, by their names: one, but of what is beside peers many."""
+    groups = grouped(answer.question, answer.figures)
+    if answer.name != WITH_PEERS:
+        return {answer.name: picture(answer.question, groups)}
+    slugs = (re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-") for one in groups)
+    return {
+        f"{answer.name}-{slug}": picture(one.title, [one])
+        for slug, one in zip(slugs, groups, strict=True)
+    }
 
 
 def shown(images: Path) -> str:
@@ -135,7 +147,7 @@ def shown(images: Path) -> str:
     for file in files:
         title = re.search(r'aria-label="(.*?)"', file.read_text())
         assert title is not None, file  # `bars` writes it
-        lines.append(f"![{title[1]}](../images/benchmarks/{file.name})")
+        lines.append(f"![{unescape(title[1])}](../images/benchmarks/{file.name})")
     return "\n\n".join(lines)
 
 

@@ -4,12 +4,15 @@ The same pipelines as they are and with all of that left out: in this process, i
 their readers. A rate is that per second of processor time, of this process and the cluster's
 together: where others use the machine, a clock on the wall does not tell one per cent. Runs are
 short, and come in pairs that take turns in going first: a machine that drifts hits both of a pair.
-What it costs is the median over the pairs; its spread is that of the middle half of them.
+What it costs is the median over the pairs; its spread is where that median lies with 95 %.
+How fast memory moves depends on others most: of large arrays the calls are also timed by themselves
+and added up.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import os
 import statistics
 import sys
@@ -19,23 +22,38 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from measure import Figure, arguments, show
 
 from penstock import Dataset
+from penstock.element import Element
+from penstock.engine.iterator import Mark, OpIterator
+from penstock.engine.loop_time import LoopClock
+from penstock.engine.op_times import OpTimes
+from penstock.protocol.data import FrameHeader
+from penstock.protocol.ranges import RangeSet
+from penstock.protocol.types import Codec, TaskId, WorkerId
+from penstock.reader.session.link_traffic import LinkMeter
 from penstock.runtime.usage import _family
 from penstock_cluster import LocalCluster
+from penstock_worker.runner.frame_writer import FrameWriter
 
 UNMEASURED = Path(__file__).parent / "unmeasured"
 sys.path.insert(0, str(UNMEASURED))
 
-from unmeasured_calls import BACK, OUT, leave_out  # noqa: E402  its folder is on the path from here on
+from unmeasured_calls import BACK, OUT, leave_out  # noqa: E402  its folder is on the path
 
 LOCAL, SCALARS, FRAMES = 800_000, 1_500_000, 600
 """Elements of a run: it takes some tenths of a second."""
 
 MIB = 1 << 20
+
+CALLS = 10_000
+
+REST, RESTS = 0.03, 3
+"""Makers that compute for less than a tenth of so many seconds, so often, have nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +64,23 @@ class Way:
     makers: Sequence[int] = ()
 
     def rate(self, elements: int) -> float:
-        """Return how many elements come for a second of processor time."""
+        """Return how many elements come for a second of processor time.
+
+        From full buffers to full buffers: as many are made meanwhile as are taken.
+        """
+        self._settle()
         began = self._cpu()
         self.take(elements)
+        self._settle()
         return elements / (self._cpu() - began)
+
+    def _settle(self) -> None:
+        """Wait until those that make them have nothing to do."""
+        rests = 0
+        while self.makers and rests < RESTS:
+            before = self._cpu()
+            time.sleep(REST)
+            rests = rests + 1 if self._cpu() - before < REST / 10 else 0
 
     def _cpu(self) -> float:
         families = (one for maker in self.makers for one in _family(maker))
@@ -80,13 +111,15 @@ class Case:
         return rates[False], rates[True]
 
     def _rate(self, *, with_it: bool) -> float:
-        if with_it:
-            return self.way.rate(self.elements)
+        # Both go through the same before: to look for all operators leaves traces in caches.
         put_back = self.left_out()
         try:
+            if with_it:
+                put_back()
             return self.way.rate(self.elements)
         finally:
-            put_back()
+            if not with_it:
+                put_back()
 
 
 def _passes(dataset: Dataset) -> Way:
@@ -110,7 +143,6 @@ def _left_out_at(makers: Sequence[int]) -> Callable[[], Callable[[], None]]:
         for maker in makers:
             for runner in _family(maker)[1:]:
                 os.kill(runner, number)
-        time.sleep(0.02)  # they are about it
 
     def left_out() -> Callable[[], None]:
         put_back = leave_out()
@@ -183,8 +215,77 @@ def _figures(case: Case, runs: int) -> tuple[list[Figure], Figure]:
         whole = f"{case.name}: {name}"
         rates.append(Figure(whole, statistics.median(of), min(of), max(of), "elements/CPU s"))
     cost = sorted(100 * (1 - with_it / without) for without, with_it in pairs)
-    low, median, high = statistics.quantiles(cost, n=4)
-    return rates, Figure(f"cost: {case.name}", median, low, high, "%")
+    low, high = _around_median(cost)
+    return rates, Figure(f"cost: {case.name}", statistics.median(cost), low, high, "%")
+
+
+def _around_median(ordered: Sequence[float]) -> tuple[float, float]:
+    """Return between what the median of all there could be lies, with 95 %, by order statistics."""
+    half = 0.98 * math.sqrt(len(ordered))
+    low, high = math.floor(len(ordered) / 2 - half), math.ceil(len(ordered) / 2 + half)
+    return ordered[max(0, low)], ordered[min(len(ordered) - 1, high)]
+
+
+class _Same(OpIterator):
+    """An operator that gives the same block again and again; it costs next to nothing."""
+
+    def __init__(self, below: OpIterator | None = None) -> None:
+        self._below, self._same = below, [0]
+
+    def block(self, n: int) -> list[Element]:
+        return self._same if self._below is None else self._below.block(n)
+
+    def mark(self) -> Mark:
+        raise NotImplementedError
+
+
+def _added_up(rate: float, runs: int) -> Iterator[Figure]:
+    """Yield what the calls take that measure a frame of one element, and their share at *rate*."""
+    numbers = RangeSet.of((0, 1))
+    frame = FrameHeader(TaskId(1), 1, 1, 0, 1, 0, numbers, b"", Codec.NONE, MIB)
+    message = [(frame, memoryview(bytes(1)))]
+    writer, loop, link = SimpleNamespace(_began=0.0, _full=0.0), LoopClock(), LinkMeter()
+    source, outer = _Same(), _Same()
+    outer._below = source
+
+    def measure() -> None:
+        outer.block(1)
+        writer._full = time.time()
+        FrameWriter._times(writer, time.time())
+        link.note(WorkerId("w:1"), message)
+        loop.got(0.0, 1e-4, 1)
+
+    def without() -> None:
+        outer.block(1)
+
+    took = sorted(_less(measure, without, OpTimes(), (source, outer)) for _ in range(runs))
+    each, (low, high) = statistics.median(took), _around_median(took)
+    yield Figure("added up: one frame", 1e6 * each, 1e6 * low, 1e6 * high, "CPU µs")
+    costs = (100 * rate * value for value in (each, low, high))
+    yield Figure("cost: 1 MiB arrays from a worker, added up", *costs, "%")
+
+
+def _less(
+    measure: Callable[[], None],
+    without: Callable[[], None],
+    times: OpTimes,
+    operators: Sequence[OpIterator],
+) -> float:
+    """Return by how many seconds *measure*, with *operators* timed, takes longer than *without*."""
+    bare = _cpu_of(without)
+    for path, operator in zip(("0", ""), operators, strict=True):
+        times.watch(operator, path, "same")
+    whole = _cpu_of(measure)
+    for operator in operators:
+        vars(operator).pop("block")
+    return whole - bare
+
+
+def _cpu_of(call: Callable[[], None]) -> float:
+    began = time.process_time()
+    for _ in range(CALLS):
+        call()
+    return (time.process_time() - began) / CALLS
 
 
 def main() -> None:
@@ -201,6 +302,9 @@ def main() -> None:
             rates, cost = _figures(case, options.runs)
             figures += rates
             costs.append(cost)
+    first, share = _added_up(rates[0].median, options.runs)
+    figures.append(first)
+    costs.append(share)
     show(question, [*figures, *costs], options.json)
 
 

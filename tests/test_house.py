@@ -30,6 +30,7 @@ VALUES = {
     "penstock.protocol.control",
     "penstock.protocol.data",
     "penstock.protocol.skipped_errors",
+    "penstock.protocol.preemption",
     "penstock.protocol.tensorflow",
     "penstock.reader.core.consumer",
     "penstock.reader.core.effects",
@@ -41,6 +42,7 @@ VALUES = {
     "penstock_dispatcher.core.facts",
     "penstock_dispatcher.core.rounds_facts",
     "penstock_dispatcher.core.settings",
+    "penstock_dispatcher.tensorflow.client_facts",
     "penstock_worker.core.events",
     "penstock.transport.shm_messages",
     "penstock_worker.runner.messages",
@@ -63,6 +65,7 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     # Halves of something that works in two processes.
+    "penstock.wire.preemption": "mesh/test_preemption.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
     "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,

@@ -64,6 +64,8 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
                 "DatasetSpec",
                 "INFINITE",
                 "Options",
+                "PreemptionHandler",
+                "TerminationConfig",
                 "cluster_environment",
                 "UNKNOWN",
                 "errors",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.explanation.ask import explain
     from penstock.graph.node import INFINITE, UNKNOWN
     from penstock.options import AUTOTUNE, AutotuneOptions, Options
+    from penstock.preemption.handler import PreemptionHandler, TerminationConfig
 
 __all__ = [
     "AUTOTUNE",
@@ -25,6 +26,8 @@ __all__ = [
     "Dataset",
     "DatasetSpec",
     "Options",
+    "PreemptionHandler",
+    "TerminationConfig",
     "cluster_environment",
     "errors",
     "explain",
@@ -40,6 +43,8 @@ _PLACES = {
     "Dataset": "penstock.dataset.dataset",
     "DatasetSpec": "penstock.analysis.element_spec",
     "Options": "penstock.options",
+    "PreemptionHandler": "penstock.preemption.handler",
+    "TerminationConfig": "penstock.preemption.handler",
     "cluster_environment": "penstock.environment.detect",
     "explain": "penstock.explanation.ask",
 }

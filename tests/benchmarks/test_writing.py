@@ -4,9 +4,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from benchmarks.__main__ import LONG, Answer, chosen, known, shown, table_of, written
+from benchmarks.__main__ import LONG, Answer, chosen, drawn, known, shown, table_of, written
 from benchmarks.measure import Figure
-from benchmarks.pictures import bars, drawn
+from benchmarks.pictures import grouped, picture
 
 FAST = Figure("reading: Penstock", 2_000_000.0, 1_900_000.0, 2_100_000.0, "elements/s", 4.0)
 SLOW = Figure("reading: a <peer>", 500_000.0, 400_000.0, 600_000.0, "elements/s")
@@ -37,32 +37,41 @@ def test_a_section_without_marks_stays_as_it_is_and_what_has_none_gets_one():
     assert written(text, "y", "new").startswith(text + "\n## `bench_y.py`\n\n<!-- y -->\n\nnew\n")
 
 
-def test_figures_of_one_title_are_one_picture_and_the_others_another_for_each_unit():
+def test_figures_of_one_title_are_compared_and_the_others_unit_by_unit():
     alone = [Figure(f"{n} workers: cores", n, n, n, "cores") for n in (1.0, 2.0)]
     other = Figure("1 worker: wait", 3.0, 3.0, 3.0, "ms")
 
-    titles = [title for title, _ in drawn("how?", [SLOW, FAST, *alone, other])]
+    groups = grouped("how?", [SLOW, FAST, *alone, other])
 
-    assert titles == ["reading", "how? In cores"]
+    assert [one.heading for one in groups] == ["reading (elements/s)", "all (cores)", "all (ms)"]
+    assert groups[0].names == ("a <peer>", "Penstock")
+    assert groups[1].names == ("1.0 workers: cores", "2.0 workers: cores")
+
+
+def test_a_question_is_one_picture_but_each_one_put_to_peers_has_its_own():
+    figures = (SLOW, FAST, Figure("first: a", 1.0, 1.0, 1.0, "ms"))
+
+    assert list(drawn(Answer("x", "how?", "", figures))) == ["x"]
+    assert list(drawn(Answer("peers", "how?", "", figures))) == ["peers-reading", "peers-all"]
 
 
 def test_a_picture_is_valid_and_its_bars_are_as_long_as_figures_are_large():
-    picture = ET.fromstring(bars("reading", [SLOW, FAST], ["a <peer>", "Penstock"]))
-    found = [one for one in picture.iter() if one.tag.endswith("rect")]
+    drawing = ET.fromstring(picture("reading", grouped("how?", [SLOW, FAST])))
+    found = [one for one in drawing.iter() if one.tag.endswith("rect")]
 
     assert [one.get("class") for one in found] == ["bar", "bar ours"]
     slow, fast = (float(one.get("width")) for one in found)
     assert fast / slow == pytest.approx(4.0, rel=0.01)
-    assert "a <peer>" in [one.text for one in picture.iter() if one.tag.endswith("text")]
+    assert "a <peer>" in [one.text for one in drawing.iter() if one.tag.endswith("text")]
 
 
 def test_the_page_shows_each_picture_by_its_title_those_beside_peers_first(tmp_path):
     for name in ("cache-all", "peers-reading"):
-        (tmp_path / f"{name}.svg").write_text(bars(name, [SLOW, FAST], ["a", "b"]))
+        (tmp_path / f"{name}.svg").write_text(picture(name, grouped("how?", [SLOW, FAST])))
 
     assert shown(tmp_path).splitlines()[::2] == [
-        "![peers-reading (elements/s)](../images/benchmarks/peers-reading.svg)",
-        "![cache-all (elements/s)](../images/benchmarks/cache-all.svg)",
+        "![peers-reading](../images/benchmarks/peers-reading.svg)",
+        "![cache-all](../images/benchmarks/cache-all.svg)",
     ]
 
 

@@ -15,6 +15,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock_cluster.launch.run import run
 
+# In one process, one after another: two of them have a dispatcher at the port that is the default.
+pytestmark = pytest.mark.xdist_group("launch")
+
 RUN = [sys.executable, "-m", "penstock_cluster.cli.app", "run"]
 LAUNCHERS = ("TF_CONFIG", "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "PENSTOCK_TARGET")
 ELEMENTS = 2000
@@ -76,8 +79,7 @@ class Hosts:
 
 
 @pytest.fixture
-def hosts(tmp_path, clusters):
-    clusters.close()
+def hosts(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(textwrap.dedent(TRAIN))
     found = Hosts(script)
@@ -232,3 +234,17 @@ def test_a_host_that_trains_needs_a_script(monkeypatch):
 
     with pytest.raises(ConfigError, match="there is no script to run"):
         run([], None, None)
+
+
+def test_a_script_that_fails_before_the_dispatcher_came_ends_at_once(hosts):
+    hosts.script.write_text("import sys; sys.exit(4)")
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}
+    task = {"type": "worker", "index": 0}
+    began = time.monotonic()
+    hosts.start({"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})})
+
+    said, codes = hosts.ended()
+
+    assert codes == [4], said
+    assert time.monotonic() - began < 60
+    assert left_behind() == []

@@ -61,12 +61,14 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
             dispatcher = held.enter_context(_dispatcher(plan, folder))
             plan = replace(plan, target=dispatcher.address)
         workers = [_worker(plan, number) for number in range(plan.data_workers)]
-        held.callback(_end, workers)
         over = threading.Event()
         starting = partial(_start, workers, dispatcher, over)
         starter = threading.Thread(target=starting, name="penstock-run", daemon=True)
         starter.start()
+        # In the end from the last to the first: a worker that waits for its dispatcher is not
+        # waited for.
         held.callback(starter.join)
+        held.callback(_end, workers)
         held.callback(over.set)
         if not plan.script:
             return _serve(plan, wanted)
@@ -208,7 +210,11 @@ def _await_others(target: str, wanted: Wanted) -> None:
     """Wait until no other process reads from the dispatcher of this host."""
     told = False
     while not wanted.over.wait(LOOK_EVERY):
-        passes = look(target).stats.iterations
+        try:
+            passes = look(target).stats.iterations
+        except PenstockError as exc:  # the exit code is the script's, whatever became of it
+            errors.print(f"penstock run: {exc}", markup=False)
+            return
         reading = sum(one.live_readers for one in passes if not one.finished)
         if not reading:
             return

@@ -36,7 +36,8 @@ from penstock.protocol.tensorflow import (
     RemoveTaskRequest,
 )
 from penstock.protocol.types import Codec
-from penstock_dispatcher.tensorflow.clients import JobMade, TensorFlowClients
+from penstock_dispatcher.tensorflow.client_facts import JobMade
+from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.in_step import Counted
 
 
