@@ -3,6 +3,7 @@
 import struct
 from typing import Any, NamedTuple
 
+import cramjam
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from penstock.errors import DatasetError
 from penstock.frames.tensors import (
     DTYPES,
     STRING,
+    compressed_reply,
     element_reply,
     flat,
     structured,
@@ -150,3 +152,18 @@ def test_nests_of_specs_are_nests():
 def test_what_is_no_spec_is_refused():
     with pytest.raises(DatasetError, match="cannot read what looks like"):
         structured(("text",))
+
+
+def test_a_compressed_reply_says_how_many_bytes_each_array_and_each_text_has():
+    element = (np.arange(6, dtype=np.int32).reshape(2, 3), np.array(["a", "bcd"]), "text", b"")
+
+    (packed,) = [value for number, value in fields(compressed_reply(element)) if number == 3]
+    found = fields(packed)
+    (block,) = [value for number, value in found if number == 1]
+    about = [fields(value) for number, value in found if number == 2]
+
+    raw = bytes(cramjam.snappy.decompress_raw(block))
+    assert raw == np.arange(6, dtype="<i4").tobytes() + b"abcdtext"
+    assert [dict(one)[1] for one in about] == [DTYPES["int32"], STRING, STRING, STRING]
+    assert [sizes(dict(one)[2]) for one in about] == [[2, 3], [2], [], []]
+    assert [list(dict(one)[4]) for one in about] == [[24], [1, 3], [4], [0]]

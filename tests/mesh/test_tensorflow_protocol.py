@@ -121,6 +121,30 @@ def test_what_is_registered_is_told(cluster, dispatcher):
     assert version.version == 9
 
 
+def test_compression_is_as_it_was_registered(cluster, dispatcher):
+    found = []
+    for compression in ("SNAPPY", None, "AUTO"):
+        name = register_dataset(
+            cluster.target,
+            Dataset.range(64),
+            compression,
+            dataset_id=f"packed by {compression}",
+            element_spec=None,
+        )
+        asked = pb.MetadataRequest(dataset_id=name)
+        metadata = dispatcher.ask("GetDataServiceMetadata", asked, pb.MetadataReply).metadata
+        refused = dispatcher.ask(
+            "DisableCompressionAtRuntime",
+            pb.DisableCompressionRequest(dataset_id=name),
+            pb.DisableCompressionReply,
+        )
+        found.append((metadata.compression, refused.no_compression_to_disable))
+    ours = from_dataset_id("distributed_epoch", cluster.target, "packed by SNAPPY")
+
+    assert found == [(3, False), (1, True), (1, True)]
+    assert sorted(map(int, ours)) == list(range(64))
+
+
 @pytest.mark.parametrize(
     ("method", "request_", "code", "said"),
     [

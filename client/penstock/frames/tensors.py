@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.element import Element, is_namedtuple
 from penstock.errors import DatasetError
+from penstock.frames.snappy import snappy_block
 
 DTYPES: dict[str, int] = {
     "float32": 1,
@@ -43,6 +44,24 @@ def element_reply(element: Element) -> bytes:
     return b"".join(_field(5, components))
 
 
+def compressed_reply(element: Element) -> bytes:
+    """Return the reply that carries *element* as one block of Snappy.
+
+    Raises:
+        DatasetError: when a leaf has a dtype that TensorFlow has not, or Snappy is not installed.
+    """
+    described: Parts = []
+    contents: Parts = []
+    for leaf in flat(element):
+        dtype, shape, pieces = _pieces(leaf)
+        sizes = [_varint(_nbytes(piece)) for piece in pieces]
+        about = [*_number(1, dtype), *_field(2, _shape(shape)), *_field(4, sizes)]
+        described += _field(2, about)
+        contents += pieces
+    block = snappy_block(b"".join(contents))
+    return b"".join(_field(3, [*_field(1, [block]), *described]))
+
+
 def flat(nest: Any) -> list[Any]:
     """Return the leaves of *nest* in TensorFlow's order, which sorts the keys of dicts."""
     if isinstance(nest, dict):
@@ -66,18 +85,25 @@ Parts = list[Any]
 
 
 def _tensor(leaf: Any) -> Parts:
+    dtype, shape, pieces = _pieces(leaf)
+    number = 8 if dtype == STRING else 4
+    head = [*_number(1, dtype), *_field(2, _shape(shape))]
+    return head + [part for piece in pieces for part in _field(number, [piece])]
+
+
+def _pieces(leaf: Any) -> tuple[int, tuple[int, ...], Parts]:
+    """Return dtype, shape and content of *leaf*: its bytes, or each of its texts."""
     if isinstance(leaf, (str, bytes)):
-        return [*_number(1, STRING), *_field(2, []), *_field(8, [_text(leaf)])]
+        return STRING, (), [_text(leaf)]
     array = np.asarray(leaf)
     if array.dtype.kind in "OUS":
-        texts = [part for text in array.flat for part in _field(8, [_text(text)])]
-        return [*_number(1, STRING), *_field(2, _shape(array.shape)), *texts]
-    head = [*_number(1, _dtype(array.dtype)), *_field(2, _shape(array.shape))]
+        return STRING, array.shape, [_text(text) for text in array.flat]
+    dtype = _dtype(array.dtype)
     if not array.size:
-        return head
+        return dtype, array.shape, []
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     content = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
-    return [*head, *_field(4, [content.data])]
+    return dtype, array.shape, [content.data]
 
 
 def _text(text: Any) -> bytes:

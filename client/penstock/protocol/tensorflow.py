@@ -7,7 +7,7 @@ from dataclasses import dataclass
 VERSION = 9
 """Of the protocol that TensorFlow's clients speak; they refuse another one."""
 
-UNCOMPRESSED = 1
+UNCOMPRESSED, SNAPPY = 1, 3
 
 END_OF_SEQUENCE = b"\x10\x01"
 """A reply without an element: ``end_of_sequence = 2`` is true."""
@@ -69,9 +69,10 @@ class DisableCompressionRequest:
 
 @dataclass(frozen=True, slots=True)
 class DisableCompressionReply:
-    """There is none."""
+    """There is none, or it stays."""
 
-    no_compression_to_disable: bool
+    compression_disabled_at_runtime: bool | None = None
+    no_compression_to_disable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +222,5 @@ class FoundTask:
     cached: bool
     wanted: bool
     start_round: int | None = None
+    snappy: bool = False
+    """Whether its clients expect compressed elements."""

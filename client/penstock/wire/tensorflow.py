@@ -38,6 +38,12 @@ class TensorFlowDispatcher(Protocol):
         """Return what is registered under an id."""
         ...
 
+    async def compression(
+        self, request: said.DisableCompressionRequest
+    ) -> said.DisableCompressionReply:
+        """Return whether elements come compressed."""
+        ...
+
     async def job(self, request: said.JobRequest) -> said.JobReply:
         """Find or make a job."""
         ...
@@ -76,15 +82,12 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
     async def config(_: said.ServiceConfigRequest) -> said.ServiceConfigReply:
         return said.ServiceConfigReply()
 
-    async def compression(_: said.DisableCompressionRequest) -> said.DisableCompressionReply:
-        return said.DisableCompressionReply(no_compression_to_disable=True)
-
     methods = {
         "GetVersion": _method(said.VersionRequest, said.VersionReply, version),
         "GetDataServiceConfig": _method(said.ServiceConfigRequest, said.ServiceConfigReply, config),
         "GetDataServiceMetadata": _method(said.MetadataRequest, said.MetadataReply, api.metadata),
         "DisableCompressionAtRuntime": _method(
-            said.DisableCompressionRequest, said.DisableCompressionReply, compression
+            said.DisableCompressionRequest, said.DisableCompressionReply, api.compression
         ),
         "GetOrCreateJob": _method(said.JobRequest, said.JobReply, api.job),
         "GetOrCreateIteration": _method(said.IterationRequest, said.IterationReply, api.iteration),

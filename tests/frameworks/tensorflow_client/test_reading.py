@@ -83,6 +83,22 @@ def test_within_a_function_of_tensorflow(target):
     assert int(total(blocks.unbatch())) == sum(range(100))
 
 
+@pytest.mark.parametrize("compression", ["SNAPPY", "AUTO", None])
+def test_elements_come_compressed_where_they_are_registered_so(target, compression):
+    def example(x):
+        return {"text": np.array([str(x), ""]), "zeros": np.zeros((300, 300), np.float32), "x": x}
+
+    name = f"compressed {compression}"
+    register_dataset(target, Dataset.range(40).map(example), compression, dataset_id=name)
+
+    found = list(read_by(target, name, spec=None))
+
+    assert sorted(int(one["x"]) for one in found) == list(range(40))
+    assert all(int(one["text"][0].numpy()) == int(one["x"]) for one in found)
+    assert all(one["text"][1].numpy() == b"" for one in found)
+    assert not any(one["zeros"].numpy().any() for one in found)
+
+
 def test_two_consumers_share_a_job(target):
     register_dataset(target, Dataset.range(400).map(slow), dataset_id="shared")
     got = read_at_once(2, lambda _: (int(x) for x in read_by(target, "shared", "both")))

@@ -52,10 +52,12 @@ class DisableCompressionRequest(_message.Message):
     def __init__(self, dataset_id: _Optional[str] = ...) -> None: ...
 
 class DisableCompressionReply(_message.Message):
-    __slots__ = ("no_compression_to_disable",)
+    __slots__ = ("compression_disabled_at_runtime", "no_compression_to_disable")
+    COMPRESSION_DISABLED_AT_RUNTIME_FIELD_NUMBER: _ClassVar[int]
     NO_COMPRESSION_TO_DISABLE_FIELD_NUMBER: _ClassVar[int]
+    compression_disabled_at_runtime: bool
     no_compression_to_disable: bool
-    def __init__(self, no_compression_to_disable: bool = ...) -> None: ...
+    def __init__(self, compression_disabled_at_runtime: bool = ..., no_compression_to_disable: bool = ...) -> None: ...
 
 class ProcessingMode(_message.Message):
     __slots__ = ("sharding_policy",)
@@ -194,7 +196,7 @@ class FindTaskRequest(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., consumer_index: _Optional[int] = ..., round_index: _Optional[int] = ..., is_round: _Optional[int] = ...) -> None: ...
 
 class FoundTask(_message.Message):
-    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted", "start_round")
+    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted", "start_round", "snappy")
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     SHARDING_POLICY_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +205,7 @@ class FoundTask(_message.Message):
     CACHED_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
     START_ROUND_FIELD_NUMBER: _ClassVar[int]
+    SNAPPY_FIELD_NUMBER: _ClassVar[int]
     dataset_id: str
     sharding_policy: int
     job_name: str
@@ -211,4 +214,5 @@ class FoundTask(_message.Message):
     cached: bool
     wanted: bool
     start_round: int
-    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ..., start_round: _Optional[int] = ...) -> None: ...
+    snappy: bool
+    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ..., start_round: _Optional[int] = ..., snappy: bool = ...) -> None: ...

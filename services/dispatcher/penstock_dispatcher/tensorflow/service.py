@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -13,8 +14,11 @@ from penstock.protocol.definition import Definition
 from penstock.protocol.registration import RegisteredDataset
 from penstock.protocol.tensorflow import (
     INFINITE_CARDINALITY,
+    SNAPPY,
     UNCOMPRESSED,
     UNKNOWN_CARDINALITY,
+    DisableCompressionReply,
+    DisableCompressionRequest,
     FindTaskRequest,
     FoundTask,
     HeartbeatReply,
@@ -31,6 +35,7 @@ from penstock.protocol.tensorflow import (
     RemoveTaskReply,
     RemoveTaskRequest,
 )
+from penstock.protocol.types import Codec
 from penstock_dispatcher.tensorflow.client_facts import JobMade
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.in_step import Counted
@@ -61,7 +66,7 @@ class TensorFlowService:
         self._known, self._clients, self._clock = known, clients, clock
 
     async def metadata(self, request: MetadataRequest) -> MetadataReply:
-        """Return what is registered under an id; elements are never compressed."""
+        """Return what is registered under an id."""
         found = await self._known.find_dataset(request.dataset_id)
         spec = b""
         if found.element_spec:
@@ -69,7 +74,15 @@ class TensorFlowService:
             spec = structured(Specs(*spec_from_bytes(found.element_spec)).divided)
         endless = Definition.from_bytes(found.definition).cardinality == INFINITE
         count = INFINITE_CARDINALITY if endless else UNKNOWN_CARDINALITY
-        return MetadataReply(Metadata(spec, UNCOMPRESSED, count))
+        packed = SNAPPY if found.codec is Codec.SNAPPY else UNCOMPRESSED
+        return MetadataReply(Metadata(spec, packed, count))
+
+    async def compression(self, request: DisableCompressionRequest) -> DisableCompressionReply:
+        """Return whether elements come compressed: as was registered, whatever a client asks."""
+        found = await self._known.find_dataset(request.dataset_id)
+        if found.codec is Codec.SNAPPY:
+            return DisableCompressionReply(compression_disabled_at_runtime=False)
+        return DisableCompressionReply(no_compression_to_disable=True)
 
     async def job(self, request: JobRequest) -> JobReply:
         """Find or make a job."""
@@ -97,7 +110,9 @@ class TensorFlowService:
         task, consumer, asked = request.task_id, request.consumer_index, request.round_index
         if request.is_round is not None and consumer is not None and asked is not None:
             self._clients.count(task, Counted(consumer, asked, request.is_round))
-        return self._clients.found(task, consumer, asked)
+        found = self._clients.found(task, consumer, asked)
+        codec = (await self._known.find_dataset(found.dataset_id)).codec
+        return replace(found, snappy=codec is Codec.SNAPPY)
 
     async def remove_task(self, request: RemoveTaskRequest) -> RemoveTaskReply:
         """Return whether a consumer is to give up a task."""

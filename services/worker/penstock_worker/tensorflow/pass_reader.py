@@ -143,7 +143,7 @@ def opened(
         timeout=TIMEOUT,
     )
     far.node.passes.resume(found.repetition - 1)  # type: ignore[attr-defined]  # it is far
-    replies = far.map(_reply)
+    replies = far.map(_compressed if found.snappy else _reply)
     if not found.num_consumers:  # in rounds others wait for each element
         replies = replies.prefetch(AHEAD)
     return iter(replies)
@@ -154,6 +154,12 @@ def _reply(*parts: Any) -> bytes:
     from penstock.frames.tensors import element_reply  # noqa: PLC0415  # as above
 
     return element_reply(parts)
+
+
+def _compressed(*parts: Any) -> bytes:
+    from penstock.frames.tensors import compressed_reply  # noqa: PLC0415  # as above
+
+    return compressed_reply(parts)
 
 
 TIMEOUT = 600.0
