@@ -162,6 +162,11 @@ class PreemptionHandler:
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Return ``step_fn(*args, **kwargs)``, one step; behind the agreed one, save and exit.
 
+        Args:
+            step_fn: makes one step.
+            args: what it is called with.
+            kwargs: what it is called with by name.
+
         Raises:
             Closed: when it has saved and was told not to exit, or was closed.
 

@@ -36,7 +36,11 @@ LOOK_EVERY = 0.5
 GONE = 10.0
 """Seconds without an answer after which a dispatcher that was there has ended."""
 
-Signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+PASSED_ON = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)  # the command loads anywhere
+)
 """They are passed on to the script."""
 
 
@@ -104,7 +108,7 @@ class Wanted:
 def _signals() -> Iterator[Wanted]:
     wanted = Wanted()
     before = {
-        number: signal.signal(number, lambda came, _frame: wanted.take(came)) for number in Signals
+        number: signal.signal(number, lambda came, _frame: wanted.take(came)) for number in PASSED_ON
     }
     try:
         yield wanted
