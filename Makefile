@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test pipelines chaos fuzz test-compose up down check docs protos bench bench-peers clean
+.PHONY: help demo test test-frameworks pipelines chaos fuzz test-compose up down check docs protos bench bench-peers clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +30,16 @@ demo: $(READY)  ## train a small language model through two workers, for real
 
 test: $(READY)  ## run the tests, on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
+
+# The frameworks have a venv of their own: gigabytes that nothing else needs.
+.venv-frameworks/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-frameworks/bin/python -m pip install --quiet --editable . --group dev --group frameworks
+	@touch $@
+
+test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face
+	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=15 tests/frameworks
 
 PIPELINES ?= 10000
 pipelines: $(READY)  ## random ones of all operators against plain Python: PIPELINES=10000, SEED=n
@@ -103,4 +113,4 @@ bench-peers: $(READY) $(PEERS:%=.venv-peers-%/.ready)  ## the same, with their p
 	$(BIN)/python -m benchmarks all --peers
 
 clean:  ## forget the virtual environments and caches
-	rm -rf $(VENV) $(VENV)-protos .venv-3.* .venv-peers-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos .venv-frameworks .venv-3.* .venv-peers-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -54,6 +54,7 @@ MAP, PROCESSES = "ops/test_map.py", "ops/test_map_process.py"
 CONNECTION, SCENARIOS = "wire/test_connection.py", "dispatcher/core/test_state_machine_scenarios.py"
 METHODS = "ops/pipelines/test_random_pipelines.py"
 
+TORCH = "frameworks/torch/test_loader.py"
 BORROWING = "worker/test_shm_reader.py"
 TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
@@ -64,6 +65,15 @@ TRIED_THROUGH = {
     "penstock.dataset.file_sources": METHODS,
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
+    # What imports a framework is tried where there is one.
+    "penstock.jax.loader": "frameworks/jax/test_loader.py",
+    "penstock.tensorflow.reading": "frameworks/tensorflow/test_reading.py",
+    "penstock.tensorflow.specs": "frameworks/tensorflow/test_reading.py",
+    "penstock.torch.even_end": "frameworks/torch/test_ranks.py",
+    "penstock.torch.iterable": "frameworks/torch/test_iterable.py",
+    "penstock.torch.loader": TORCH,
+    "penstock.torch.side_stream": "frameworks/torch/test_side_stream.py",
+    "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
     # Halves of something that works in two processes.
     "penstock.wire.preemption": "mesh/test_preemption.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
@@ -174,8 +184,8 @@ TRIED_THROUGH = {
 OF_THE_WHOLE = {"tests/test_house.py", "tests/test_package.py"}
 """Tests in folders of packages that are of no single module."""
 
-TWICE = {"Tick"}
-"""Classes that there are two of: each core of a service has its own clock."""
+TWICE = {"Loader", "Tick"}
+"""Classes that there are two of: each core of a service has its clock, a framework its loader."""
 
 LINES, LONG = 400, set()
 """How long a module may be, and those that are to shrink."""

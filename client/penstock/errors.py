@@ -26,6 +26,7 @@ PenstockError                    .retryable says whether trying again may help
 │   └── ConsumerLost             one that all wait for is gone; says which   ConnectionError
 ├── InternalError                Penstock has a fault; the message says where RuntimeError
 ├── Closed                       the object was closed or stopped before     RuntimeError
+├── MissingExtra                 a package that an extra installs is not here ImportError
 └── Reentered                    a signal handler came amid another call     RuntimeError
 
 An error crosses the wire by its class name and `fields()`.
@@ -275,6 +276,10 @@ class InternalError(PenstockError, RuntimeError):
 
 class Closed(PenstockError, RuntimeError):
     """The object was closed or stopped before."""
+
+
+class MissingExtra(PenstockError, ImportError):
+    """A package is not installed here that an extra of Penstock installs; the message names it."""
 
 
 class Reentered(PenstockError, RuntimeError):

@@ -59,6 +59,11 @@ class Prefetch(Node):
         )
 
 
+def run_ahead(upstream: OpIterator, size: int) -> OpIterator:
+    """Return *upstream*, run up to *size* elements ahead by a thread; its state is the input's."""
+    return _PrefetchIterator(upstream, _Lane(size))
+
+
 @dataclass(frozen=True, slots=True)
 class _Handed:
     """What one call of the input gave: a block, the end (an empty one), or an error."""
@@ -178,7 +183,7 @@ class _Lane:
         """The room for which the thread is woken: not for every element of a large buffer."""
 
 
-def _run_ahead(upstream: OpIterator, lane: _Lane) -> None:
+def _fill(upstream: OpIterator, lane: _Lane) -> None:
     pace = BlockSizer()
     while room := lane.wait_for_room():
         try:
@@ -264,7 +269,7 @@ class _PrefetchIterator(OpIterator):
         """Wait for the next block. An error of the run itself ends the thread, not the iterator."""
         thread = self._thread
         if thread is None:
-            work = partial(_run_ahead, self._upstream, self._lane)
+            work = partial(_fill, self._upstream, self._lane)
             self._thread = thread = start_thread(work, "penstock-prefetch")
         handed = self._lane.take()
         self._current = _Handed(handed.block, handed.mark)

@@ -1,0 +1,237 @@
+"""`FrameworkLoader`: a dataset read pass after pass, as the loaders of all frameworks do."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+from penstock.dataset.iterator import DatasetIterator
+from penstock.element import Element, shown
+from penstock.engine.iterator import State
+from penstock.errors import Closed, DatasetError
+from penstock.graph.dataset_base import DatasetBase
+from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.graph.traversal import walk
+from penstock.loading.loader_state import LoaderState
+from penstock.loading.placed import Placed
+from penstock.reader.external_state import check_external_state
+from penstock.reader.node import Distribute
+
+_END: Any = object()
+
+
+class FrameworkLoader(ABC):
+    """A dataset's elements as a framework's own arrays; each ``iter()`` is a new pass.
+
+    Up to *prefetch* elements are placed ahead of the loop, by a thread. What is ahead does not
+    count as read: a saved state, and a job's acks, are of what the loop got.
+    """
+
+    framework: ClassVar[str]
+    """Its public name, for messages."""
+
+    def __init__(self, dataset: Any, prefetch: int) -> None:
+        if not isinstance(dataset, DatasetBase):
+            raise DatasetError(
+                f"{self.framework}: give a penstock.Dataset, not {shown(dataset)}; "
+                "Dataset.from_torch, from_tf and from_huggingface make one of other datasets"
+            )
+        self._node: Node = Placed(dataset.node, self._place, prefetch)
+        self._from = LoaderState()
+        """Where the next pass begins."""
+        self._pass: LoaderPass | None = None
+        """The pass that is read, or the last one."""
+        self.missed = 0
+        """How many elements came to this process and were not handed out, as another process had
+        none: with them it would have made more steps than the others."""
+        self._process = os.getpid()
+
+    @abstractmethod
+    def _place(self, element: Element) -> Any:
+        """Return *element* as the framework's arrays. In the thread that reads ahead."""
+
+    def _hand_out(self, placed: Any) -> Any:
+        """Return what the loop gets for what `_place` made. In the loop's thread."""
+        return placed
+
+    def _goes_on(self, *, here: bool) -> bool:
+        """Return whether the pass goes on; *here* says whether this process has an element."""
+        return here
+
+    def _leave(self, before: LoaderPass) -> None:
+        """Do with the pass *before* what is to be done when another one begins."""
+        before.close()
+
+    @property
+    def cardinality(self) -> int:
+        """How many elements a whole pass has, or `INFINITE`, or `UNKNOWN`."""
+        return self._node.cardinality
+
+    def __iter__(self) -> LoaderPass:
+        self.check_process()
+        if self._pass is not None:
+            self._from = self._pass.next_start(self._from)
+            self._leave(self._pass)
+        self._pass = LoaderPass(self)
+        return self._pass
+
+    def __len__(self) -> int:
+        size = self._node.cardinality
+        if size in (INFINITE, UNKNOWN):
+            word = "infinite" if size == INFINITE else "unknown"
+            raise TypeError(f"the length of this loader is {word}; see Dataset.cardinality()")
+        return size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release what the pass holds: threads, connections, elements. Idempotent."""
+        if self._pass is not None:
+            self._pass.close()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the pass that is read or comes next, from 0 on; saved with the state."""
+        return self._state().epoch
+
+    @property
+    def steps(self) -> int:
+        """How many elements of the pass the loop got, also before a state was loaded."""
+        return self._state().steps
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where this stands, as plain JSON; `torchdata`'s loaders have the same method.
+
+        It counts what the loop got, however much was placed ahead. Behind `distribute` it is the
+        whole job's: all its readers call this at the same step, and all get the same.
+
+        Raises:
+            SaveFailed: the same for all readers of a job, naming those that are missing.
+            Closed: when the pass was closed before its end.
+        """
+        return self._state(save=True).plain()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Have the next ``iter()`` go on from a state.
+
+        That of a pass that was over is the beginning of the next one. A pass that is being read is
+        closed.
+
+        Args:
+            state: what `state_dict` returned, of a dataset that the same code built; with any
+                *prefetch*, and any number of readers and workers.
+
+        Raises:
+            StateError: when *state* is no state of a loader. Whether it fits this dataset shows
+                when the first element is asked for.
+        """
+        loaded = LoaderState.of(state)
+        self.close()
+        self._pass, self._from = None, loaded
+
+    def check_process(self) -> None:
+        """Check that this is the process in which the loader was made.
+
+        Raises:
+            DatasetError: when it was made before a fork.
+        """
+        if os.getpid() != self._process:
+            raise DatasetError(
+                f"{self.framework}: this loader was made in process {self._process} and is used in "
+                f"process {os.getpid()}: a forked copy would read the same elements again. Make "
+                "the loader in the process that trains, and use num_workers=0: the workers of "
+                "Penstock are what makes elements in parallel"
+            )
+
+    def _state(self, *, save: bool = False) -> LoaderState:
+        return self._from if self._pass is None else self._pass.state(self._from, save=save)
+
+
+class LoaderPass(Iterator[Any]):
+    """One pass over a loader's dataset. Nothing is opened before the first element is asked for."""
+
+    def __init__(self, loader: FrameworkLoader) -> None:
+        self._loader = loader
+        self._elements: DatasetIterator | None = None
+        self._epoch = self._steps = 0
+        self._ended = False
+        self._last: State = None
+        """Where the pass ended."""
+        self._closed = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        loader.check_process()
+        if self._ended:
+            raise StopIteration
+        elements = self._opened()
+        placed = next(elements, _END)
+        if not loader._goes_on(here=placed is not _END):  # noqa: SLF001
+            if placed is not _END:
+                loader.missed += 1
+            self._end(elements)
+            raise StopIteration
+        self._steps += 1
+        return loader._hand_out(placed)  # noqa: SLF001
+
+    def close(self) -> None:
+        """Release what the pass holds. Idempotent."""
+        self._closed = True
+        if self._elements is not None:
+            self._elements.close()
+
+    def state(self, before: LoaderState, *, save: bool) -> LoaderState:
+        """Return where the pass stands that began at *before*; with *save*, with its position.
+
+        Raises:
+            Closed: when the position is wanted of a pass that was closed before its end.
+        """
+        if not (save or self._elements):
+            return before
+        position = self._last
+        if save and not self._ended:
+            position = self._opened().state()
+        return LoaderState(self._epoch, self._steps, self._ended, position)
+
+    def next_start(self, before: LoaderState) -> LoaderState:
+        """Return where the pass behind this one begins; this one began at *before*."""
+        return before if self._elements is None else LoaderState(self._epoch + 1)
+
+    def _end(self, elements: DatasetIterator) -> None:
+        """Keep where the pass ended. Of a job, that is where it ended for all readers."""
+        if elements.reads_job:
+            self._loader.missed += sum(1 for _ in elements)
+        self._last = elements.state()
+        self._ended = True
+        elements.close()
+
+    def _opened(self) -> DatasetIterator:
+        if self._closed:
+            raise Closed("this pass of the loader was closed; begin another one with iter(loader)")
+        if self._elements is None:
+            loader, start = self._loader, self._loader._from  # noqa: SLF001
+            node = loader._node  # noqa: SLF001
+            check_external_state(node)
+            elements = DatasetIterator(node, start.position)
+            self._epoch, self._steps = start.epoch, start.steps
+            if start.finished:
+                # To open the pass that is over says which one a job's next one is.
+                next(elements, None)
+                elements.close()
+                elements, self._epoch, self._steps = DatasetIterator(node), start.epoch + 1, 0
+            self._elements = elements
+        return self._elements
+
+
+def jobs(node: Node) -> list[Distribute]:
+    """Return the `distribute` stages of the pipeline that ends in *node*."""
+    return [stage for _, stage in walk(node) if isinstance(stage, Distribute)]

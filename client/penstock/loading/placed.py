@@ -1,0 +1,74 @@
+"""The last operator of a loader: a framework's arrays in the place of NumPy's, made ahead.
+
+State: the input's own. So what is placed and not handed out yet is unacked, and a saved state
+counts what the loop got, however many elements are placed ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.element import Element
+from penstock.engine.context import Context
+from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
+from penstock.graph.node import Node, function
+from penstock.ops.prefetch import run_ahead
+from penstock.options import check_count
+
+
+@dataclass(frozen=True, eq=False)
+class Placed(Node):
+    """What *place* makes of each element, of up to *ahead* of them before they are asked for."""
+
+    op: ClassVar[str] = "loader"
+    one_to_one: ClassVar[bool] = True
+    upstream: Node
+    place: Callable[[Element], Any] = function()
+    ahead: int = 2
+
+    def __post_init__(self) -> None:
+        check_count("Loader", "prefetch", self.ahead, least=0)
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        placed = _PlacedIterator(context.open(self.upstream, state), self.place)
+        return run_ahead(placed, self.ahead) if self.ahead else placed
+
+
+class _PlacedIterator(OneInputIterator):
+    """What *place* makes is handed out as it is: it is no element any more."""
+
+    def __init__(self, upstream: OpIterator, place: Callable[[Element], Any]) -> None:
+        self._upstream, self._place = upstream, place
+        self._left: list[Element] = []
+        """What was pulled behind an element that could not be placed."""
+
+    def block(self, n: int) -> list[Any]:
+        """See `OpIterator.block`."""
+        if self._due is not None:
+            self._raise_due()
+        pulled = self._left or self._upstream.block(n)
+        out: list[Any] = []
+        for number, element in enumerate(pulled[:n], 1):
+            try:
+                out.append(self._place(element))
+            except Exception as exc:
+                self._left = pulled[number:]
+                if not out:
+                    raise
+                # It is raised when the next block is asked for: behind the elements before it.
+                self._due, self._left = exc, pulled[number - 1 :]
+                return out
+        self._left = pulled[n:]
+        return out
+
+    def _raise_due(self) -> None:
+        self._left = self._left[1:]
+        super()._raise_due()
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        left, below = len(self._left), self._upstream.mark()
+        return lambda back: below(left + back)

@@ -1,0 +1,116 @@
+"""`as_dataset`: a dataset as a `tf.data.Dataset` whose place ``tf.train.Checkpoint`` saves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from penstock.element import Element
+from penstock.loading.loader import FrameworkLoader, LoaderPass
+from penstock.tensorflow.specs import signature, values
+
+_Iterator: Any = type(iter(tf.data.Dataset.range(0)))
+"""What iterates eagerly, and travels into a ``tf.function``."""
+
+
+def as_dataset(dataset: Any, element_spec: Any = None) -> tf.data.Dataset:
+    """Return a dataset as a `tf.data.Dataset`, for a loop, ``Model.fit`` or ``tf.distribute``.
+
+    Elements have the dataset's structure. ``element_spec`` has its dtypes and shapes, None for an
+    axis that may differ, as the rows of a last batch; text is ``tf.string``, in UTF-8.
+    TensorFlow takes no element before it is asked for one, and does not shard the dataset.
+
+    The dataset, and each iterator over it, can be given to ``tf.train.Checkpoint``: what is saved
+    is the place behind the last element that TensorFlow took from the newest iterator, and the next
+    pass (of a restored iterator: what comes next) goes on from there. What a ``prefetch`` behind it
+    took counts as read.
+
+    Args:
+        dataset: what to read. Its batches are the elements.
+        element_spec: a nest of `tf.TensorSpec`, where no element can be made in this process to
+            find it out, as `Dataset.element_spec` does.
+
+    Raises:
+        DatasetError: when *dataset* is no `Dataset`, or is empty and *element_spec* not given.
+        ElementError: when elements hold what TensorFlow has not.
+
+    >>> from penstock.tensorflow import as_dataset
+    >>> batches = as_dataset(Dataset.range(3).map(lambda x: {"x": x, "y": "a"}).batch(2))
+    >>> print(batches.element_spec["y"])
+    TensorSpec(shape=(None,), dtype=tf.string, name=None)
+    >>> [batch["x"].numpy().tolist() for batch in batches]
+    [[0, 1], [2]]
+    """
+    loader = _Values(dataset, prefetch=0)
+    spec = signature(dataset.element_spec if element_spec is None else element_spec)
+    return PlacedDataset(loader, spec)
+
+
+class _Values(FrameworkLoader):
+    framework: ClassVar[str] = "penstock.tensorflow.as_dataset"
+
+    def _place(self, element: Element) -> Any:
+        return values(element)
+
+    def _leave(self, before: LoaderPass) -> None:
+        """Let a pass go on: several iterators over one `tf.data.Dataset` may be at work."""
+
+
+class _Saved:
+    """What is saved with a checkpoint: the loader's state, as JSON in one string."""
+
+    _loader: FrameworkLoader
+
+    def _serialize_to_tensors(self) -> dict[str, tf.Tensor]:
+        return {"place": tf.constant(json.dumps(self._loader.state_dict()))}
+
+    def _restore_from_tensors(self, restored: dict[str, tf.Tensor]) -> None:
+        self._loader.load_state_dict(json.loads(restored["place"].numpy()))
+
+
+class PlacedDataset(_Saved, tf.data.Dataset):  # type: ignore[misc]
+    """What `as_dataset` returns: the dataset of a generator, with a place."""
+
+    def __init__(self, loader: FrameworkLoader, spec: Any) -> None:
+        self._loader = loader
+        options = tf.data.Options()
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        options.experimental_optimization.inject_prefetch = False
+        made = tf.data.Dataset.from_generator(self._elements, output_signature=spec)
+        self._made = made.with_options(options)
+        super().__init__(self._made._variant_tensor)  # noqa: SLF001
+
+    def _elements(self) -> Iterator[Any]:
+        return iter(self._loader)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._made]
+
+    @property
+    def element_spec(self) -> Any:
+        """The dtype and shape of each part of an element."""
+        return self._made.element_spec
+
+    def cardinality(self) -> tf.Tensor:
+        """Return how many elements a whole pass has: an int64 scalar, or TensorFlow's -1 and -2."""
+        return tf.constant(self._loader.cardinality, tf.int64)
+
+    def __iter__(self) -> Any:
+        if not tf.executing_eagerly():
+            return super().__iter__()
+        return PlacedIterator(self, self._loader)
+
+
+class PlacedIterator(_Saved, _Iterator):  # type: ignore[misc]
+    """An iterator over a `PlacedDataset`, with its place."""
+
+    def __init__(self, dataset: PlacedDataset, loader: FrameworkLoader) -> None:
+        self._placed, self._loader = dataset, loader
+        super().__init__(dataset)
+
+    def _restore_from_tensors(self, restored: dict[str, tf.Tensor]) -> None:
+        super()._restore_from_tensors(restored)
+        self._create_iterator(self._placed)

@@ -1,0 +1,90 @@
+"""`Loader`: a dataset's elements as tensors, on the device before the step that uses them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+
+from penstock.element import Element, map_leaves
+from penstock.errors import DatasetError
+from penstock.loading.loader import FrameworkLoader
+from penstock.torch.even_end import even_end
+from penstock.torch.side_stream import SideStream
+from penstock.torch.tensors import tensors_of
+
+
+class Loader(FrameworkLoader):
+    """A dataset's elements as nests of tensors; each ``iter()`` is a pass.
+
+    Elements have the dataset's structure, with a `torch.Tensor` of the same dtype and shape in the
+    place of each array and scalar. On the CPU a tensor has its array's memory where that may be
+    written to (``distribute(..., writable=True)``), and a copy else. To a GPU the next elements are
+    copied while the step before runs, on a stream of their own.
+
+    With ranks that share a job (one *job_name*, no consumer indexes), each step begins with an
+    ``all_reduce`` of one number: when one rank has nothing more, all end, and `missed` counts what
+    the others had in hand. With consumer indexes all ranks have equally many elements as it is.
+
+    Args:
+        dataset: what to read. Its batches are the loader's: there is no batch size here.
+        device: where tensors are wanted, as ``"cuda"``; None is the CPU.
+        pin_memory: whether copies go through pinned memory; None: if *device* is a GPU.
+        prefetch: how many elements are placed ahead of the loop; 0 is without a thread.
+        even: whether all ranks are asked in each step, as above; None: where they share a job.
+
+    Raises:
+        DatasetError: when an argument is malformed, or pinned memory is asked for without a GPU.
+        ElementError: at the element, when it holds what torch has not, as text.
+
+    >>> from penstock.torch import Loader
+    >>> loader = Loader(Dataset.range(4).map(lambda x: {"x": x * 0.5}).batch(2))
+    >>> for batch in loader:
+    ...     print(batch["x"], loader.steps)
+    tensor([0.0000, 0.5000], dtype=torch.float64) 1
+    tensor([1.0000, 1.5000], dtype=torch.float64) 2
+    """
+
+    framework: ClassVar[str] = "penstock.torch.Loader"
+
+    def __init__(
+        self,
+        dataset: Any,
+        device: str | torch.device | int | None = None,
+        pin_memory: bool | None = None,
+        prefetch: int = 2,
+        *,
+        even: bool | None = None,
+    ) -> None:
+        self._device = None if device is None else torch.device(device)
+        on_gpu = self._device is not None and self._device.type == "cuda"
+        self._pins = on_gpu if pin_memory is None else bool(pin_memory)
+        if self._pins and not torch.cuda.is_available():
+            raise DatasetError(
+                f"Loader: pinned memory is for copies to a GPU, and torch finds none here "
+                f"(device={device!r}, pin_memory={pin_memory!r}): leave both out"
+            )
+        self._side = SideStream(self._device) if on_gpu and self._device is not None else None
+        super().__init__(dataset, prefetch)
+        self._even = even
+        self._end = even_end(self._node, even)
+
+    def __iter__(self) -> Any:
+        self._end = even_end(self._node, self._even)  # the group may have been made since
+        return super().__iter__()
+
+    def _place(self, element: Element) -> Any:
+        tensors = tensors_of(element)
+        if self._pins:
+            tensors = map_leaves(lambda each: each.pin_memory(), tensors)
+        if self._side is not None:
+            return self._side.copy(tensors)
+        if self._device is None:
+            return tensors
+        return map_leaves(lambda each: each.to(self._device), tensors)
+
+    def _hand_out(self, placed: Any) -> Any:
+        return placed if self._side is None else self._side.handed_out(placed)
+
+    def _goes_on(self, *, here: bool) -> bool:
+        return here if self._end is None else self._end.goes_on(here=here)
