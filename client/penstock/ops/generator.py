@@ -85,8 +85,11 @@ class _GeneratorIterator(OpIterator):
 
     def _start(self) -> Iterator[Any]:
         """Run the generator up to the position of the state."""
-        label = self._node.label
+        label, behind = self._node.label, getattr(self._node.generator, "behind", None)
         try:
+            if behind is not None:  # it passes over elements faster than by making them
+                self._iterator = passed = iter(behind(self._steps))
+                return passed
             iterator = iter(self._node.generator(*self._node.args))
         except Exception as exc:
             self._ended = True
