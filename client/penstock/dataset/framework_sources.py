@@ -8,10 +8,9 @@ from typing import Any, Self
 from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase
 from penstock.ops.flat_map import FlatMap
-from penstock.ops.generator import Generator
 from penstock.ops.internal.arrow_rows import ArrowRows, check_map_style
 from penstock.ops.internal.shard_stream import ShardStream
-from penstock.ops.internal.tf_items import TfItems, TfStream, size_of
+from penstock.ops.internal.tf_items import TfItems, TfWhole, size_of
 from penstock.ops.internal.torch_items import torch_items
 from penstock.ops.range import Range
 from penstock.ops.sequence import Sequence
@@ -89,7 +88,8 @@ class FrameworkSources(DatasetBase):
         Args:
             fn: builds the pipeline; called without arguments.
             size: how many elements there are. None: *fn* is called once here, and now, and the
-                `tf.data.Dataset` is asked. `UNKNOWN` (-2) asks nothing, and splits nothing.
+                `tf.data.Dataset` is asked. `UNKNOWN` (-2) asks nothing: one worker at a time
+                makes all elements.
 
         Raises:
             DatasetError: when *fn* is not callable, or returns something else.
@@ -104,5 +104,5 @@ class FrameworkSources(DatasetBase):
             )
         found = size_of(fn) if size is None else check_count("from_tf", "size", size, least=-2)
         if found < 0:
-            return cls(Generator(TfStream(fn), ()))
+            return cls(FlatMap(Range(0, 1, 1), TfWhole(fn)))  # one split
         return cls(Sequence(TfItems(fn, found), found))

@@ -88,7 +88,8 @@ class _GeneratorIterator(OpIterator):
         label, behind = self._node.label, getattr(self._node.generator, "behind", None)
         try:
             if behind is not None:  # it passes over elements faster than by making them
-                self._iterator = passed = iter(behind(self._steps))
+                passed: Iterator[Any] = behind(self._steps)
+                self._iterator = passed
                 return passed
             iterator = iter(self._node.generator(*self._node.args))
         except Exception as exc:

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.extras import needed
+from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, function_name
 from penstock.normalise import normalise
+from penstock.ops.generator import Generator
 from penstock.ops.internal.items import ItemReader, Items
 
 
@@ -28,6 +30,17 @@ class TfStream:
         built = built_by(self.fn)
         elements: Iterator[Any] = (built.skip(steps) if steps else built).as_numpy_iterator()
         return elements
+
+
+class TfWhole:
+    """The function that gives all elements, for `flat_map` behind one number."""
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self._stream = TfStream(fn)
+
+    def __call__(self, _number: Any) -> DatasetBase:
+        """Return the elements as a dataset."""
+        return DatasetBase.concrete(Generator(self._stream, ()))
 
 
 class TfItems(Items):
