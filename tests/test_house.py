@@ -66,6 +66,8 @@ TRIED_THROUGH = {
     "penstock.dataset.regrouping": METHODS,
     "penstock.dataset.sources": METHODS,
     # What imports a framework is tried where there is one.
+    "penstock.dataset.framework_sources": "frameworks/test_sources.py",
+    "penstock.ops.internal.items": "ops/internal/test_torch_items.py",
     "penstock.jax.loader": "frameworks/jax/test_loader.py",
     "penstock.tensorflow.reading": "frameworks/tensorflow/test_reading.py",
     "penstock.tensorflow.specs": "frameworks/tensorflow/test_reading.py",

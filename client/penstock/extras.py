@@ -18,6 +18,11 @@ EXTRAS = {
 }
 """The extra that installs each package, by the name it is imported by."""
 
+EXTENDED = frozenset(
+    {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+)
+"""Number formats of the package ml_dtypes, by the names that PyTorch has for them, too."""
+
 
 def needed(package: str, by: str) -> Any:
     """Return the module *package*, imported.

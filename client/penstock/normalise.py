@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from penstock.element import (
     unchanged,
 )
 from penstock.errors import ElementError
+from penstock.extras import EXTENDED, needed
 
 
 def normalise(value: Any) -> Element:
@@ -181,7 +183,20 @@ def _base_array(value: Any) -> np.ndarray[Any, Any]:
             f"an array with masked values ({value.dtype}{list(value.shape)}) cannot be an element: "
             "fill them, as in array.filled(0), and keep the mask as an array beside it"
         )
+    if type(value).__module__.partition(".")[0] == "torch":
+        return _array_of_tensor(value)
     return np.asarray(value)
+
+
+def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor of PyTorch's as an array, also of a number format that NumPy has not."""
+    tensor = tensor.detach().cpu()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in EXTENDED:
+        return np.asarray(tensor)
+    alike = {1: "uint8", 2: "int16"}[tensor.element_size()]
+    raw = np.asarray(tensor.view(getattr(sys.modules["torch"], alike)))
+    return raw.view(getattr(needed("ml_dtypes", f"a tensor of {name}"), name))
 
 
 def _from_tuple(value: list[Any] | tuple[Any, ...]) -> Any:

@@ -26,6 +26,9 @@ STANDALONE = tuple(
 """Pages whose blocks are programs of their own."""
 PAGES = (*STANDALONE, *sorted(DOCS.rglob("*.md")))
 
+FRAMEWORKS = DOCS / "how-to" / "frameworks"
+"""Pages whose blocks run where the frameworks are: `make test-frameworks`."""
+
 UP_LOG = "PENSTOCK_DOCS_UP"
 """The variable that names the file with what `penstock up` has printed."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, PAGES, ROOT, STANDALONE, UP_LOG, blocks, name, script
+from tests.docs.pages import DOCS, FRAMEWORKS, PAGES, ROOT, STANDALONE, UP_LOG, blocks, name, script
 
 HERE = Path(__file__).parent
 KINDS = {"python", "console", "text", "sh", "json", "yaml", "toml", ""}
@@ -26,6 +26,8 @@ def params(*, clusters):
         given = blocks(page)
         if page in STANDALONE:
             found += [(page, [block]) for block in given if block.kind == "python"]
+        elif FRAMEWORKS in page.parents:
+            continue
         elif any(block.kind in {"python", "console"} for block in given):
             found.append((page, given))
     found.sort(key=lambda one: TARGET not in one[0].read_text())

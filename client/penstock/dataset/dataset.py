@@ -11,6 +11,7 @@ from penstock.analysis.visitation import Visitation, visitation
 from penstock.dataset import reduce as reduce_module
 from penstock.dataset.elementwise import Elementwise
 from penstock.dataset.file_sources import FileSources
+from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
 from penstock.dataset.reduce import single
 from penstock.dataset.regrouping import Regrouping
@@ -26,7 +27,7 @@ from penstock.reader.external_state import check_external_state
 from penstock.reader.trainer import CrossTrainerCache
 
 
-class Dataset(Sources, FileSources, Elementwise, Regrouping):
+class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
     """An immutable recipe for elements; nothing runs until it is read.
 
     An element is a nest (tuples, named tuples, dicts) of NumPy arrays, NumPy scalars, `str` and

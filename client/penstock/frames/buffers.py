@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import ElementError
-from penstock.extras import needed
+from penstock.extras import EXTENDED, needed
 from penstock.protocol.malformed import MALFORMED, glimpse
 
 
@@ -23,7 +23,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
     """Return *dtype* as text: its character code, or a literal for one with fields."""
     if dtype.hasobject:
         raise ElementError(f"an array of {dtype} cannot travel: it holds Python objects")
-    if dtype.name in _EXTENDED:  # its code says how long it is, not what it means
+    if dtype.name in EXTENDED:  # its code says how long it is, not what it means
         return dtype.name
     return dtype.str if dtype.fields is None else ascii(np.lib.format.dtype_to_descr(dtype))
 
@@ -38,7 +38,7 @@ def dtype_from(text: str) -> np.dtype[Any]:
     try:
         if text.startswith("[") and len(text) <= _LONGEST:
             dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
-        elif text in _EXTENDED:
+        elif text in EXTENDED:
             dtype = np.dtype(getattr(needed("ml_dtypes", f"an array of {text}"), text))
         elif _PLAIN.fullmatch(text):
             dtype = np.dtype(text)
@@ -53,10 +53,6 @@ def dtype_from(text: str) -> np.dtype[Any]:
 
 _PLAIN = re.compile(r"[<>|=][?biufcmMSUV]\d{1,10}(\[[^\]]{1,16}\])?", re.ASCII)
 _NO_DTYPE: tuple[type[Exception], ...] = (*MALFORMED, SyntaxError)
-_EXTENDED = frozenset(
-    {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
-)
-"""Number formats of the package ml_dtypes, which NumPy does not know by their codes."""
 _LONGEST = 1 << 16
 """Characters of a dtype with fields."""
 

@@ -85,8 +85,12 @@ class _GeneratorIterator(OpIterator):
 
     def _start(self) -> Iterator[Any]:
         """Run the generator up to the position of the state."""
-        label = self._node.label
+        label, behind = self._node.label, getattr(self._node.generator, "behind", None)
         try:
+            if behind is not None:  # it passes over elements faster than by making them
+                passed: Iterator[Any] = behind(self._steps)
+                self._iterator = passed
+                return passed
             iterator = iter(self._node.generator(*self._node.args))
         except Exception as exc:
             self._ended = True

@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
+from penstock.engine.rows import Block
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
+from penstock.ops.internal.items import Items
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.options import check_count
 from penstock.protocol.types import SourceSlice
@@ -36,6 +38,8 @@ class Sequence(Node):
     @property
     def label(self) -> str:
         """See `Node.label`."""
+        if isinstance(self.sequence, Items):
+            return self.sequence.label
         return f"from_sequence({type(self.sequence).__name__})"
 
     @property
@@ -57,8 +61,10 @@ class Sequence(Node):
         """The numbers of its items."""
         return range(self.size)
 
-    def by_number(self) -> ByNumber:
+    def by_number(self) -> ByNumber | None:
         """See `Node.by_number`."""
+        if isinstance(self.sequence, Items) and not self.sequence.indexed:
+            return None
         call, own = self.call(), self.numbers
         return lambda numbers: _items(call, [own[number] for number in numbers.tolist()])
 
@@ -88,10 +94,24 @@ class _SequenceIterator(UnitsIterator):
         super().__init__(context, node.size, state)
         self._numbers = node.numbers
         self._call = node.call()
+        items = node.sequence
+        self._reader = items.open() if isinstance(items, Items) else None
 
-    def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
+    def fetch(self, start: int, stop: int) -> tuple[Block, TransformError | None]:
         """See `UnitsIterator.fetch`."""
-        return _items(self._call, self._numbers[start:stop])
+        wanted = self._numbers[start:stop]
+        if self._reader is None:
+            return _items(self._call, wanted)
+        try:
+            return self._reader.block(wanted), None
+        except Exception:  # noqa: BLE001  one by one, to know of which item it is
+            self._reader.close()
+            return _items(self._call, wanted)
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        if self._reader is not None:
+            self._reader.close()
 
 
 def _items(

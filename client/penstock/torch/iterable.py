@@ -35,7 +35,8 @@ def as_iterable(dataset: Any) -> PassedOn:
     >>> list(batches)
     [tensor([0, 1]), tensor([2, 3])]
     """
-    return PassedOn(dataset)
+    made = Counted(dataset)
+    return made if made.known else PassedOn(dataset)
 
 
 class PassedOn(torch.utils.data.IterableDataset):  # type: ignore[misc]
@@ -54,9 +55,6 @@ class PassedOn(torch.utils.data.IterableDataset):  # type: ignore[misc]
             )
         return iter(self._loader)
 
-    def __len__(self) -> int:
-        return len(self._loader)
-
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass that is read stands, as plain JSON; see `Loader.state_dict`."""
         return self._loader.state_dict()
@@ -64,6 +62,18 @@ class PassedOn(torch.utils.data.IterableDataset):  # type: ignore[misc]
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Have the next ``iter()`` go on from a state; see `Loader.load_state_dict`."""
         self._loader.load_state_dict(state)
+
+
+class Counted(PassedOn):
+    """The same, where it is known how many elements a pass has: others must have no length."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it is."""
+        return self._loader.cardinality >= 0
+
+    def __len__(self) -> int:
+        return len(self._loader)
 
 
 class _Tensors(FrameworkLoader):

@@ -1,0 +1,176 @@
+"""The rows of a Hugging Face dataset: Arrow's columns as NumPy's, in their own memory if possible.
+
+Numbers of a block are views of Arrow's memory, which is a mapped file for a dataset on disk. What
+Arrow keeps in another form than NumPy is copied: booleans, text, rows that an index picked. What
+needs decoding (images), or has gaps, is made row by row by the dataset itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.element import read_only, text_array
+from penstock.engine.rows import ArrayTable, Block, Rows, elements_of
+from penstock.errors import DatasetError
+from penstock.extras import needed
+from penstock.normalise import normalise
+from penstock.ops.internal.items import ItemReader, Items
+
+
+class ArrowRows(Items):
+    """The rows of the map-style dataset *dataset*: dicts of its columns."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    @property
+    def label(self) -> str:
+        """See `Items.label`."""
+        return "from_huggingface"
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, number: int) -> Any:
+        return elements_of(self.open().block([number]))[0]
+
+    def open(self) -> ItemReader:
+        """See `Items.open`. Rows of a dataset that has a format of the user's are made by it."""
+        if self._dataset.format["type"] is not None:
+            return _FormattedReader(self._dataset)
+        return _ArrowReader(self._dataset)
+
+
+class _FormattedReader(ItemReader):
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def block(self, numbers: Sequence[int]) -> Block:
+        """See `ItemReader.block`."""
+        return [normalise(plain(self._dataset[number])) for number in numbers]
+
+
+class _ArrowReader(ItemReader):
+    def __init__(self, dataset: Any) -> None:
+        self._dataset, self._tables = dataset, dataset.with_format("arrow")
+
+    def block(self, numbers: Sequence[int]) -> Block:
+        """See `ItemReader.block`."""
+        index = _index(numbers)
+        table = self._tables[index]
+        columns = {name: column_of(table.column(name)) for name in table.column_names}
+        made = [name for name, column in columns.items() if column is None]
+        if made:  # by the library
+            rows = self._dataset.select_columns(made)[index]
+            columns |= {name: [normalise(plain(one)) for one in rows[name]] for name in made}
+        if all(isinstance(column, np.ndarray) for column in columns.values()):
+            arrays = {name: read_only(column) for name, column in columns.items()}
+            return Rows(_Columns(arrays, list(arrays.values())), range(len(numbers)))
+        there = [
+            read_only(each) if isinstance(each, np.ndarray) else each for each in columns.values()
+        ]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*there, strict=True)]
+
+
+class _Columns(ArrayTable):
+    """The columns of one block: to hold a row of it would be to hold all."""
+
+    kept: ClassVar[bool] = False
+
+
+def column_of(column: Any) -> NDArray[Any] | list[Any] | None:
+    """Return an Arrow column as an array, or as a list of arrays of differing lengths.
+
+    None if it has gaps, or is of a type that has no such form.
+    """
+    pa = needed("pyarrow", "from_huggingface")
+    chunk = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(chunk, pa.ChunkedArray) or chunk.null_count:
+        return None
+    kind, types = chunk.type, pa.types
+    if types.is_integer(kind) or types.is_floating(kind):
+        return _own(chunk.to_numpy(zero_copy_only=True))
+    if types.is_boolean(kind) or isinstance(kind, pa.BaseExtensionType):  # arrays of several axes
+        return _own(chunk.to_numpy(zero_copy_only=False))
+    if any(is_text(kind) for is_text in _texts(types)):
+        return text_array(chunk.to_pylist())
+    return _lists(chunk, types)
+
+
+def _own(array: NDArray[Any]) -> NDArray[Any] | None:
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _texts(types: Any) -> tuple[Any, ...]:
+    return types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
+
+
+def _lists(chunk: Any, types: Any) -> NDArray[Any] | list[Any] | None:
+    kind = chunk.type
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return None
+    inner = kind.value_type
+    if not (types.is_integer(inner) or types.is_floating(inner)):
+        return None
+    if types.is_fixed_size_list(kind):
+        flat = chunk.flatten()
+        return None if flat.null_count else flat.to_numpy().reshape(len(chunk), kind.list_size)
+    if chunk.values.null_count:
+        return None
+    ends, values = chunk.offsets.to_numpy(), chunk.values.to_numpy()
+    lengths = np.diff(ends)
+    if len(lengths) and (lengths == lengths[0]).all():
+        whole: NDArray[Any] = values[ends[0] : ends[-1]].reshape(len(lengths), lengths[0])
+        return whole
+    return [values[low:high] for low, high in pairwise(ends)]
+
+
+def _index(numbers: Sequence[int]) -> slice | list[int]:
+    """Return *numbers* as the index that keeps Arrow's memory, if they are in a row."""
+    if isinstance(numbers, range) and numbers.step == 1:
+        return slice(numbers.start, numbers.stop)
+    return list(numbers)
+
+
+def plain(value: Any) -> Any:
+    """Return a row as the library hands it out, with lists of numbers as arrays, images too."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return _array(value)
+    if not hasattr(value, "__array__") and hasattr(value, "__array_interface__"):  # as Pillow's
+        return np.asarray(value)
+    return value
+
+
+def _array(values: list[Any]) -> Any:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # parts of differing lengths
+        return tuple(map(plain, values))
+    if array.dtype.kind in "biufc" and (array.size or array.ndim == 1):
+        return array
+    return tuple(map(plain, values))
+
+
+def check_map_style(dataset: Any) -> None:
+    """Check that *dataset* is one that `ArrowRows` can read.
+
+    Raises:
+        DatasetError: when it is another thing, with what to give.
+    """
+    if isinstance(dataset, dict):
+        raise DatasetError(
+            f"from_huggingface: this is a dict of the splits {sorted(dataset)}: give one of them, "
+            'as dataset["train"]'
+        )
+    if not (hasattr(dataset, "with_format") and hasattr(dataset, "features")):
+        raise DatasetError(
+            "from_huggingface: give a datasets.Dataset or a datasets.IterableDataset, not "
+            f"{type(dataset).__name__}"
+        )
