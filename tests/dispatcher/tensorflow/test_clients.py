@@ -12,7 +12,7 @@ from penstock_dispatcher.tensorflow.clients import (
     WORKERS,
     TensorFlowClients,
 )
-from penstock_dispatcher.tensorflow.in_step import Counted
+from penstock_dispatcher.tensorflow.in_step import RoundCount
 
 FIRST = 1000
 WORKER, OTHER = ("w:1", 11), ("w:2", 22)
@@ -140,7 +140,7 @@ class Consumers(Known):
         return task
 
     def count(self, consumer, asked, is_round):
-        self.clients.count(self.task.task_id, Counted(consumer, asked, is_round))
+        self.clients.count(self.task.task_id, RoundCount(consumer, asked, is_round))
 
     def start(self, task, consumer, asked):
         return self.clients.found(task.task_id, consumer, asked).start_round
@@ -263,7 +263,7 @@ def test_numbers_that_nobody_gave_are_refused():
         lambda: known.heartbeat(5),
         lambda: known.clients.found(5),
         lambda: known.clients.remove(5, 0, 0, []),
-        lambda: known.clients.count(5, Counted(0, 0, 0)),
+        lambda: known.clients.count(5, RoundCount(0, 0, 0)),
     ):
         with pytest.raises(UnknownIteration, match="not known here"):
             ask()

@@ -108,7 +108,8 @@ class Wanted:
 def _signals() -> Iterator[Wanted]:
     wanted = Wanted()
     before = {
-        number: signal.signal(number, lambda came, _frame: wanted.take(came)) for number in PASSED_ON
+        number: signal.signal(number, lambda came, _frame: wanted.take(came))
+        for number in PASSED_ON
     }
     try:
         yield wanted

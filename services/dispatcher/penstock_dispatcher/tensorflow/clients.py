@@ -31,7 +31,7 @@ from penstock_dispatcher.tensorflow.client_facts import (
     TaskGivenUp,
     WorkerNumbered,
 )
-from penstock_dispatcher.tensorflow.in_step import Counted, InStep
+from penstock_dispatcher.tensorflow.in_step import InStep, RoundCount
 
 WORKERS = 1 << 12
 """Numbers of workers are below this: the low part of a task's number. The last is nobody's.
@@ -212,7 +212,7 @@ class TensorFlowClients:
             start,
         )
 
-    def count(self, task: int, counted: Counted) -> None:
+    def count(self, task: int, counted: RoundCount) -> None:
         """Know which round a consumer's client means.
 
         Raises:
@@ -295,7 +295,7 @@ class TensorFlowClients:
             case ReaderChosen(number, worker, turn):
                 self._passes[number].step.choose(worker, turn)
             case ConsumerCounted(number, consumer, asked, round_):
-                self._passes[number].step.count(Counted(consumer, asked, round_))
+                self._passes[number].step.count(RoundCount(consumer, asked, round_))
             case TaskGivenUp(number, consumer, start):
                 self._passes[number].step.tell(consumer, start)
             case _:
