@@ -67,7 +67,13 @@ class FrameworkSources(DatasetBase):
             DatasetError: when it is something else, as a dict of splits.
             TransformError: in the place of a row that cannot be made, as one with None in it.
 
-        ``pip install "penstock[huggingface]"``, also on workers.
+        It needs ``pip install "penstock[huggingface]"``, also on workers.
+
+        >>> import datasets
+        >>> rows = datasets.Dataset.from_dict({"x": [1, 2, 3], "pair": [[1, 2], [3, 4], [5, 6]]})
+        >>> next(iter(Dataset.from_huggingface(rows).batch(2)))
+        {'x': array([1, 2]), 'pair': array([[1, 2],
+               [3, 4]])}
         """
         check_map_style(dataset)
         if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__"):
@@ -95,7 +101,13 @@ class FrameworkSources(DatasetBase):
             DatasetError: when *fn* is not callable, or returns something else.
             MissingExtra: when *size* is None and TensorFlow is not installed here.
 
-        ``pip install "penstock[tensorflow]"``, also on workers.
+        It needs ``pip install "penstock[tensorflow]"``, also on workers.
+
+        >>> def build():
+        ...     import tensorflow as tf
+        ...     return tf.data.Dataset.range(4).map(lambda x: x * x)
+        >>> list(Dataset.from_tf(build).batch(4))
+        [array([0, 1, 4, 9])]
         """
         if not callable(fn):
             raise DatasetError(

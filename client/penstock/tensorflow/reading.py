@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import tensorflow as tf
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 
 from penstock.element import Element
 from penstock.loading.loader import FrameworkLoader, LoaderPass
 from penstock.tensorflow.specs import signature, values
-
-_Iterator: Any = type(iter(tf.data.Dataset.range(0)))
-"""What iterates eagerly, and travels into a ``tf.function``."""
 
 
 def as_dataset(dataset: Any, element_spec: Any = None) -> tf.data.Dataset:
@@ -104,7 +102,7 @@ class PlacedDataset(_Saved, tf.data.Dataset):  # type: ignore[misc]
         return PlacedIterator(self, self._loader)
 
 
-class PlacedIterator(_Saved, _Iterator):  # type: ignore[misc]
+class PlacedIterator(_Saved, OwnedIterator):  # type: ignore[misc]
     """An iterator over a `PlacedDataset`, with its place."""
 
     def __init__(self, dataset: PlacedDataset, loader: FrameworkLoader) -> None:

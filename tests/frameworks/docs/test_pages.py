@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from tests.docs.test_code_blocks import TARGET, Mesh
 
 PACKAGES = ["penstock.torch", "penstock.jax", "penstock.tensorflow"]
 PUBLIC = [f"{name}.{each}" for name in PACKAGES for each in importlib.import_module(name).__all__]
+SOURCES = [f"penstock.Dataset.{name}" for name in ("from_torch", "from_huggingface", "from_tf")]
 PAGES = [page for page in sorted(FRAMEWORKS.glob("*.md")) if page.stem != "reference"]
 
 
@@ -54,10 +56,9 @@ def test_the_page_runs_with_a_cluster(page, clusters, mesh, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("path", PUBLIC)
+@pytest.mark.parametrize("path", [*PUBLIC, *SOURCES])
 def test_the_example_of_what_is_public_shows_what_happens(path, tmp_path, monkeypatch):
-    module, name = path.rsplit(".", 1)
-    value = getattr(importlib.import_module(module), name)
+    value = pkgutil.resolve_name(path)
     monkeypatch.chdir(tmp_path)
     said = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
