@@ -11,6 +11,7 @@ import penstock
 import penstock_cluster
 import penstock_dispatcher
 import penstock_worker
+from penstock.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 
@@ -110,7 +111,7 @@ def test_the_special_cardinalities_are_those_of_the_field():
     assert (penstock.INFINITE, penstock.UNKNOWN) == (-1, -2)
 
 
-GRPC, FRAMEWORKS = {"grpc", "google.protobuf"}, {"torch", "jax", "tensorflow"}
+GRPC, FRAMEWORKS = {"grpc", "google.protobuf"}, {*EXTRAS, "keras"}
 LOOPS = {"asyncio", "uvloop"}
 OPTIONS = {"typer", "pydantic"}
 SERVICES = {"penstock_dispatcher.server", "penstock_worker.server"}

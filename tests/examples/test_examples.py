@@ -19,6 +19,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PYTHON = [sys.executable, "-W", "error"]
 
 
+PUBLIC = {
+    *("penstock", "penstock.errors", "penstock.service", "penstock_cluster"),
+    *("penstock.jax", "penstock.tensorflow", "penstock.torch"),
+}
+
+
 def start(name, *args, **kwargs):
     command = [*PYTHON, ROOT / "examples" / f"{name}.py", *map(str, args)]
     return subprocess.Popen(command, stdout=-1, stderr=-1, text=True, **kwargs)
@@ -53,7 +59,7 @@ def test_an_example_imports_public_names_only(file):
     ]  # fmt: skip
 
     assert imports
-    assert set(imports) <= {"penstock", "penstock.errors", "penstock.service", "penstock_cluster"}
+    assert set(imports) <= PUBLIC
 
 
 def test_the_list_of_examples_names_no_others():
