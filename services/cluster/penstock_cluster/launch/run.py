@@ -33,6 +33,9 @@ START_WITHIN = 120.0
 LOOK_EVERY = 0.5
 """Seconds between two looks at whether others are still reading."""
 
+LATE = 5.0
+"""Seconds for which trainers are waited for that have not read yet, when the script has ended."""
+
 GONE = 10.0
 """Seconds without an answer after which a dispatcher that was there has ended."""
 
@@ -78,7 +81,7 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
             return _serve(plan, wanted)
         code = _script(command, plan, wanted)
         if dispatcher is not None and code == 0:
-            _await_others(plan.target, wanted)
+            _await_others(plan.target, wanted, place.num_consumers or 1)
         return code
 
 
@@ -211,9 +214,12 @@ class _Absence:
         return False
 
 
-def _await_others(target: str, wanted: Wanted) -> None:
-    """Wait until no other process reads from the dispatcher of this host."""
-    told = False
+def _await_others(target: str, wanted: Wanted, trainers: int) -> None:
+    """Wait until no other process reads from the dispatcher of this host.
+
+    Of so many *trainers* some may not have begun: they are waited for, too, for a while.
+    """
+    told, until = False, time.monotonic() + LATE
     while not wanted.over.wait(LOOK_EVERY):
         try:
             passes = look(target).stats.iterations
@@ -221,8 +227,9 @@ def _await_others(target: str, wanted: Wanted) -> None:
             errors.print(f"penstock run: {exc}", markup=False)
             return
         reading = sum(one.live_readers for one in passes if not one.finished)
-        if not reading:
+        came = {str(reader.process) for one in passes for reader in one.readers}
+        if not reading and (len(came) >= trainers or time.monotonic() >= until):
             return
-        if not told:
+        if reading and not told:
             told = True
             say(f"the script has ended; {reading} reader(s) of other hosts go on")
