@@ -433,3 +433,18 @@ def test_a_state_nested_without_end_is_refused():
 def test_too_few_leaves_in_a_state_are_an_error_and_no_end():
     with pytest.raises(ValueError, match="too few"):
         rebuild(("a", "b"), ["x"])
+
+
+def test_what_is_at_hand_comes_in_its_place_and_nothing_is_waited_for():
+    elements = iter(Dataset.range(500))
+    assert elements.at_hand("nothing yet") == "nothing yet"
+    got, waits = [], 0
+    while len(got) < 500:
+        element = elements.at_hand(None)
+        if element is None:
+            element, waits = next(elements), waits + 1
+        got.append(int(element))
+
+    assert got == list(range(500))
+    assert 0 < waits < 250
+    assert elements.at_hand("the end") == "the end"

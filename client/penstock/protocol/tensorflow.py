@@ -9,6 +9,13 @@ VERSION = 9
 
 UNCOMPRESSED, SNAPPY = 1, 3
 
+LANES = 2
+"""How many tasks a client is told of where there is one worker, with a request under way for each.
+
+They are numbered one after another, from a multiple of this on, and give elements of one reader.
+With more of them, of one worker or of several, the client is slow to end.
+"""
+
 END_OF_SEQUENCE = b"\x10\x01"
 """A reply without an element: ``end_of_sequence = 2`` is true."""
 

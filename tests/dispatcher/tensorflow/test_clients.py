@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import JobMismatch, Unavailable, UnknownIteration
-from penstock.protocol.tensorflow import JobRequest, ProcessingMode
+from penstock.protocol.tensorflow import LANES, JobRequest, ProcessingMode
 from penstock_dispatcher.tensorflow.clients import (
     COLOCATED,
     SILENT,
     WORKERS,
     TensorFlowClients,
 )
-from penstock_dispatcher.tensorflow.in_step import RoundCount
+from penstock_dispatcher.tensorflow.in_step import CountedRound
 
 FIRST = 1000
 WORKER, OTHER = ("w:1", 11), ("w:2", 22)
@@ -95,6 +95,18 @@ def test_a_worker_that_is_back_has_its_task_again_and_a_new_one_gets_another():
     assert again == before
 
 
+def test_of_one_worker_a_client_reads_two_tasks_and_of_several_one_each():
+    known = Known()
+    client = known.enter()
+
+    first, second = read(known.heartbeat(client, WORKER))
+    among, _ = read(known.heartbeat(client, WORKER, OTHER))
+
+    assert first.worker_address == second.worker_address
+    assert (first.task_id % LANES, second.task_id) == (0, first.task_id + 1)
+    assert among == first
+
+
 def test_a_task_that_nobody_reads_lets_clients_end_at_once():
     known = Known()
     (task, other, decoy) = known.heartbeat(known.enter()).tasks
@@ -140,7 +152,7 @@ class Consumers(Known):
         return task
 
     def count(self, consumer, asked, is_round):
-        self.clients.count(self.task.task_id, RoundCount(consumer, asked, is_round))
+        self.clients.count(self.task.task_id, CountedRound(consumer, asked, is_round))
 
     def start(self, task, consumer, asked):
         return self.clients.found(task.task_id, consumer, asked).start_round
@@ -263,7 +275,7 @@ def test_numbers_that_nobody_gave_are_refused():
         lambda: known.heartbeat(5),
         lambda: known.clients.found(5),
         lambda: known.clients.remove(5, 0, 0, []),
-        lambda: known.clients.count(5, RoundCount(0, 0, 0)),
+        lambda: known.clients.count(5, CountedRound(0, 0, 0)),
     ):
         with pytest.raises(UnknownIteration, match="not known here"):
             ask()

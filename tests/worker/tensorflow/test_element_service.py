@@ -21,6 +21,9 @@ class Counting:
     def hold(self):
         self.going.clear()
 
+    def at_hand(self, default):
+        return default
+
     @property
     def round(self):
         return self.count
@@ -64,6 +67,13 @@ class World:
 
     async def get(self, task, **more):
         return (await self.service.element(ElementRequest(task, **more))).decode()
+
+
+async def test_tasks_of_one_worker_share_a_reader():
+    world = World(t4=FOUND)
+
+    assert [await world.get(task) for task in (4, 5, 4)] == ["job 1", "job 2", "job 3"]
+    await world.service.close()
 
 
 async def test_clients_of_a_task_share_a_reader_and_each_task_has_its_own():
@@ -119,18 +129,18 @@ async def test_a_task_that_nobody_knows_is_refused():
 
 
 async def test_what_no_client_reads_any_more_is_closed_after_a_while():
-    world = World(t1=FOUND, t2=FOUND, t3=FOUND, t4=FOUND)
-    for task in (1, 2, 3, 4):
+    world = World(t2=FOUND, t4=FOUND, t6=FOUND, t8=FOUND)
+    for task in (2, 4, 6, 8):
         await world.get(task)
     kept, released, forgotten, away = world.opened
-    world.known[2] = FoundTask("train", 1, "job", 1, 0, cached=False, wanted=False)
-    del world.known[3]
-    world.known[4] = Unavailable("the dispatcher is away")
+    world.known[4] = FoundTask("train", 1, "job", 1, 0, cached=False, wanted=False)
+    del world.known[6]
+    world.known[8] = Unavailable("the dispatcher is away")
 
     await world.service.look()  # they were asked just now
     world.now += LOOK_EVERY
     await world.service.look()
-    again = await world.get(1)
+    again = await world.get(2)
     await world.service.close()
 
     assert again == "job 2"

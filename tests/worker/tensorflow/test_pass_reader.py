@@ -27,6 +27,9 @@ class Elements:
             raise reply
         return reply
 
+    def at_hand(self, default):
+        return default
+
     def close(self):
         self.closed.set()
 
@@ -107,3 +110,35 @@ async def test_one_that_is_closed_closes_what_it_reads():
     await reader.close()
 
     assert await asyncio.to_thread(elements.closed.wait, 20)
+
+
+class AtHand(Elements):
+    """Every other reply is at hand."""
+
+    def at_hand(self, default):
+        if len(self.replies) % 2:
+            return default
+        return self.replies.pop(0) if self.replies else default
+
+
+async def test_what_is_at_hand_keeps_its_place_between_what_a_thread_brings():
+    reader = PassReader(AtHand(b"a", b"b", b"c", b"d", b"e").free)
+
+    found = [await reader.next() for _ in range(6)]
+
+    assert found == [b"a", b"b", b"c", b"d", b"e", END_OF_SEQUENCE]
+    await reader.close()
+
+
+async def test_what_cannot_be_encoded_at_hand_is_the_error_again_and_again():
+    class Odd(Elements):
+        def at_hand(self, default):
+            raise DatasetError("TensorFlow has no such dtype")
+
+    reader = PassReader(Odd(b"a").free)
+    assert await reader.next() == b"a"
+
+    for _ in range(2):
+        with pytest.raises(DatasetError, match="no such dtype"):
+            await reader.next()
+    await reader.close()

@@ -6,12 +6,13 @@ clients, as a reader of its own. What is decided is a fact, and kept, since clie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
 from penstock.errors import JobMismatch, Unavailable, UnknownIteration
 from penstock.protocol.tensorflow import (
+    LANES,
     FoundTask,
     HeartbeatReply,
     JobRequest,
@@ -31,10 +32,10 @@ from penstock_dispatcher.tensorflow.client_facts import (
     TaskGivenUp,
     WorkerNumbered,
 )
-from penstock_dispatcher.tensorflow.in_step import InStep, RoundCount
+from penstock_dispatcher.tensorflow.in_step import CountedRound, InStep
 
 WORKERS = 1 << 12
-"""Numbers of workers are below this: the low part of a task's number. The last is nobody's.
+"""The low part of a task's number is below this: a worker's, times `LANES`. The last is nobody's.
 
 Of coordinated reads it is `InStep.turn` instead.
 """
@@ -170,7 +171,10 @@ class TensorFlowClients:
         there = sorted(workers)
         if job.num_consumers:
             return HeartbeatReply(self._in_step(one, there), finished=False)
-        found = [self._task(number, address, life) for address, life in there]
+        lanes = LANES if len(there) == 1 else 1
+        found = [
+            task for address, life in there for task in self._tasks(number, address, life, lanes)
+        ]
         if found and job.target_workers in (0, AUTO):
             found.append(_decoy(number, found[0]))
         return HeartbeatReply(tuple(found), finished=False)
@@ -212,7 +216,7 @@ class TensorFlowClients:
             start,
         )
 
-    def count(self, task: int, counted: RoundCount) -> None:
+    def count(self, task: int, counted: CountedRound) -> None:
         """Know which round a consumer's client means.
 
         Raises:
@@ -261,13 +265,14 @@ class TensorFlowClients:
         server, task = TransferServer("grpc", step.worker), number * WORKERS + step.turn
         return (Task(step.worker, task, number, (), dict(there).get(step.worker, 0), (server,)),)
 
-    def _task(self, number: int, address: str, life: int) -> Task:
+    def _tasks(self, number: int, address: str, life: int, lanes: int) -> Iterator[Task]:
         at = self._workers.get(address)
         if at is None:
-            at = len(self._workers) % (WORKERS - 1)
+            at = len(self._workers) % (WORKERS // LANES - 1)
             self._commit(WorkerNumbered(at, address))
-        server = TransferServer("grpc", address)
-        return Task(address, number * WORKERS + at, number, (), life, (server,))
+        first, server = number * WORKERS + at * LANES, TransferServer("grpc", address)
+        for lane in range(lanes):
+            yield Task(address, first + lane, number, (), life, (server,))
 
     def _commit(self, fact: Fact) -> None:
         self._apply(fact)
@@ -295,7 +300,7 @@ class TensorFlowClients:
             case ReaderChosen(number, worker, turn):
                 self._passes[number].step.choose(worker, turn)
             case ConsumerCounted(number, consumer, asked, round_):
-                self._passes[number].step.count(RoundCount(consumer, asked, round_))
+                self._passes[number].step.count(CountedRound(consumer, asked, round_))
             case TaskGivenUp(number, consumer, start):
                 self._passes[number].step.tell(consumer, start)
             case _:

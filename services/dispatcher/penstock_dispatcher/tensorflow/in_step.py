@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class RoundCount:
+class CountedRound:
     """What a consumer's client counts as *asked* is *round*."""
 
     consumer: int
@@ -35,7 +35,7 @@ class InStep:
     """The consumers that know that the task is gone."""
     starts: dict[int, int | None] = field(default_factory=dict)
     """With which round each goes on in the next task; None is where the others are."""
-    _counted: dict[int, RoundCount] = field(default_factory=dict)
+    _counted: dict[int, CountedRound] = field(default_factory=dict)
 
     @property
     def needs_worker(self) -> bool:
@@ -48,7 +48,7 @@ class InStep:
         self.told.clear()
         self._counted.clear()
 
-    def count(self, counted: RoundCount) -> None:
+    def count(self, counted: CountedRound) -> None:
         """Know from now on how a consumer's client counts."""
         self._counted[counted.consumer] = counted
 
@@ -66,6 +66,6 @@ class InStep:
             return None
         return known.round + asked - known.asked
 
-    def counted(self) -> Iterator[RoundCount]:
+    def counted(self) -> Iterator[CountedRound]:
         """Yield how each consumer's client counts."""
         yield from self._counted.values()

@@ -38,7 +38,7 @@ from penstock.protocol.tensorflow import (
 from penstock.protocol.types import Codec
 from penstock_dispatcher.tensorflow.client_facts import JobMade
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
-from penstock_dispatcher.tensorflow.in_step import RoundCount
+from penstock_dispatcher.tensorflow.in_step import CountedRound
 
 
 class Knowledge(Protocol):
@@ -109,7 +109,7 @@ class TensorFlowService:
         """Return what a task reads, to the worker that is asked for its elements."""
         task, consumer, asked = request.task_id, request.consumer_index, request.round_index
         if request.is_round is not None and consumer is not None and asked is not None:
-            self._clients.count(task, RoundCount(consumer, asked, request.is_round))
+            self._clients.count(task, CountedRound(consumer, asked, request.is_round))
         found = self._clients.found(task, consumer, asked)
         codec = (await self._known.find_dataset(found.dataset_id)).codec
         return replace(found, snappy=codec is Codec.SNAPPY)

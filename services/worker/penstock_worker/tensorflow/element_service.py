@@ -11,9 +11,9 @@ from functools import partial
 from typing import TypeAlias, assert_never
 
 from penstock.errors import DatasetError, PenstockError, UnknownIteration
-from penstock.protocol.tensorflow import ElementRequest, FindTaskRequest, FoundTask
+from penstock.protocol.tensorflow import LANES, ElementRequest, FindTaskRequest, FoundTask
 from penstock_worker.tensorflow.consumer_reader import ConsumerReader
-from penstock_worker.tensorflow.pass_reader import PassReader, ReplySource, opened
+from penstock_worker.tensorflow.pass_reader import PassReader, ReplySource
 
 log = logging.getLogger("penstock.worker")
 
@@ -108,7 +108,10 @@ class ElementService:
             await one.reader.close()
 
     async def _at(self, request: ElementRequest) -> _Reading:
-        reads = _Reads(request.task_id, request.consumer_index, request.trainer_id)
+        task = request.task_id
+        if request.consumer_index is None:
+            task -= task % LANES
+        reads = _Reads(task, request.consumer_index, request.trainer_id)
         one = self._reading.get(reads)
         if one is None:
             async with self._finding:  # two requests at once are of one reader
@@ -141,4 +144,13 @@ class ElementService:
 
 def element_service(address: str, find: Find) -> ElementService:
     """Return a service that reads from the dispatcher at *address*."""
-    return ElementService(find, partial(opened, address))
+
+    def open_pass(
+        found: FoundTask, consumer: int | None, trainer: str, start: int | None
+    ) -> ReplySource:
+        # It loads what only a process needs that reads.
+        from penstock_worker.tensorflow.replies import opened  # noqa: PLC0415
+
+        return opened(address, found, consumer, trainer, start)
+
+    return ElementService(find, open_pass)

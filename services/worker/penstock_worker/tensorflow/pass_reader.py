@@ -9,21 +9,18 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError, Unavailable
-from penstock.protocol.tensorflow import END_OF_SEQUENCE, FoundTask
-from penstock.protocol.types import Mode
-
-AHEAD = 8
-"""How many replies are made before they are asked for. Till then their elements are unacked."""
-
-MODES = (Mode.OFF, Mode.DYNAMIC, Mode.FILE, Mode.DATA, Mode.FILE_OR_DATA, Mode.HINT)
-"""By TensorFlow's numbers."""
+from penstock.protocol.tensorflow import END_OF_SEQUENCE
 
 
 class ReplySource(Protocol):
-    """What is read: an iterator that can be closed."""
+    """What is read: an iterator over replies that can be closed; see `replies.Replies`."""
 
     def __next__(self) -> Any:
         """Return the next reply."""
+
+    def at_hand(self, default: None) -> Any:
+        """Return the next reply if that takes no wait, else *default*."""
+        ...
 
     def close(self) -> None:
         """End it, from any thread."""
@@ -67,10 +64,12 @@ class PassReader:
                 return END_OF_SEQUENCE
             if self._failure is not None:
                 raise self._failure
-            if self._coming is None:
-                loop = asyncio.get_running_loop()
-                self._coming = loop.run_in_executor(self._thread, self._next)
             try:
+                if self._coming is None:
+                    if (ready := self._at_hand()) is not None:
+                        return ready
+                    loop = asyncio.get_running_loop()
+                    self._coming = loop.run_in_executor(self._thread, self._next)
                 reply = await asyncio.shield(self._coming)
             except asyncio.CancelledError:
                 raise
@@ -93,6 +92,16 @@ class PassReader:
             await asyncio.to_thread(self._close)
         self._thread.shutdown(wait=False)
 
+    def _at_hand(self) -> bytes | None:
+        """Return the next reply if no thread need wait for it; most are there."""
+        elements = self._elements
+        if elements is None:
+            return None
+        reply: bytes | None = elements.at_hand(None)
+        if reply is not None and self._in_rounds:
+            self.round = elements.round - 1
+        return reply
+
     def _next(self) -> bytes:
         if self._elements is None:
             self._elements = self._opened()
@@ -113,54 +122,3 @@ class PassReader:
 
 
 CLOSED = "this worker reads the pass for TensorFlow's clients no more"
-
-
-def opened(
-    address: str, found: FoundTask, consumer: int | None, trainer: str, start: int | None = None
-) -> ReplySource:
-    """Begin to read what a task of TensorFlow's clients reads, at the dispatcher of *address*.
-
-    A consumer of coordinated reads begins with round *start*; None is where the others are.
-
-    Raises:
-        PenstockError: when it cannot be read.
-    """
-    # They load what only a process needs that reads.
-    from penstock.reader.trainer import CrossTrainerCache  # noqa: PLC0415
-    from penstock.service import ShardingPolicy, from_dataset_id  # noqa: PLC0415
-
-    cache = CrossTrainerCache(trainer or "TensorFlow") if found.cached else None
-    far = from_dataset_id(
-        ShardingPolicy[MODES[found.sharding_policy].name],
-        address,
-        found.dataset_id,
-        job_name=found.job_name,
-        consumer_index=consumer if found.num_consumers else None,
-        num_consumers=found.num_consumers or None,
-        cross_trainer_cache=cache,
-        on_finished="ignore",
-        start_round=start if found.num_consumers else None,
-        timeout=TIMEOUT,
-    )
-    far.node.passes.resume(found.repetition - 1)  # type: ignore[attr-defined]  # it is far
-    replies = far.map(_compressed if found.snappy else _reply)
-    if not found.num_consumers:  # in rounds others wait for each element
-        replies = replies.prefetch(AHEAD)
-    return iter(replies)
-
-
-def _reply(*parts: Any) -> bytes:
-    """Return the reply that carries an element: of a tuple `map` gives its parts."""
-    from penstock.frames.tensors import element_reply  # noqa: PLC0415  # as above
-
-    return element_reply(parts)
-
-
-def _compressed(*parts: Any) -> bytes:
-    from penstock.frames.tensors import compressed_reply  # noqa: PLC0415  # as above
-
-    return compressed_reply(parts)
-
-
-TIMEOUT = 600.0
-"""Seconds for which the dispatcher, or all workers, may be absent: clients wait, too."""
