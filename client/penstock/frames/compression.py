@@ -37,13 +37,13 @@ def compress(payload: memoryview, codec: Codec) -> bytes | None:
     if not LEAST <= payload.nbytes <= _MOST:
         return None
     match codec:
-        case Codec.NONE:
+        case Codec.NONE | Codec.SNAPPY:  # Snappy is for elements that TensorFlow's clients get
             return None
         case Codec.LZ4:
             stored: bytes = lz4.block.compress(payload, store_size=False)
         case Codec.ZSTD:
             stored = _zstd_compressor().compress(payload, _zstd().ZstdCompressor.FLUSH_FRAME)
-        case Codec.AUTO | Codec.SNAPPY:
+        case Codec.AUTO:
             raise ValueError(f"frames have no {codec.name}: `codec_choice.CodecChooser` chooses")
         case _:
             assert_never(codec)

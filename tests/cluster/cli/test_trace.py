@@ -49,14 +49,14 @@ def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, tra
         for _ in range(20):  # where others use the machine, a worker may make nothing for a while
             with screen.capture() as capture:
                 trace(cluster.target, 0.5, output)
-            if " frames of 2 worker(s)" in capture.get():
+            events = json.loads(output.read_bytes())["traceEvents"]
+            frames = whole_frames(events)
+            if " frames of 2 worker(s)" in capture.get() and len(frames) > 10:
                 break
     finally:
         over.set()
         reading.join()
 
-    events = json.loads(output.read_bytes())["traceEvents"]
-    frames = whole_frames(events)
     assert " frames of 2 worker(s)" in capture.get()
     assert len(frames) > 10
     for spans in frames:

@@ -143,6 +143,7 @@ def test_a_keras_model_is_fed(target):
 
     register_dataset(target, Dataset.range(512).map(example).batch(32), dataset_id="keras")
     spec = (tf.TensorSpec((None, 4), tf.float32), tf.TensorSpec((None,), tf.float32))
+    tf.keras.utils.set_random_seed(1)
     model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
     model.compile(optimizer=tf.keras.optimizers.SGD(0.05), loss="mse")
 
