@@ -1,19 +1,25 @@
 """Ask questions of benchmarks, and write the answers down: ``python -m benchmarks all --peers``.
 
-Each `bench_*.py` is run as it would be by hand. With ``--write`` the table of each goes to
-`benchmarks/README.md`, between the marks of its name, and a picture of it to `docs/images`.
+Each `bench_*.py` is run as it would be by hand, and ended when it takes too long. With ``--write``,
+and after a whole run beside peers, the table of each goes to `benchmarks/README.md`, between the
+marks of its name, and pictures of it to `docs/images/benchmarks`, which a page of the docs shows.
+What stands outside the marks is written by hand, and stays.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +27,17 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from measure import Figure, show  # noqa: E402  it lies beside the benchmarks
-from pictures import drawn  # noqa: E402
+from pictures import grouped, picture  # noqa: E402
 
 README = HERE / "README.md"
 IMAGES = HERE.parent / "docs/images/benchmarks"
+PAGE = HERE.parent / "docs/reference/benchmarks.md"
 WITH_PEERS = "peers"
-LONG = frozenset({"hundred_thousand_passes", "many_passes", "memory", "dispatcher"})
-"""They take many minutes: asked for by name, or with the others unless it is to be quick."""
+LONG = frozenset({"hundred_thousand_passes", "many_passes"})
+"""They take many minutes: they are asked for by name, and not with the others."""
+
+WITHIN, WITH_PEERS_WITHIN = 240.0, 1500.0
+"""Seconds that a benchmark gets, and the one that asks peers."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +59,27 @@ def asked(name: str, options: argparse.Namespace) -> Answer:
     """Return what the benchmark *name* answers.
 
     Raises:
-        RuntimeError: when it fails.
+        RuntimeError: when it fails, or takes too long.
     """
     command = [sys.executable, str(HERE / f"bench_{name}.py"), "--json"]
     if name == WITH_PEERS:
         command += ["--peers"] * options.peers + ["--quick"] * options.quick
     elif options.quick:
         command += ["--runs", "2"]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if ran.returncode:
-        raise RuntimeError(f"{name} ended with {ran.returncode}")
-    return answer_of(name, json.loads(ran.stdout.splitlines()[-1]))
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True, cwd=HERE.parent
+    )
+    try:
+        out, _ = running.communicate(timeout=WITH_PEERS_WITHIN if name == WITH_PEERS else WITHIN)
+    except subprocess.TimeoutExpired as exc:
+        raise RuntimeError(f"{name} took more than {exc.timeout:.0f} s") from None
+    finally:
+        with suppress(ProcessLookupError):  # it has ended, and all that it started
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    if running.returncode:
+        raise RuntimeError(f"{name} ended with {running.returncode}")
+    return answer_of(name, json.loads(out.splitlines()[-1]))
 
 
 def answer_of(name: str, printed: Mapping[str, Any]) -> Answer:
@@ -85,32 +105,60 @@ def number(value: float) -> str:
 
 
 def written(text: str, name: str, table: str) -> str:
-    """Return *text* with *table* between the marks of *name*; at the end if it has none."""
+    """Return *text* with *table* between the marks of *name*.
+
+    Without marks it stays as it is if it has a section of that name, and gets one if not.
+    """
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    block = f"{begin}\n\n{table}\n\n{end}"
-    if begin not in text:
-        return f"{text.rstrip()}\n\n## `bench_{name}.py`\n\n{block}\n"
-    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, text, flags=re.DOTALL)
+    block, title = f"{begin}\n\n{table}\n\n{end}", f"## `bench_{name}.py`"
+    if begin in text:
+        marked = f"{re.escape(begin)}.*?{re.escape(end)}"
+        return re.sub(marked, lambda _: block, text, flags=re.DOTALL)
+    return text if title in text else f"{text.rstrip()}\n\n{title}\n\n{block}\n"
 
 
 def write(answer: Answer) -> None:
     """Write the table and the pictures of *answer*."""
-    text = written(README.read_text(), answer.name, table_of(answer))
-    README.write_text(text)
+    README.write_text(written(README.read_text(), answer.name, table_of(answer)))
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for title, picture in drawn(answer.figures):
-        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        (IMAGES / f"{answer.name}-{slug}.svg").write_text(picture)
+    for old in (*IMAGES.glob(f"{answer.name}-*.svg"), *IMAGES.glob(f"{answer.name}.svg")):
+        old.unlink()
+    for name, drawing in drawn(answer).items():
+        (IMAGES / f"{name}.svg").write_text(drawing)
+    PAGE.write_text(written(PAGE.read_text(), "pictures", shown(IMAGES)))
 
 
-def chosen(names: Sequence[str], *, quick: bool) -> tuple[str, ...]:
+def drawn(answer: Answer) -> dict[str, str]:
+    """Return pictures of *answer*, by their names: one, but of what is beside peers many."""
+    groups = grouped(answer.question, answer.figures)
+    if answer.name != WITH_PEERS:
+        return {answer.name: picture(answer.question, groups)}
+    slugs = (re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-") for one in groups)
+    return {
+        f"{answer.name}-{slug}": picture(one.title, [one])
+        for slug, one in zip(slugs, groups, strict=True)
+    }
+
+
+def shown(images: Path) -> str:
+    """Return Markdown that shows all pictures, those beside peers first."""
+    files = sorted(images.glob("*.svg"), key=lambda one: (not one.name.startswith("peers"), one))
+    lines = []
+    for file in files:
+        title = re.search(r'aria-label="(.*?)"', file.read_text())
+        assert title is not None, file  # `bars` writes it
+        lines.append(f"![{unescape(title[1])}](../images/benchmarks/{file.name})")
+    return "\n\n".join(lines)
+
+
+def chosen(names: Sequence[str]) -> tuple[str, ...]:
     """Return what to ask.
 
     Raises:
         ValueError: when there is no such benchmark.
     """
     if "all" in names:
-        return tuple(name for name in known() if not (quick and name in LONG))
+        return tuple(name for name in known() if name not in LONG)
     if unknown := sorted(set(names) - set(known())):
         raise ValueError(f"no benchmark {', '.join(unknown)}: there are {', '.join(known())}")
     return tuple(names)
@@ -121,24 +169,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="+", help="all, or names: bench_NAME.py")
     parser.add_argument("--peers", action="store_true", help="beside peers, where they are")
-    parser.add_argument("--quick", action="store_true", help="few runs, and not the longest")
+    parser.add_argument("--quick", action="store_true", help="few runs of each, and shorter ones")
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each")
     parser.add_argument("--write", action="store_true", help="write the README and pictures")
     options = parser.parse_args()
     try:
-        names = chosen(options.names, quick=options.quick)
+        names = chosen(options.names)
     except ValueError as exc:
         parser.error(str(exc))
-    failed = []
-    for name in names:
-        print(f"{name} ...", file=sys.stderr)
+    writes = options.write or (options.peers and "all" in options.names and not options.quick)
+    failed, began = [], time.monotonic()
+    for number, name in enumerate(names, 1):
+        passed = time.monotonic() - began
+        print(f"{passed:5.0f} s: {name}, {number} of {len(names)} ...", file=sys.stderr)
         try:
             answer = asked(name, options)
         except RuntimeError as exc:
             failed.append(str(exc))
             continue
         show(answer.question, answer.figures, options.json)
-        if options.write:
+        if writes:
             write(answer)
     if failed:
         sys.exit("; ".join(failed))

@@ -20,8 +20,8 @@ from measure import Figure, in_turn, show
 
 ROOT = Path(__file__).parents[1]
 PEERS = ("tensorflow", "torch", "grain", "ray")
-TURN, QUICK_TURN = 1.0, 0.4
-"""Seconds that count of each turn."""
+TURN, QUICK_TURN, FIRST = 1.0, 0.4, 0.1
+"""Seconds that count of each turn; those before, to get warm, are as many. None of the first."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,19 @@ QUESTIONS = (
         "elements/s",
         "shuffled slices",
         "tensorflow",
+        "torch",
+        "grain",
     ),
     Question(
         "range → map in Python, in process",
         "elements/s",
         (
-            ("penstock", "map: plain generator", "a plain generator"),
+            ("penstock", "map: plain generator", "a plain generator of Python's int"),
+            (
+                "penstock",
+                "map: of NumPy scalars",
+                "a plain generator that calls a function of NumPy's int64",
+            ),
             ("tensorflow", "map", "tf.data (not in Python: a graph)"),
             ("penstock", "map", "Penstock"),
         ),
@@ -75,6 +82,12 @@ QUESTIONS = (
         "scalars → shuffle(10,000), on two workers",
         "elements/s",
         "far shuffled scalars",
+        "tensorflow",
+    ),
+    _plain(
+        "scalars from two workers → shuffle(10,000)",
+        "elements/s",
+        "near shuffled scalars",
         "tensorflow",
     ),
     _plain(
@@ -137,6 +150,45 @@ QUESTIONS = (
             ),
         ),
     ),
+    Question(
+        "two workers against one, a tokeniser in Python",
+        "texts/s",
+        (
+            ("penstock", "texts: one worker", "Penstock, one worker"),
+            ("penstock", "texts", "Penstock, two workers"),
+        ),
+    ),
+    *(
+        Question(
+            f"processor time of the reader's process, elements of {size}",
+            "s/GB",
+            (
+                ("tensorflow", f"reader CPU, {size}", "tf.data service"),
+                ("torch", f"reader CPU, {size}", "DataLoader(num_workers=2)"),
+                ("penstock", f"reader CPU, {size}: gRPC", "Penstock, gRPC"),
+                ("penstock", f"reader CPU, {size}", "Penstock, shared memory"),
+            ),
+        )
+        for size in ("1 MiB", "4.8 MB")
+    ),
+    Question(
+        "the first element of a new iterator, warm, two workers",
+        "ms",
+        (
+            ("tensorflow", "first element", "tf.data service"),
+            ("torch", "first element", "DataLoader(num_workers=2)"),
+            ("penstock", "first element", "Penstock"),
+        ),
+    ),
+    Question(
+        "the first element from nothing, a dispatcher and two workers start",
+        "ms",
+        (
+            ("tensorflow", "cold: processes", "tf.data service, workers are processes"),
+            ("tensorflow", "cold", "tf.data service, all in the reader's process"),
+            ("penstock", "cold", "Penstock, LocalCluster(2): all are processes"),
+        ),
+    ),
 )
 
 
@@ -152,14 +204,14 @@ class Contestant:
         hello = self._heard()
         self.rows, self.version = frozenset(hello["rows"]), hello["version"]
 
-    def rate(self, row: str, seconds: float) -> float:
-        """Return how much a second it does of *row*."""
+    def value(self, row: str, seconds: float) -> float:
+        """Return what it measures for *row*, within about so many *seconds*."""
         assert self._process.stdin is not None
         print(json.dumps({"row": row, "seconds": seconds}), file=self._process.stdin, flush=True)
         answer = self._heard()
         if "error" in answer:
             raise RuntimeError(f"{self.version}, {row}: {answer['error']}")
-        return float(answer["rate"])
+        return float(answer["value"])
 
     def close(self) -> None:
         """End it."""
@@ -203,11 +255,14 @@ def answered(
 ) -> list[Figure]:
     """Return how fast those that are there answer *question*."""
     candidates: list[tuple[str, Callable[[], float]]] = [
-        (name, partial(there[who].rate, row, seconds))
+        (name, partial(there[who].value, row, seconds))
         for who, row, name in question.rows
         if who in there and row in there[who].rows
     ]
-    figures = in_turn(candidates, question.unit, runs)
+    for who, row, _ in question.rows:
+        if who in there and row in there[who].rows:
+            there[who].value(row, FIRST)
+    figures = in_turn(candidates, question.unit, runs, warm=True)
     return [replace(figure, name=f"{question.title}: {figure.name}") for figure in figures]
 
 

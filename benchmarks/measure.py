@@ -36,13 +36,18 @@ def measure(name: str, unit: str, run: Callable[[], float], runs: int) -> Figure
 
 
 def in_turn(
-    candidates: Sequence[tuple[str, Callable[[], float]]], unit: str, runs: int
+    candidates: Sequence[tuple[str, Callable[[], float]]],
+    unit: str,
+    runs: int,
+    *,
+    warm: bool = False,
 ) -> list[Figure]:
     """Measure *candidates* in turn, A B A B …, so that a machine that drifts drifts for all.
 
-    The first is the baseline of the ratios, which are medians of the pairs.
+    The first is the baseline of the ratios, which are medians of the pairs. Each runs once before
+    it counts, unless all are *warm*.
     """
-    for _, run in candidates:
+    for _, run in () if warm else candidates:
         run()
     rows = [[run() for _, run in candidates] for _ in range(runs)]
     out = []

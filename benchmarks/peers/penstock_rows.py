@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -39,6 +40,10 @@ def _square(x: int) -> int:
 
 def _plain() -> Iterator[int]:
     return (x * x for x in range(work.ROWS))
+
+
+def _plain_scalars() -> Iterator[int]:
+    return (_square(x) for x in list(np.arange(work.ROWS)))
 
 
 def _slices() -> Dataset:
@@ -79,11 +84,29 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
         "slices": partial(endlessly, _slices().batch(batch), batch),
         "shuffled slices": partial(endlessly, _slices().shuffle(work.SHUFFLED).batch(batch), batch),
         "map": partial(endlessly, rows.map(_square), 1, 1000),
-        "map: plain generator": _generators,
+        "map: plain generator": partial(_generators, _plain),
+        "map: of NumPy scalars": partial(_generators, _plain_scalars),
         "windows": partial(endlessly, rows.window(8).flat_map(_same), 1, 1000),
         "far scalars": partial(counted, _far(forever, two), 1, 1000),
         "far shuffled scalars": partial(
             counted, _far(forever.shuffle(work.SHUFFLED), two), 1, 1000
+        ),
+        "near shuffled scalars": partial(
+            counted, _far(forever, two).shuffle(work.SHUFFLED), 1, 1000
+        ),
+        "first element": work.Timed(partial(work.first_of, _far(forever, two))),
+        "cold": work.Timed(_cold),
+        "reader CPU, 1 MiB": work.ReaderCpu(
+            partial(counted, _far(forever.map(_mib), two)), work.MIB
+        ),
+        "reader CPU, 1 MiB: gRPC": work.ReaderCpu(
+            partial(counted, _far(forever.map(_mib), two, "grpc")), work.MIB
+        ),
+        "reader CPU, 4.8 MB": work.ReaderCpu(
+            partial(counted, _far(forever.map(_images), two)), IMAGES.nbytes
+        ),
+        "reader CPU, 4.8 MB: gRPC": work.ReaderCpu(
+            partial(counted, _far(forever.map(_images), two, "grpc")), IMAGES.nbytes
         ),
         "far ten elements": partial(whole, ten),
         "far 1 MiB": partial(counted, _far(forever.map(_mib), two)),
@@ -98,10 +121,18 @@ def _rows(two: str, one: str) -> Mapping[str, Any]:
     }
 
 
+def _cold() -> float:
+    """Return how long a cluster of two workers takes from nothing to its first element."""
+    began = time.perf_counter()
+    with LocalCluster(2, worker=WorkerConfig(slots=1)) as cluster:
+        next(iter(_far(Dataset.range(10**9), cluster.target)))
+        return time.perf_counter() - began
+
+
 def _same(window: Dataset) -> Dataset:
     return window
 
 
-def _generators() -> Iterator[int]:
+def _generators(make: Callable[[], Iterator[int]]) -> Iterator[int]:
     while True:
-        yield from counted(_plain(), 1, 1000)
+        yield from counted(make(), 1, 1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -20,6 +21,8 @@ import work
 from work import counted, endlessly, whole
 
 service = tf.data.experimental.service
+
+IMAGES_BYTES = 4 * int(np.prod(work.IMAGES))
 
 WORKER = """
 import os, sys
@@ -40,24 +43,35 @@ def version() -> str:
 @contextmanager
 def ready() -> Iterator[Mapping[str, Any]]:
     """Have a service of two workers, each a process; give the rows."""
+    with _serving() as target:
+        yield _rows(target)
+
+
+@contextmanager
+def _serving() -> Iterator[str]:
+    """Start a dispatcher here, and two workers in processes; give the address."""
     with ExitStack() as held:
         dispatcher = service.DispatchServer()
-        address = dispatcher.target.split("://")[1]
-        for _ in range(2):
-            worker = subprocess.Popen(
-                [sys.executable, "-c", WORKER, address],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
+        command = [sys.executable, "-c", WORKER, dispatcher.target.split("://")[1]]
+        workers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        for worker in workers:
+            held.callback(worker.wait)
             held.callback(worker.kill)
+        for worker in workers:
             worker.stdout.readline()
-        yield _rows(dispatcher.target)
+        yield dispatcher.target
 
 
 def _far(dataset: tf.data.Dataset, target: str) -> Any:
-    return dataset.apply(
-        service.distribute(service.ShardingPolicy.DYNAMIC, target, compression=None)
-    ).as_numpy_iterator
+    return _distributed(dataset, target).as_numpy_iterator
+
+
+def _distributed(dataset: tf.data.Dataset, target: str) -> tf.data.Dataset:
+    policy = service.ShardingPolicy.DYNAMIC
+    return dataset.apply(service.distribute(policy, target, compression=None))
 
 
 class _Again:
@@ -68,6 +82,26 @@ class _Again:
 
     def __iter__(self) -> Any:
         return self._iterator()
+
+
+def _cold() -> float:
+    """Return how long a service of two workers, in this process, takes to its first element."""
+    began = time.perf_counter()
+    dispatcher = service.DispatchServer()
+    config = service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+    workers = [service.WorkerServer(config) for _ in range(2)]
+    next(iter(_far(tf.data.Dataset.range(10**9), dispatcher.target)()))
+    took = time.perf_counter() - began
+    del workers
+    return took
+
+
+def _cold_processes() -> float:
+    """Do as `_cold`, with workers that are processes."""
+    began = time.perf_counter()
+    with _serving() as target:
+        next(iter(_far(tf.data.Dataset.range(10**9), target)()))
+        return time.perf_counter() - began
 
 
 def _picture(number: tf.Tensor) -> tf.Tensor:
@@ -88,6 +122,7 @@ def _rows(target: str) -> Mapping[str, Any]:
     def far(dataset: tf.data.Dataset) -> _Again:
         return _Again(_far(dataset, target))
 
+    near_shuffled = _Again(_distributed(forever, target).shuffle(work.SHUFFLED).as_numpy_iterator)
     mib = forever.map(lambda _: tf.zeros([work.MIB], tf.uint8))
     images = forever.map(lambda _: tf.zeros(work.IMAGES, tf.float32))
     return {
@@ -99,6 +134,12 @@ def _rows(target: str) -> Mapping[str, Any]:
         "windows": partial(endlessly, near(rows.window(8).flat_map(lambda x: x)), 1, 1000),
         "far scalars": partial(counted, far(forever), 1, 100),
         "far shuffled scalars": partial(counted, far(forever.shuffle(work.SHUFFLED)), 1, 100),
+        "near shuffled scalars": partial(counted, near_shuffled, 1, 100),
+        "first element": work.Timed(partial(work.first_of, far(forever))),
+        "cold": work.Timed(_cold),
+        "cold: processes": work.Timed(_cold_processes),
+        "reader CPU, 4.8 MB": work.ReaderCpu(partial(counted, far(images)), IMAGES_BYTES),
+        "reader CPU, 1 MiB": work.ReaderCpu(partial(counted, far(mib)), work.MIB),
         "far ten elements": partial(whole, far(data.range(10))),
         "far 1 MiB": partial(counted, far(mib)),
         "far 4.8 MB": partial(counted, far(images)),

@@ -42,17 +42,41 @@ def _images(_: int) -> np.ndarray:
     return IMAGES
 
 
+def _number(number: int) -> int:
+    return number
+
+
+class _Gathered(data.Dataset):
+    def __init__(self, rows: torch.Tensor) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, numbers: list[int]) -> torch.Tensor:
+        return self._rows[numbers]
+
+
 @contextmanager
 def ready() -> Iterator[Mapping[str, Any]]:
     """Give the rows."""
     warnings.simplefilter("ignore")
-    slices = data.TensorDataset(torch.arange(work.ROWS))
+    slices = _Gathered(torch.arange(work.ROWS))
 
     def loaded(make: Any, batch: int | None = None) -> Any:
-        return data.DataLoader(_Mapped(make), batch_size=batch, num_workers=2)
+        return data.DataLoader(_Mapped(make), batch, num_workers=2, prefetch_factor=8)
+
+    def batches(order: Any) -> Any:
+        # Whole batches are gathered at once: element by element it takes fifty times as long.
+        chosen = data.BatchSampler(order, work.BATCH, drop_last=False)
+        return data.DataLoader(_Gathered(torch.arange(work.ROWS)), sampler=chosen, batch_size=None)
 
     yield {
-        "slices": partial(endlessly, data.DataLoader(slices, batch_size=work.BATCH), work.BATCH),
+        "slices": partial(endlessly, batches(data.SequentialSampler(slices)), work.BATCH),
+        "shuffled slices": partial(endlessly, batches(data.RandomSampler(slices)), work.BATCH),
+        "reader CPU, 4.8 MB": work.ReaderCpu(partial(counted, loaded(_images)), IMAGES.nbytes),
+        "reader CPU, 1 MiB": work.ReaderCpu(partial(counted, loaded(_mib)), MIB.nbytes),
+        "first element": work.Timed(partial(work.first_of, loaded(_number))),
         "far 1 MiB": partial(counted, loaded(_mib)),
         "far 4.8 MB": partial(counted, loaded(_images)),
         "pictures": partial(counted, loaded(work.decode, work.PICTURE_BATCH), work.PICTURE_BATCH),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +24,42 @@ PICTURE_BATCH = 32
 LENGTH = 1024
 """Of a text in pieces, which is cut or filled."""
 TEXT_BATCH = 32
+TEXTS = 64
+
+Row: TypeAlias = Callable[[], Iterator[int]]
+"""Begins the work of a row; yields how much was done since the last time."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A row that is about how long something takes."""
+
+    once: Callable[[], float]
+    """Does it, and returns the seconds that count."""
+
+
+@dataclass(frozen=True)
+class ReaderCpu:
+    """A row that is about what CPU time the reader's process needs for its elements."""
+
+    row: Row
+    nbytes: int
+    """Bytes of an element."""
+
+
+def first_of(elements: Iterable[object]) -> float:
+    """Return how many seconds a new iterator of *elements* takes until its first element."""
+    began = time.perf_counter()
+    iterator = iter(elements)
+    next(iterator)
+    return time.perf_counter() - began
+
+
+def prepare() -> None:
+    """Make all pictures and texts."""
+    pictures()
+    for number in range(TEXTS):
+        text(number)
 
 
 def counted(elements: Iterable[object], weight: int = 1, together: int = 1) -> Iterator[int]:
@@ -79,6 +118,6 @@ def tokens(number: int) -> np.ndarray:
     """Return the pieces of a text as int32 of one length: plain Python, about 100 µs."""
     known: dict[str, int] = {}
     out = []
-    for word in text(int(number) % 64).split():
+    for word in text(int(number) % TEXTS).split():
         out += [known.setdefault(word[at : at + 2], len(known)) for at in range(0, len(word), 2)]
     return np.array((out + [0] * LENGTH)[:LENGTH], np.int32)

@@ -1,5 +1,5 @@
-"""Has every Python process that finds this on its path measure nothing of what `explain` says."""
+"""Has every Python process that finds this on its path measure nothing when it is told so."""
 
 import unmeasured_calls
 
-unmeasured_calls.leave_out()
+unmeasured_calls.listen()

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from penstock import errors, service
     from penstock.analysis.array_spec import ArraySpec, DatasetSpec
     from penstock.dataset.dataset import Dataset
+    from penstock.environment.detect import cluster_environment
     from penstock.explanation.ask import explain
     from penstock.graph.node import INFINITE, UNKNOWN
     from penstock.options import AUTOTUNE, AutotuneOptions, Options
+    from penstock.preemption.handler import PreemptionHandler, TerminationConfig
 
 __all__ = [
     "AUTOTUNE",
@@ -24,6 +26,9 @@ __all__ = [
     "Dataset",
     "DatasetSpec",
     "Options",
+    "PreemptionHandler",
+    "TerminationConfig",
+    "cluster_environment",
     "errors",
     "explain",
     "service",
@@ -38,6 +43,9 @@ _PLACES = {
     "Dataset": "penstock.dataset.dataset",
     "DatasetSpec": "penstock.analysis.element_spec",
     "Options": "penstock.options",
+    "PreemptionHandler": "penstock.preemption.handler",
+    "TerminationConfig": "penstock.preemption.handler",
+    "cluster_environment": "penstock.environment.detect",
     "explain": "penstock.explanation.ask",
 }
 

@@ -212,6 +212,10 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             pass
         case ["/tmp/release/bin/penstock", command]:
             assert command in COMMANDS
+        case ["srun" | "torchrun", *options, "penstock", "run", _] if all(
+            option.startswith("--") or option.isdecimal() for option in options
+        ):
+            assert "run" in COMMANDS
         case ["penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:

@@ -11,12 +11,12 @@ from penstock.protocol.loop_time import LoopTime
 class Loop:
     def __init__(self):
         self.now = 100.0
-        self.clock = LoopClock(lambda: self.now)
+        self.clock = LoopClock()
 
     def step(self, wait, work, elements=1):
-        self.clock.asks()
+        asked = self.now
         self.now += wait
-        self.clock.got(elements)
+        self.clock.got(asked, self.now, elements)
         self.now += work
 
 

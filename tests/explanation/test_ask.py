@@ -46,6 +46,25 @@ def test_an_iterator_that_is_closed_has_nothing_to_say():
         explain(numbers)
 
 
+def test_the_figures_of_workers_and_of_links_are_values(cluster):
+    dataset = Dataset.range(100_000).map(slow)
+    with iter(dataset.distribute("distributed_epoch", cluster.target)) as numbers:
+        deadline = time.monotonic() + 60
+        operators, links = (), ()
+        while not (operators and links) and time.monotonic() < deadline:
+            train(numbers, 0.2)
+            stats = numbers.stats()
+            (job,) = stats.jobs
+            operators, links = [one.operators for one in job.tasks], job.links
+        own = numbers.stats(jobs=False)
+
+    assert "map(slow)" in {one.label for some in operators for one in some}
+    assert {link.transport for _, link in links} == {link.transport for link in own.links}
+    assert all(link.nbytes > 0 and link.room > 0 for link in own.links)
+    assert all(link.compression for link in own.links)
+    assert own.jobs == ()
+
+
 def test_the_slots_that_it_asks_for_hide_the_wait(another):
     with another(workers=1) as mesh:
         dataset = Dataset.range(100_000).map(slow)

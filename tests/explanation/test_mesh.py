@@ -17,7 +17,7 @@ LOOP = {"steps": 5, "seconds": 2.0, "waited": 1.0, "p50": 0.1, "p99": 0.2}
 
 
 def status(**changed):
-    runner = {"task": 3, "state": "runs", "times": TIMES, "head": 7}
+    runner = {"task": 3, "state": "runs", "times": TIMES, "head": 7, "nbytes": 5, "room": 9}
     iteration = {
         "iteration": 1,
         "job": "j",
@@ -41,6 +41,7 @@ def test_a_pass_has_the_loops_that_live_and_the_tasks_that_are_being_made():
     (task,) = look.tasks
     assert (task.task, task.worker, task.held_up) == (3, "w:1", 0.5)
     assert task.operators[0].label == "map(f)"
+    assert (task.nbytes, task.room) == (5, 9)
 
 
 def test_a_pass_that_is_over_is_not_explained():

@@ -117,14 +117,23 @@ def test_a_loop_that_waits_for_a_job_is_not_blamed_when_the_dispatcher_is_silent
     assert found.sentence.endswith("the dispatcher does not say what that does")
 
 
+def test_the_slowest_task_and_worker_are_named():
+    even, slow = task(1), replace(task(2, "w:2"), seconds=40.0)
+
+    found = explain_job(job(0.5, even, slow))
+
+    assert (found.slowest.task, found.slowest.on, found.slowest.worker) == (2, "w:2", "w:2")
+    assert str(found.slowest) in found.figures
+
+
 def test_what_came_from_each_worker_is_a_figure():
-    link = LinkTraffic("w:1", "grpc", 40, 50_000_000, 100_000_000, 5e6)
+    link = LinkTraffic("w:1", "grpc", 40, 50_000_000, 100_000_000, 5e6, "lz4", 3_000_000, 4_000_000)
     look = JobLook(1, "train", (loop(0.5),), (task(),), "", ((9, link),))
 
     assert (
-        "reader 9: from w:1 by grpc 5.0 MB/s, 50.0 MB in 40 frames, ratio 2.0"
-        in explain_job(look).figures
-    )
+        "reader 9: from w:1 by grpc 5.0 MB/s, 50.0 MB in 40 frames, lz4, ratio 2.0, "
+        "3.0 of 4.0 MB buffered"
+    ) in explain_job(look).figures
 
 
 def test_a_loop_that_is_asked_says_itself_what_came_to_it():
@@ -134,13 +143,14 @@ def test_a_loop_that_is_asked_says_itself_what_came_to_it():
 
     found = [line for line in explain_loop(asked, look).figures if "from w:1" in line]
 
-    assert found == ["here: from w:1 by shm 5.0 MB/s, 50.0 MB in 40 frames"]
+    assert found == ["here: from w:1 by shm 5.0 MB/s, 50.0 MB in 40 frames, 0.0 MB buffered"]
 
 
 def test_how_full_buffers_are_and_how_frames_are_compressed_is_a_figure():
     full = replace(task(), ready=1200, unacked=30, compression="AUTO: none (ratio 1.0)")
+    full = replace(full, nbytes=60_000_000, room=64_000_000)
 
     assert (
-        "task 1: 1,200 elements ready for readers, 30 unacked at them, compression AUTO: none "
-        "(ratio 1.0)"
+        "task 1: 1,200 elements ready for readers, 30 unacked at them, 60.0 of 64.0 MB buffered, "
+        "compression AUTO: none (ratio 1.0)"
     ) in explain_job(job(0.5, full)).figures

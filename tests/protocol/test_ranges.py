@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from penstock.protocol.ranges import AckedSet, RangeSet
 
 spans = st.lists(
-    st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])),
+    st.tuples(st.integers(0, 90), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1])),
     max_size=8,
 )
-runs = spans.map(lambda given: RangeSet.of(*given))
+many = st.sets(st.integers(0, 90), min_size=40).map(lambda ns: [(n, n + 1) for n in ns])
+"""Most of them of more runs than `FEW`, which go another way."""
+runs = (spans | many).map(lambda given: RangeSet.of(*given))
 taken = st.builds(AckedSet, st.integers(0, 40), runs)
 
 

@@ -67,7 +67,7 @@ def test_the_signature_is_the_one_that_programs_are_written_for():
     [
         {"service": "no address"},
         {"dataset": [1, 2]},
-        {"compression": "SNAPPY"},
+        {"compression": "GZIP"},
         {"dataset_id": ""},
         {"dataset_id": "a/b"},
         {"dataset_id": 7},

@@ -43,3 +43,37 @@ def test_the_environment_turns_it_off():
 
     assert tuned == "False False"
     assert faults > 1000 or platform.libc_ver()[0] != "glibc"
+
+
+ARENAS = """
+import ctypes, sys, threading
+from penstock.runtime.malloc import tune
+tune(one_arena=sys.argv[1] == "one")
+libc = ctypes.PyDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+together = threading.Barrier(4)
+def fill():
+    together.wait()
+    kept = [b"x" * 100_000 for _ in range(10)]
+    together.wait()
+threads = [threading.Thread(target=fill) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+out = ctypes.c_void_p(libc.fopen(b"/dev/stdout", b"w"))
+libc.malloc_info(0, out)
+libc.fflush(out)
+"""
+
+
+def arenas_of_four_threads(how):
+    command = [sys.executable, "-c", ARENAS, how]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.count("<heap nr=")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="there is nothing to tune")
+def test_threads_share_one_arena_where_that_is_asked_for():
+    assert arenas_of_four_threads("one") == 1
+    assert arenas_of_four_threads("many") > 1

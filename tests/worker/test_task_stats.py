@@ -11,7 +11,8 @@ def test_a_task_shows_how_far_it_is():
     task.open(1, 0)
     task.make(3)
 
-    assert task_stats([task.attempt]) == (RunnerStats(1, 1, 3, 0, 1, 2, 1, "runs", "none"),)
+    stats = RunnerStats(1, 1, 3, 0, 1, 2, 1, "runs", "none", nbytes=300, room=10**9)
+    assert task_stats([task.attempt]) == (stats,)
     assert cache_stats([task.attempt]) == ()
 
 

@@ -12,6 +12,7 @@ from penstock.protocol.registration import scoped
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.distribute import distribute
+from penstock.reader.launched import Asked, filled_in
 from penstock.reader.registration import checked_id, find
 from penstock.reader.trainer import CrossTrainerCache
 
@@ -22,7 +23,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     dataset_id: str,
     element_spec: Spec | None = None,
     job_name: str | None = None,
-    consumer_index: int | None = None,
+    consumer_index: int | str | None = None,
     num_consumers: int | None = None,
     max_outstanding_requests: int | None = None,
     data_transfer_protocol: str | None = None,
@@ -123,6 +124,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         max_errors=max_errors,
     )
     read_with()  # what is malformed is said before anybody is called
-    address, seconds = arguments.address_of(service), arguments.timeout_of(timeout)
+    asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)
+    address = arguments.address_of(filled_in(asked).service)
+    seconds = arguments.timeout_of(timeout)
     node, codec = find(address, dataset_id, element_spec, seconds)
     return Dataset(node).apply(read_with(compression=arguments.compression_of(codec)))

@@ -75,7 +75,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         processing_mode: ShardingPolicy | str,
         service: str | tuple[str, str],
         job_name: str | None = None,
-        consumer_index: int | None = None,
+        consumer_index: int | str | None = None,
         num_consumers: int | None = None,
         max_outstanding_requests: int | None = None,
         data_transfer_protocol: str | None = None,
@@ -99,10 +99,10 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         Args:
             processing_mode: how elements are divided among workers: a `ShardingPolicy`,
                 ``"parallel_epochs"`` (`OFF`) or ``"distributed_epoch"`` (`DYNAMIC`).
-            service: the dispatcher's address, as ``"grpc://host:port"``.
+            service: the dispatcher's address, as ``"grpc://host:port"``; or ``"env"``.
             job_name: readers of one name share the job's elements; None is a job of one reader.
             consumer_index: which of *num_consumers* this is, 0 or more, for coordinated reads: in
-                each round all get an element of the same group.
+                each round all get an element of the same group; or ``"env"``.
             num_consumers: how many consumers read in rounds; None is an uncoordinated read.
             max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
             data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.

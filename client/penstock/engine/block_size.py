@@ -16,7 +16,7 @@ MOST = 1 << 16
 """Elements that are asked for at once at the most."""
 
 
-MAX_BLOCK = 1024
+MAX_BLOCK = 4096
 BLOCK_SECONDS = 0.002
 """About how long making one block may take: slow pipelines work element by element."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
-from collections.abc import Callable
 
 from penstock.protocol.loop_time import LoopTime
 
@@ -22,12 +20,22 @@ TOGETHER = 256
 
 
 class LoopClock:
-    """Measures one loop. The thread that reads calls `asks` and `got`; any may ask for the sums."""
+    """Measures one loop. The thread that reads calls `got`; any may ask for the sums."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+    __slots__ = (
+        "_began",
+        "_marks",
+        "_newest",
+        "_span_until",
+        "_steps",
+        "_until",
+        "_waited",
+        "_waits",
+    )
+
+    def __init__(self) -> None:
         self._began: float | None = None
-        self._asked = self._until = 0.0
+        self._until = 0.0
         self._steps, self._waited = 0, 0.0
         self._waits: dict[int, int] = {}
         """How many waits were about so long, by the logarithm of that."""
@@ -35,25 +43,30 @@ class LoopClock:
         """Waits that are not among these yet: together they are sorted in faster."""
         self._marks: deque[tuple[float, int, float]] = deque(maxlen=SAMPLES)
         """When a span began, with the steps and the wait up to then."""
+        self._span_until = float("-inf")
 
-    def asks(self) -> None:
-        """Record that the loop asks for elements, and none is ready for it."""
-        self._asked = now = self._clock()
-        if self._began is None:
-            self._began = now
-        if not self._marks or now - self._marks[-1][0] >= SPAN:
-            self._marks.append((now, self._steps, self._waited))
+    def got(self, asked: float, until: float, elements: int) -> None:
+        """Record that it asked when none was ready for it, and had so many *until* then.
 
-    def got(self, elements: int) -> None:
-        """Record that it got so many: it takes all but the first of them without a wait."""
-        self._until = self._clock()
-        wait = self._until - self._asked
+        It takes all but the first of them without a wait. Both are by `time.perf_counter`.
+        """
+        if asked >= self._span_until:
+            self._mark(asked)
+        wait = until - asked
+        self._until = until
         self._waited += wait
         self._steps += elements
         self._newest.append(wait)
         if len(self._newest) >= TOGETHER:
             newest, self._newest = self._newest, []
             _sort_in(newest, self._waits)
+
+    def _mark(self, now: float) -> None:
+        """Begin a span."""
+        if self._began is None:
+            self._began = now
+        self._marks.append((now, self._steps, self._waited))
+        self._span_until = now + SPAN
 
     def total(self) -> LoopTime:
         """Return the sums of all steps."""

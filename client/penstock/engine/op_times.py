@@ -27,7 +27,6 @@ class OpTime:
     """
 
     label: str
-    blocks: int = 0
     elements: int = 0
     worked: float = 0.0
     waited: float = 0.0
@@ -93,21 +92,23 @@ def _timed(
         if before is mine:  # it calls itself: `block` does `rows`
             return method(known(), n)  # type: ignore[arg-type]  # it is being called
         here.call = mine
-        mine.below = mine.waited = 0.0
         began = now()
-        out: Block = []
         try:
             out = method(known(), n)  # type: ignore[arg-type]  # it is being called
+            row.elements += len(out)
             return out
         finally:
             seconds = now() - began
             here.call = before
             if before is not None:
                 before.below += seconds
-            row.blocks += 1
-            row.elements += len(out)
-            row.waited += mine.waited
-            row.worked += max(0.0, seconds - mine.below - mine.waited)
-            del out
+            seconds -= mine.below
+            mine.below = 0.0
+            if mine.waited:
+                row.waited += mine.waited
+                seconds -= mine.waited
+                mine.waited = 0.0
+            if seconds > 0:
+                row.worked += seconds
 
     return timed

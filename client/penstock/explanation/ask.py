@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from penstock.errors import Unavailable
@@ -42,18 +43,28 @@ def explain(iterator: Measured) -> Explanation:
     'the loop has had no element yet'
     """
     stats = iterator.stats()
-    looks = [_job(one) for one in stats.passes]
-    found = [look for look in looks if look is not None]
-    return explain_loop(stats, found[0] if found else None)
+    return explain_loop(stats, stats.jobs[0] if stats.jobs else None)
 
 
-def _job(read: PassRead) -> JobLook | None:
+def jobs_of(passes: Iterable[PassRead]) -> tuple[JobLook, ...]:
+    """Return what dispatchers know of *passes*; those of one that does not answer are left out."""
+    wanted: dict[str, set[int]] = {}
+    for one in passes:
+        wanted.setdefault(one.address, set()).add(one.iteration)
+    return tuple(
+        look
+        for address, iterations in wanted.items()
+        for look in _jobs(address)
+        if look.iteration in iterations
+    )
+
+
+def _jobs(address: str) -> tuple[JobLook, ...]:
     from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415  it loads gRPC
     from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415  as above
 
     with LoopThread.shared() as loop:
         try:
-            status = loop.run(call_dispatcher(read.address, PATIENCE, lambda d: d.status()))
+            return mesh.jobs(loop.run(call_dispatcher(address, PATIENCE, lambda d: d.status())))
         except Unavailable:
-            return None
-    return next((look for look in mesh.jobs(status) if look.iteration == read.iteration), None)
+            return ()

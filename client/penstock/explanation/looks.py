@@ -22,8 +22,8 @@ class TaskLook:
     """A task that is being made, by a runner that began so many *seconds* ago.
 
     Some of them it was *held_up*, as nobody took what it made, some it *starved* for splits. So
-    many elements are *ready* for readers, and others *unacked* at them; *compression* says how
-    frames are compressed.
+    many elements are *ready* for readers, and others *unacked* at them: of its frames *nbytes* are
+    at the worker, where there is *room* for that many. *compression* says how they are compressed.
     """
 
     task: int
@@ -35,6 +35,14 @@ class TaskLook:
     ready: int = 0
     unacked: int = 0
     compression: str = ""
+    nbytes: int = 0
+    room: int = 0
+
+    @property
+    def speed(self) -> float:
+        """Elements a second that it makes while somebody takes them; 0 if that is not known."""
+        at_work = self.seconds - self.held_up
+        return self.operators[0].elements / at_work if self.operators and at_work > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class IteratorStats:
     """A training loop, seen from inside: its time in all and of late; its process's operators.
 
     *operators* come from the outermost down, with sums since the iterator began. A `distribute`
-    among them waits for workers. *links* says what came from each worker that is read now.
+    among them waits for workers. *links* says what came from each worker that is read now. *jobs*
+    is what the dispatchers of the *passes* know: operators on workers, tasks, other loops.
     """
 
     loop: LoopTime
@@ -66,6 +75,8 @@ class IteratorStats:
     links: tuple[LinkTraffic, ...]
     passes: tuple[PassRead, ...]
     """The passes of jobs that it reads now."""
+    jobs: tuple[JobLook, ...] = ()
+    """What is known of these; less, if a dispatcher is away."""
 
     @property
     def reads_job(self) -> bool:

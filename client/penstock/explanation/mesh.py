@@ -24,6 +24,8 @@ class _RunnerSeen(msgspec.Struct):
     ready: int = 0
     unacked: int = 0
     compression: str = ""
+    nbytes: int = 0
+    room: int = 0
 
 
 class _WorkerStatsSeen(msgspec.Struct):
@@ -97,6 +99,8 @@ def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
                     runner.ready,
                     runner.unacked,
                     runner.compression,
+                    runner.nbytes,
+                    runner.room,
                 )
             )
     loops = [one.loop for one in it.readers if one.loop is not None and one.status == "live"]

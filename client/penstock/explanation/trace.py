@@ -5,12 +5,13 @@ Format: Trace Event Format, https://docs.google.com/document/d/1CvAClvFfyA5R-PhY
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
+from penstock.explanation.tracks import Track, Tracks, around, lanes
 from penstock.protocol.trace import FrameSent, FrameTaken, FrameTimes, TraceEvent
 
 MICROSECONDS = 1e6
@@ -55,93 +56,116 @@ def journeys(events: Mapping[str, Iterable[TraceEvent]]) -> list[Journey]:
     return sorted(found, key=lambda one: one.sent.sent)
 
 
-def trace_json(found: Iterable[Journey], readers: Mapping[int, str]) -> bytes:
+def trace_json(found: Sequence[Journey], readers: Mapping[int, str]) -> bytes:
     """Return *found* as a trace; *readers* says what each reader is called.
 
-    A process of the trace is a worker, or a reader; a thread of a worker is a runner's task.
+    A process of the trace is a worker, or a reader. A worker has a track for itself and one for
+    each of its runners; a runner that goes on with another task stays on its track.
 
-    >>> trace_json([], {})
-    b'{"traceEvents":[],"displayTimeUnit":"ms"}'
+    >>> trace_json([], {})[:33]
+    b'{"traceEvents":[],"displayTimeUni'
     """
-    tracks, spans = _Tracks(readers), list[Span]()
-    for number, journey in enumerate(found):
-        spans += _spans(journey, tracks, f"{number}")
-    return msgspec.json.encode(
-        {"traceEvents": [*tracks.names, *spans], "displayTimeUnit": "ms"},
+    drawing = _Drawing(found, readers)
+    spans = [span for number, one in enumerate(found) for span in drawing.spans(one, number)]
+    names = (
+        Span(kind, "M", track.pid, track.tid, args={"name": name})
+        for track, both in drawing.tracks.named.items()
+        for kind, name in zip(("process_name", "thread_name"), both, strict=True)
     )
+    whole = {"traceEvents": [*names, *spans], "displayTimeUnit": "ms", "otherData": _CLOCKS}
+    return msgspec.json.encode(whole)
 
 
-class _Tracks:
-    """Where events are shown: a process for each worker and reader, a thread for each task."""
+_CLOCKS = {"clock": "seconds since 1970, by the clock of each host"}
 
-    def __init__(self, readers: Mapping[int, str]) -> None:
-        self.names: list[Span] = []
+
+class _Drawing:
+    """Makes spans of journeys, each on its track."""
+
+    def __init__(self, found: Sequence[Journey], readers: Mapping[int, str]) -> None:
+        self.tracks = Tracks()
         self._readers = readers
-        self._pids: dict[str, int] = {}
-        self._threads: set[tuple[int, int]] = set()
+        self._runners = _runner_lanes(found)
+        self._loops = _loop_lanes(found)
+        self._made: set[tuple[str, int, float]] = set()
+        """Frames whose making is drawn: several readers may have parts of one."""
 
-    def of_task(self, worker: str, task: int) -> tuple[int, int]:
-        return self._track(f"worker {worker}", task, f"task {task}")
-
-    def of_reader(self, reader: int) -> tuple[int, int]:
-        return self._track(self._readers.get(reader, f"reader {reader}"), 1, "loop")
-
-    def _track(self, process: str, tid: int, thread: str) -> tuple[int, int]:
-        pid = self._pids.setdefault(process, len(self._pids) + 1)
-        if (pid, tid) not in self._threads:
-            self._threads.add((pid, tid))
-            for name, said in (("process_name", process), ("thread_name", thread)):
-                self.names.append(Span(name, "M", pid, tid, args={"name": said}))
-        return pid, tid
-
-
-def _spans(journey: Journey, tracks: _Tracks, number: str) -> Iterator[Span]:
-    sent, times = journey.sent, journey.times
-    about = {
-        "task": sent.task,
-        "attempt": sent.attempt,
-        "first": sent.start,
-        "elements": sent.elements,
-        "bytes": sent.nbytes,
-        "codec": sent.codec,
-    }
-    runner = tracks.of_task(journey.worker, sent.task)
-    yield _work("make", runner, sent.began, sent.full, about)
-    yield _work("wait for room", runner, sent.full, sent.placed, about)
-    yield _work("encode", runner, sent.placed, sent.written, about)
-    yield _arrow("s", runner, sent.placed, number)
-    yield from _wait("buffered at the worker", runner, sent.arrived, sent.sent, number, about)
-    if times is None:
-        return
-    loop = tracks.of_reader(sent.reader)
-    yield from _wait("on its way", runner, sent.sent, times.received, number, about)
-    yield from _wait("buffered at the reader", loop, times.received, times.wanted, number, about)
-    yield _arrow("f", loop, times.wanted, number)
-    yield _work("decode", loop, times.wanted, times.decoded, about)
-    yield _work("hand out", loop, times.decoded, times.taken, about)
+    def spans(self, journey: Journey, number: int) -> Iterator[Span]:
+        sent, times, frame = journey.sent, journey.times, f"{number}"
+        about = {
+            "task": sent.task,
+            "attempt": sent.attempt,
+            "first": sent.start,
+            "elements": sent.elements,
+            "bytes": sent.nbytes,
+            "codec": sent.codec,
+        }
+        process = f"worker {journey.worker}"
+        runner = self.tracks.of(process, f"runner {1 + self._runners[_run(journey)]}")
+        worker = self.tracks.of(process, "worker")
+        if (made := (journey.worker, sent.run, sent.began)) not in self._made:
+            self._made.add(made)
+            yield _work("make", runner, sent.began, sent.full, about)
+            yield _work("wait for room", runner, sent.full, sent.placed, about)
+            yield _work("encode", runner, sent.placed, sent.written, about)
+        yield _arrow("s", runner, sent.placed, frame)
+        yield from _wait("buffered at the worker", worker, sent.arrived, sent.sent, frame, about)
+        if times is None:
+            return
+        lane = self._loops[number]
+        reader = self._readers.get(sent.reader, f"reader {sent.reader}")
+        loop = self.tracks.of(reader, f"loop {1 + lane}" if lane else "loop")
+        yield from _wait("on its way", worker, sent.sent, times.received, frame, about)
+        yield from _wait("buffered at the reader", loop, times.received, times.wanted, frame, about)
+        yield _arrow("f", loop, times.wanted, frame)
+        yield _work("decode", loop, times.wanted, times.decoded, about)
+        yield _work("hand out", loop, times.decoded, times.taken, about)
 
 
-def _work(
-    name: str, track: tuple[int, int], start: float, stop: float, about: Mapping[str, object]
-) -> Span:
+def _run(journey: Journey) -> tuple[str, int, int]:
+    """Return which run of a pipeline made it."""
+    return journey.worker, journey.sent.task, journey.sent.run
+
+
+def _runner_lanes(found: Iterable[Journey]) -> dict[tuple[str, int, int], int]:
+    """Return for each run a lane among those of its worker."""
+    spans = around((_run(one), one.sent.began, one.sent.written) for one in found)
+    lane: dict[tuple[str, int, int], int] = {}
+    for worker in {run[0] for run in spans}:
+        lane |= lanes({run: span for run, span in spans.items() if run[0] == worker})
+    return lane
+
+
+def _loop_lanes(found: Iterable[Journey]) -> dict[int, int]:
+    """Return for each journey a lane among those of its reader: a loop may be in several frames."""
+    spans: dict[int, dict[int, tuple[float, float]]] = {}
+    for number, one in enumerate(found):
+        if one.times is not None:
+            mine = spans.setdefault(one.sent.reader, {})
+            mine[number] = one.times.wanted, one.times.taken
+    lane: dict[int, int] = {}
+    for mine in spans.values():
+        lane |= lanes(mine)
+    return lane
+
+
+def _work(name: str, track: Track, start: float, stop: float, about: Mapping[str, object]) -> Span:
     lasts = max(0.0, stop - start) * MICROSECONDS
-    return Span(name, "X", *track, ts=start * MICROSECONDS, dur=lasts, cat="frame", args=about)
+    at = start * MICROSECONDS
+    return Span(name, "X", track.pid, track.tid, ts=at, dur=lasts, cat="frame", args=about)
 
 
 def _wait(
-    name: str,
-    track: tuple[int, int],
-    start: float,
-    stop: float,
-    number: str,
-    about: Mapping[str, object],
+    name: str, track: Track, start: float, stop: float, frame: str, about: Mapping[str, object]
 ) -> Iterator[Span]:
     """Yield both ends of a wait: unlike work, waits of one track are side by side."""
     begin, end = start * MICROSECONDS, max(start, stop) * MICROSECONDS
-    yield Span(name, "b", *track, ts=begin, cat="frame", id=number, args=about)
-    yield Span(name, "e", *track, ts=end, cat="frame", id=number)
+    # What has one id is shown in one process: each wait of a frame gets an id of its own.
+    where, mine = (track.pid, track.tid), f"{frame} {name}"
+    yield Span(name, "b", *where, ts=begin, cat="frame", id=mine, args=about)
+    yield Span(name, "e", *where, ts=end, cat="frame", id=mine)
 
 
-def _arrow(ph: Literal["s", "f"], track: tuple[int, int], at: float, number: str) -> Span:
-    ends = "e" if ph == "f" else ""
-    return Span("frame", ph, *track, ts=at * MICROSECONDS, cat="way", id=number, bp=ends)
+def _arrow(ph: Literal["s", "f"], track: Track, at: float, frame: str) -> Span:
+    ends, at = ("e" if ph == "f" else ""), at * MICROSECONDS
+    return Span("frame", ph, track.pid, track.tid, ts=at, cat="way", id=frame, bp=ends)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
+from penstock.explanation.slowest import Slowest, slowest
 from penstock.protocol.loop_time import LinkTraffic
+from penstock.protocol.types import Codec
 
 WAITS = 0.05
 """A loop that waits for less of its time gains little."""
@@ -45,6 +47,7 @@ class Explanation:
 
     *wait* is the share of its time that the loop waits, from 0 to 1; *operator* the slowest one, on
     workers or here, if that is the limit; *more_slots* how many more tasks at a time would hide it.
+    *slowest* is the task that makes least, and the worker, if workers have made anything.
     """
 
     sentence: str
@@ -53,6 +56,7 @@ class Explanation:
     operator: str = ""
     more_slots: int = 0
     figures: tuple[str, ...] = ()
+    slowest: Slowest | None = None
 
     def __str__(self) -> str:
         return "\n".join((self.sentence, *(f"  {line}" for line in self.figures)))
@@ -87,9 +91,7 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
         sentence = f"{waits}; {label} in the training process is the bottleneck: {remedy}"
         return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
     found = explain_job(job, waits=(wait, waits))
-    return Explanation(
-        found.sentence, found.limit, wait, found.operator, found.more_slots, here + found.figures
-    )
+    return replace(found, wait=wait, figures=here + found.figures)
 
 
 def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Explanation:
@@ -97,19 +99,18 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
 
     *waits* is the wait of a loop, and that in words, if one is asked about.
     """
-    figures = tuple(_task_figures(job.tasks))
-    if waits is None:  # a loop that is asked about says itself what came to it
-        figures += tuple(_link_figure(f"reader {reader}", one) for reader, one in job.links)
+    last = slowest(job.tasks)
+    # A loop that is asked about says itself what came to it.
+    figures = tuple(_job_figures(job, last, links=() if waits else job.links))
     share, words = waits or _worst(job)
     if not words:
         sentence = f"no loop of job {job.job!r} has had an element yet"
         if job.waiting_for:
             sentence += f": it waits for {job.waiting_for}"
-        return Explanation(sentence, Bottleneck.UNKNOWN, 0.0, figures=figures)
+        return Explanation(sentence, Bottleneck.UNKNOWN, 0.0, figures=figures, slowest=last)
     if share < WAITS:
-        return Explanation(
-            f"{words}; it is itself the limit", Bottleneck.NOTHING, share, figures=figures
-        )
+        sentence = f"{words}; it is itself the limit"
+        return Explanation(sentence, Bottleneck.NOTHING, share, figures=figures, slowest=last)
     limit, busiest = _limit(job)
     operator, more = "", 0
     match limit:
@@ -137,7 +138,7 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
             raise AssertionError(limit)
         case _:
             assert_never(limit)
-    return Explanation(sentence, limit, share, operator, more, figures)
+    return Explanation(sentence, limit, share, operator, more, figures, last)
 
 
 def _worst(job: JobLook) -> tuple[float, str]:
@@ -174,6 +175,16 @@ def _share_of(label: str, tasks: Sequence[TaskLook]) -> float:
     return _share(worked, sum(task.seconds for task in tasks))
 
 
+def _job_figures(
+    job: JobLook, last: Slowest | None, links: Iterable[tuple[int, LinkTraffic]]
+) -> Iterable[str]:
+    yield from _task_figures(job.tasks)
+    if last is not None:
+        yield str(last)
+    for reader, link in links:
+        yield _link_figure(f"reader {reader}", link)
+
+
 def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:
     for task in tasks:
         yield from _figures(f"task {task.task} on {task.worker}", task.operators, task.seconds)
@@ -185,16 +196,25 @@ def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:
         compressed = f", compression {task.compression}" if task.compression else ""
         yield (
             f"task {task.task}: {task.ready:,} elements ready for readers, {task.unacked:,} "
-            f"unacked at them{compressed}"
+            f"unacked at them, {_filled(task.nbytes, task.room)}{compressed}"
         )
 
 
 def _link_figure(where: str, link: LinkTraffic) -> str:
-    ratio = f", ratio {link.raw_nbytes / link.nbytes:.1f}" if link.raw_nbytes > link.nbytes else ""
+    compressed = f", {link.compression}" if link.compression not in ("", Codec.NONE.value) else ""
+    if link.raw_nbytes > link.nbytes:
+        compressed += f", ratio {link.raw_nbytes / link.nbytes:.1f}"
     return (
         f"{where}: from {link.worker} by {link.transport} {link.rate / 1e6:,.1f} MB/s, "
-        f"{link.nbytes / 1e6:,.1f} MB in {link.frames:,} frames{ratio}"
+        f"{link.nbytes / 1e6:,.1f} MB in {link.frames:,} frames{compressed}, "
+        f"{_filled(link.held, link.room)}"
     )
+
+
+def _filled(nbytes: int, room: int) -> str:
+    """Return how full a buffer is; one without *room* is bounded in frames."""
+    of = f" of {room / 1e6:,.1f}" if room else ""
+    return f"{nbytes / 1e6:,.1f}{of} MB buffered"
 
 
 def _figures(where: str, operators: Sequence[OperatorLook], seconds: float) -> tuple[str, ...]:

@@ -43,8 +43,8 @@ def compress(payload: memoryview, codec: Codec) -> bytes | None:
             stored: bytes = lz4.block.compress(payload, store_size=False)
         case Codec.ZSTD:
             stored = _zstd_compressor().compress(payload, _zstd().ZstdCompressor.FLUSH_FRAME)
-        case Codec.AUTO:
-            raise ValueError("AUTO is no codec: `codec_choice.CodecChooser` chooses one")
+        case Codec.AUTO | Codec.SNAPPY:
+            raise ValueError(f"frames have no {codec.name}: `codec_choice.CodecChooser` chooses")
         case _:
             assert_never(codec)
     return stored if len(stored) < payload.nbytes else None
@@ -65,7 +65,7 @@ def decompress(stored: memoryview | bytes, codec: Codec, raw_nbytes: int) -> mem
                 raw = _lz4_decompressed(stored, raw_nbytes)
             case Codec.ZSTD:
                 raw = _zstd_decompressed(stored, raw_nbytes)
-            case Codec.NONE | Codec.AUTO:
+            case Codec.NONE | Codec.AUTO | Codec.SNAPPY:
                 raise ValueError(f"{codec.value!r} is not how bytes are stored")
             case _:
                 assert_never(codec)

@@ -37,7 +37,8 @@ class LinkTraffic:
     """What came from a worker by a *transport*: so many *frames*, of *nbytes* on the way.
 
     Decompressed these are *raw_nbytes*. *rate* is that of about the last ten seconds, in bytes a
-    second on the way.
+    second on the way. *compression* is that of the newest frame. So many bytes are *held* here for
+    the loop, where there is *room* for that many; 0 if frames are counted, not bytes.
     """
 
     worker: str
@@ -46,3 +47,6 @@ class LinkTraffic:
     nbytes: int
     raw_nbytes: int
     rate: float
+    compression: str = ""
+    held: int = 0
+    room: int = 0

@@ -45,13 +45,25 @@ class RangeSet:
     def __or__(self, other: RangeSet) -> RangeSet:
         if not other.spans or self.spans == other.spans:
             return self
-        return RangeSet.of(*self.spans, *other.spans) if self.spans else other
+        many, few = self.spans, other.spans
+        if len(few) > len(many):
+            many, few = few, many
+        if len(few) > FEW:
+            return RangeSet.of(*many, *few)
+        for span in few:
+            many = _with(many, span)
+        return RangeSet(many)
 
     def __sub__(self, other: RangeSet) -> RangeSet:
         if not other.spans or not self.spans:
             return self
-        left = []
         spans = other.spans  # there may be ten thousand on either side
+        if len(spans) <= FEW:
+            kept = self.spans
+            for span in spans:
+                kept = _without(kept, span)
+            return RangeSet(kept)
+        left = []
         for start, stop in self.spans:
             at = start
             first = max(bisect_left(spans, (start,)) - 1, 0)
@@ -88,6 +100,40 @@ class RangeSet:
             yield from range(start, stop)
 
 
+FEW = 8
+"""So many runs are put into others, or taken out, one by one: what they do not touch stays."""
+
+
+def _with(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return *spans* with another one, joined with those that it touches."""
+    start, stop = span
+    first = bisect_left(spans, (start,))
+    if first and spans[first - 1][1] >= start:
+        first -= 1
+        start = spans[first][0]
+    last = bisect_left(spans, (stop + 1,), first)
+    if last > first:
+        stop = max(stop, spans[last - 1][1])
+    return (*spans[:first], (start, stop), *spans[last:])
+
+
+def _without(
+    spans: tuple[tuple[int, int], ...], span: tuple[int, int]
+) -> tuple[tuple[int, int], ...]:
+    """Return *spans* without what lies in another one."""
+    start, stop = span
+    first = bisect_left(spans, (start,))
+    if first and spans[first - 1][1] > start:
+        first -= 1
+    last = bisect_left(spans, (stop,), first)
+    if last == first:
+        return spans
+    low, high = spans[first][0], spans[last - 1][1]
+    left = ((low, start),) if low < start else ()
+    right = ((stop, high),) if stop < high else ()
+    return (*spans[:first], *left, *right, *spans[last:])
+
+
 NO_RANGES = RangeSet()
 
 
@@ -104,10 +150,12 @@ class AckedSet:
     def __post_init__(self) -> None:
         floor, spans = self.floor, self.more.spans
         if spans and spans[0][0] <= floor:
-            while spans and spans[0][0] <= floor:
-                floor, spans = max(floor, spans[0][1]), spans[1:]
+            below = 0
+            while below < len(spans) and spans[below][0] <= floor:
+                floor = max(floor, spans[below][1])
+                below += 1
             object.__setattr__(self, "floor", floor)
-            object.__setattr__(self, "more", RangeSet(spans))
+            object.__setattr__(self, "more", RangeSet(spans[below:]))
 
     def __or__(self, other: AckedSet) -> AckedSet:
         return AckedSet(max(self.floor, other.floor), self.more | other.more)

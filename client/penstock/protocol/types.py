@@ -73,6 +73,8 @@ class Codec(Enum):
     ZSTD = "zstd"
     AUTO = "auto"
     """The one of them that pays, as samples and the link say: never that of a frame."""
+    SNAPPY = "snappy"
+    """Of what TensorFlow's own clients get; frames have the one that pays."""
 
 
 @dataclass(frozen=True, slots=True)

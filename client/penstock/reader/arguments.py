@@ -77,8 +77,21 @@ def codec_of(given: Any) -> Codec:
     raise DatasetError(f"compression must be 'AUTO', 'LZ4', 'ZSTD' or None, not {given!r}")
 
 
+def registered_codec_of(given: Any) -> Codec:
+    """Return the codec named *given*, of a dataset that TensorFlow's own clients may read, too."""
+    if given == Codec.SNAPPY.name:
+        return Codec.SNAPPY
+    if given is None or (isinstance(given, str) and given in _CODECS):
+        return _CODECS[given]
+    raise DatasetError(
+        f"compression must be 'AUTO', 'LZ4', 'ZSTD', 'SNAPPY' or None, not {given!r}"
+    )
+
+
 def compression_of(codec: Codec) -> str | None:
-    """Return the name of *codec*."""
+    """Return the name of *codec*, as readers of our own are to have it."""
+    if codec is Codec.SNAPPY:
+        return Codec.AUTO.name
     return next(name for name, known in _CODECS.items() if known is codec)
 
 

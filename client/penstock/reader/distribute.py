@@ -17,6 +17,7 @@ from penstock.reader import arguments
 from penstock.reader.coordination import coordination_of, is_ordered
 from penstock.reader.error_policy import error_policy_of
 from penstock.reader.external_state import refuse_weak
+from penstock.reader.launched import Asked, filled_in
 from penstock.reader.node import Distribute, RemotePipeline
 from penstock.reader.trainer import CrossTrainerCache, trainer_of
 
@@ -37,7 +38,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     processing_mode: ShardingPolicy | str,
     service: str | tuple[str, str],
     job_name: str | None = None,
-    consumer_index: int | None = None,
+    consumer_index: int | str | None = None,
     num_consumers: int | None = None,
     max_outstanding_requests: int | None = None,
     data_transfer_protocol: str | None = None,
@@ -60,8 +61,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
 
     Neither that function nor this one runs a user's function, reads data or opens a connection; the
     dataset is registered when it is first read. While an iterator is open this process lets its
-    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory (glibc's
-    ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory, in one
+    arena (glibc's ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
 
     Elements in operators behind it (`batch`, `shuffle`, `prefetch`) are unacked until the training
     loop gets them. The iterator's `state` is the whole job's; see `DatasetIterator.state` and
@@ -75,7 +76,9 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             once; the other policies: every element comes once, and each worker of the dispatcher's
             ``worker_addresses`` has a fixed part.
         service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
-            ``("grpc", "host:port")``.
+            ``("grpc", "host:port")``; or ``"env"``: what `penstock.cluster_environment` finds,
+            which is ``PENSTOCK_TARGET``, a dispatcher in the cluster, or the chief's host at port
+            7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
             pass over one dataset object is the job's next repetition.
         consumer_index: which consumer this is, from 0 on, where *num_consumers* read in rounds:
@@ -83,7 +86,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             batches of one length reach all replicas in one step, if the pipeline makes
             *num_consumers* of them in a row (`bucket_by_sequence_length`, then
             ``group_by_window(..., window_size=num_consumers)``), and all make the same number of
-            steps. A *job_name* is needed.
+            steps. A *job_name* is needed. ``"env"`` takes index and number from what
+            `penstock.cluster_environment` finds; a trial of a search has jobs of its own then.
         num_consumers: see *consumer_index*; the same for all.
         max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
         data_transfer_protocol: how elements come from workers: ``"grpc"``, or ``"local"`` from
@@ -147,26 +151,27 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     ...     list(Dataset.range(4).map(lambda x: x * x).apply(by_workers).batch(4))
     [array([0, 1, 4, 9])]
     """
-    name = arguments.job_name_of(job_name)
+    asked = filled_in(Asked(service, job_name, consumer_index, num_consumers, cross_trainer_cache))
+    name = arguments.job_name_of(asked.job_name)
     frames = max_outstanding_requests
     if frames is not None:
         frames = check_count("distribute", "max_outstanding_requests", frames)
-    address = arguments.address_of(service)
+    address = arguments.address_of(asked.service)
     seconds = arguments.timeout_of(timeout)
     codec = arguments.codec_of(compression)
     mode = arguments.mode_of(processing_mode)
     finished = arguments.on_finished_of(on_finished)
     coordination = coordination_of(
-        consumer_index,
-        num_consumers,
+        asked.consumer_index,
+        asked.num_consumers,
         name,
         remainder=remainder,
         ordered=ordered,
         patience=patience,
         start_round=start_round,
     )
-    in_order = coordination is None and is_ordered(mode, cross_trainer_cache, ordered=ordered)
-    trainer = trainer_of(cross_trainer_cache, when_full, name, coordinated=coordination is not None)
+    in_order = coordination is None and is_ordered(mode, asked.cache, ordered=ordered)
+    trainer = trainer_of(asked.cache, when_full, name, coordinated=coordination is not None)
     errors = error_policy_of(
         on_error, max_errors, coordinated=coordination is not None, static=mode.is_static
     )

@@ -50,7 +50,9 @@ def register_dataset(  # the reference's parameters, and two of ours
         service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
             ``("grpc", "host:port")``.
         dataset: what workers are to make.
-        compression: for all that read it: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None.
+        compression: for all that read it: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With
+            ``"SNAPPY"`` TensorFlow's own clients get elements compressed, and others as with AUTO;
+            workers need ``penstock[snappy]``.
         dataset_id: an id of your choice, which stands for this dataset for ever. By default it is
             the dataset's fingerprint: equal datasets have one id, and it is forgotten when nothing
             has used it for `DispatcherConfig.dataset_gc_timeout`.
@@ -74,7 +76,7 @@ def register_dataset(  # the reference's parameters, and two of ours
     ('squares', [array([0, 1, 4, 9])])
     """
     address, seconds = arguments.address_of(service), arguments.timeout_of(timeout)
-    codec = arguments.codec_of(compression)
+    codec = arguments.registered_codec_of(compression)
     chosen = "" if dataset_id is None else checked_id(dataset_id)
     if not isinstance(dataset, DatasetBase):
         raise DatasetError(f"register_dataset takes a Dataset, not {dataset!r:.80}")

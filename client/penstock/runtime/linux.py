@@ -5,9 +5,12 @@ Building pipelines, running them here and reading from workers need none of that
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import pathlib
+import signal
 import sys
+from collections.abc import Callable
 
 from penstock.errors import ConfigError
 
@@ -42,3 +45,16 @@ def check_service(what: str) -> None:
     check_linux(
         what, "run it on a Linux machine or in a container; pipelines are built and read anywhere"
     )
+
+
+def end_with_parent() -> Callable[[], None]:
+    """Return what a child calls before its program begins, to get SIGTERM when its parent ends.
+
+    What is needed is loaded now, in the parent: between a fork and a program little may be done.
+    """
+    libc, die_with_parent = ctypes.CDLL(None), 1  # PR_SET_PDEATHSIG
+
+    def prepare() -> None:
+        libc.prctl(die_with_parent, signal.SIGTERM)
+
+    return prepare

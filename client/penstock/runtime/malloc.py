@@ -2,7 +2,9 @@
 
 glibc maps and unmaps every large block by default, and a fresh page costs microseconds on its
 first touch: more than all else that happens to a message. With raised thresholds a process keeps
-up to `TRIM_THRESHOLD` of free memory.
+up to `TRIM_THRESHOLD` of free memory. It is kept by each arena, of which glibc gives threads one
+each: a reader's process has one in all, or it would grow for thousands of messages until all of
+them have that much.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ TRIM_THRESHOLD = 256 << 20
 TOP_PAD = 16 << 20
 
 # From malloc.h.
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 
 
 @functools.cache
-def tune() -> bool:
+def tune(*, one_arena: bool = False) -> bool:
     """Raise the thresholds of this process's allocator, once; return whether that was done.
+
+    With *one_arena* threads that begin later share the arena of the main thread.
 
     It is not where the C library is not glibc, and not with ``PENSTOCK_MALLOC=default``.
     """
@@ -34,10 +38,12 @@ def tune() -> bool:
         mallopt = libc.mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    settings = (
+    settings: tuple[tuple[int, int], ...] = (
         (_M_MMAP_THRESHOLD, MMAP_THRESHOLD),
         (_M_TRIM_THRESHOLD, TRIM_THRESHOLD),
         (_M_TOP_PAD, TOP_PAD),
     )
+    if one_arena:
+        settings += ((_M_ARENA_MAX, 1),)
     done = [mallopt(which, value) == 1 for which, value in settings]
     return all(done)

@@ -60,6 +60,13 @@ def here() -> dict[WorkerId, int]:
     return {address: entry.incarnation for address, entry in known if entry.process == mine}
 
 
+def in_this_loop(address: WorkerId, incarnation: int) -> bool:
+    """Return whether a worker runs in this process and in the event loop that is running here."""
+    entry, loop = _workers.get(address), asyncio.get_running_loop()
+    same = entry is not None and entry.loop is loop and entry.process == os.getpid()
+    return same and entry is not None and entry.incarnation == incarnation
+
+
 @asynccontextmanager
 async def to_worker(worker: KnownWorker) -> AsyncIterator[InProcessTransport]:
     """Lead to *worker*.

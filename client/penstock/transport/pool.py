@@ -17,7 +17,7 @@ from penstock.protocol.types import WorkerId
 from penstock.runtime import clock
 from penstock.runtime.linux import boot_id
 from penstock.transport.choice import choose
-from penstock.transport.in_process import here
+from penstock.transport.in_process import in_this_loop
 from penstock.transport.registry import KINDS, Transport, TransportKind
 
 log = logging.getLogger("penstock.reader")
@@ -92,7 +92,7 @@ class TransportPool:
         await made.line.aclose()
 
     async def _open(self, worker: KnownWorker) -> _Opened:
-        inside = here().get(worker.address, -1) == worker.incarnation
+        inside = in_this_loop(worker.address, worker.incarnation)
         away = distance(worker.profile, platform.node(), in_process=inside, boot_id=boot_id())
         choice = choose(self._wanted, worker, away, KINDS)
         if choice.refused:

@@ -7,18 +7,27 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.preemption.agreement import Agreements
+from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
 from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
+from penstock.runtime.clock import now
 from penstock.runtime.linux import check_service
+from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
+from penstock.wire.preemption import preemption_handlers
+from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.service import DispatcherService
+from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.service import TensorFlowService
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -51,6 +60,10 @@ async def serve(
     async with dispatching(config) as dispatcher:
         line = listening(
             dispatcher_handlers(dispatcher),
+            *tensorflow.dispatcher_handlers(
+                TensorFlowService(dispatcher, clients_at(config.work_dir), now)
+            ),
+            preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
             port=config.port,
             drain=DRAIN,
@@ -75,6 +88,10 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:
+    return agreements.report(said, now())
 
 
 @asynccontextmanager

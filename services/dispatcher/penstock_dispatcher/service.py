@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from penstock.protocol.control import (
     WorkerCommand,
     WorkerEvent,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration
+from penstock.protocol.registration import RegisteredDataset, Registration, scoped
 from penstock.protocol.types import DatasetId, IterationId, ReaderStatus, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
@@ -188,6 +188,15 @@ class DispatcherService:
         self._check_open()
         call = self._calls.new_call()
         await self._ask(call, DrainWorker(call, worker))
+
+    def live_workers(self) -> Iterable[tuple[str, int]]:
+        """See `tensorflow.service.Knowledge.live_workers`."""
+        return [(name, one.incarnation) for name, one in self._core.state.workers.items()]
+
+    def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
+        """See `tensorflow.service.Knowledge.is_finished`."""
+        job = self._core.state.jobs.get(scoped(dataset_id, job_name))
+        return job is not None and repetition in job.finished
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""

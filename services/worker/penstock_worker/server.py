@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from penstock.errors import ConfigError, Unavailable
 from penstock.protocol.data import ReadRequest
+from penstock.protocol.tensorflow import FindTaskRequest, FoundTask
 from penstock.protocol.types import WorkerId
 from penstock.runtime import address
 from penstock.runtime.background import BackgroundDeparture, BackgroundServer, Serve
@@ -20,7 +21,8 @@ from penstock.runtime.linux import check_service
 from penstock.runtime.malloc import tune
 from penstock.runtime.versions import versions
 from penstock.transport.in_process import offered
-from penstock.wire.connection import connect, listening
+from penstock.wire import tensorflow
+from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import LARGEST, DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker.cache_size import cache_size
@@ -31,6 +33,7 @@ from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
 from penstock_worker.shm_door import opened
+from penstock_worker.tensorflow.element_service import ElementService, element_service
 
 log = logging.getLogger("penstock.worker")
 
@@ -39,6 +42,9 @@ KEPT_WARM = 4
 
 TOO_MANY = 4
 """More slots than so many for each core are hardly meant."""
+
+FIND_WITHIN = 5.0
+"""Seconds that the dispatcher gets to say what a task of TensorFlow's clients reads."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -64,17 +70,20 @@ async def serve(
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
+    elements = element_service(address, door.find_task)
     _warn_of_slots(config)
     line = listening(
         worker_handlers(door),
+        tensorflow.worker_handlers(elements.element),
         host=config.host,
         port=config.port,
         drain=LAST_VIEW,
         largest=LARGEST,
     )
-    async with _pool(config) as pool, line as port, connect(address) as channel:
+    async with _pool(config) as pool, connect(address) as channel, line as port:
         _warn_if_open(config, port)
         api, outbox = DispatcherClient(channel), ControlOutbox()
+        door.channel = channel
         inside = ExitStack()
         shm = inside.enter_context(opened(config.socket_dir))
         runners = ActiveRunners(pool, api, config.buffer_bytes)
@@ -94,7 +103,7 @@ async def serve(
         parting = Drain(worker, control, outbox, drain, config.drain)
         register = partial(_registered, worker, control, config, ready)
         with inside, offered(worker.address, worker.incarnation, worker):
-            await _work(worker, control, parting, register)
+            await _work(worker, control, parting, register, elements)
 
 
 def _within_memory(config: WorkerConfig) -> WorkerConfig:
@@ -137,6 +146,7 @@ async def _work(
     control: ControlStream,
     parting: Drain,
     register: Callable[[], Coroutine[Any, Any, None]],
+    elements: ElementService,
 ) -> None:
     parted = asyncio.create_task(parting.run(), name="parting")
     tasks = {
@@ -144,6 +154,7 @@ async def _work(
         asyncio.create_task(control.run(), name="control"),
         asyncio.create_task(worker.tick_forever(), name="tick"),
         asyncio.create_task(register(), name="register"),
+        asyncio.create_task(elements.look_forever(), name="tensorflow"),
     }
     waiting = tasks
     try:
@@ -156,6 +167,7 @@ async def _work(
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        await elements.close()
         await worker.close()
 
 
@@ -182,6 +194,7 @@ class PendingWorker:
 
     def __init__(self) -> None:
         self.worker: WorkerService | None = None
+        self.channel: Channel | None = None
 
     def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
         """See `WorkerApi.read`."""
@@ -194,6 +207,12 @@ class PendingWorker:
     async def trace(self, after: int) -> TraceReply:
         """See `WorkerApi.trace`."""
         return await self._open().trace(after)
+
+    async def find_task(self, request: FindTaskRequest) -> FoundTask:
+        """Return what a task of TensorFlow's clients reads, as the dispatcher says."""
+        if self.channel is None:
+            raise Unavailable("this worker is starting; try again")
+        return await tensorflow.FIND_TASK.call(self.channel, request, FIND_WITHIN)
 
     def _open(self) -> WorkerService:
         if self.worker is None:

@@ -56,6 +56,10 @@ class RunnerStats:
     """What frames are compressed with; of AUTO what that means now, and why."""
     times: RunTimes | None = None
     """How long operators worked, in the newest runner of it."""
+    nbytes: int = 0
+    """Bytes of its frames that are here."""
+    room: int = 0
+    """So many may be."""
 
 
 @dataclass(frozen=True, slots=True)

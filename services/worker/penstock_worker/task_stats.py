@@ -24,9 +24,8 @@ def task_stats(attempts: Iterable[Attempt]) -> tuple[RunnerStats, ...]:
         counts, floor = delivery.counts(), delivery.acked.floor
         here = counts.ready, counts.unacked, counts.streams
         place = run.task, run.attempt, delivery.head, floor
-        tasks.append(
-            RunnerStats(*place, *here, attempt.state, _compression(attempt), _times(attempt))
-        )
+        how = attempt.state, _compression(attempt), _times(attempt)
+        tasks.append(RunnerStats(*place, *here, *how, delivery.nbytes, attempt.room))
     return tuple(tasks)
 
 

@@ -126,3 +126,10 @@ def test_the_version_is_said(called):
 
     assert ran.returncode == 0
     assert re.fullmatch(r"penstock \S+, protocol \d+, Python 3\.\S+\n", ran.stdout)
+
+
+def test_a_number_of_data_workers_that_is_none_is_named(called):
+    ran = called("run", "--data-workers", "few", "train.py")
+
+    assert ran.returncode == 2
+    assert "--data-workers must be 'auto' or a number, not 'few'" in " ".join(ran.stderr.split())

@@ -27,7 +27,7 @@ TICK = 1000.0
 
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
 def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, transport):
-    output, over = tmp_path / "trace.json", threading.Event()
+    output, begun, over = tmp_path / "trace.json", threading.Event(), threading.Event()
     far = (
         Dataset.range(1000)
         .repeat()
@@ -39,12 +39,18 @@ def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, tra
         with iter(far) as elements:
             while not over.is_set():
                 next(elements)
+                if len(elements.transport) == 2:
+                    begun.set()
 
     reading = threading.Thread(target=read)
     reading.start()
     try:
-        with screen.capture() as capture:
-            trace(cluster.target, 0.5, output)
+        assert begun.wait(30)
+        for _ in range(20):  # where others use the machine, a worker may make nothing for a while
+            with screen.capture() as capture:
+                trace(cluster.target, 0.5, output)
+            if " frames of 2 worker(s)" in capture.get():
+                break
     finally:
         over.set()
         reading.join()
@@ -59,6 +65,8 @@ def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, tra
     tracks = {e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert {f"worker {one.address}" for one in cluster.workers} <= tracks
     assert any(name.startswith("reader ") for name in tracks)
+    threads = {e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {"runner 1", "worker", "loop"} <= threads
 
 
 def whole_frames(events):

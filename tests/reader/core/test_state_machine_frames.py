@@ -7,6 +7,7 @@ from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.reader.core.flow_control import FrameLimit
 from penstock.reader.core.session_core import NoElement
+from penstock.reader.core.task_stream import Held, held_by_worker
 
 WAIT, OVER = NoElement.WAIT, NoElement.END
 
@@ -54,6 +55,17 @@ def test_a_broken_stream_is_opened_anew_after_a_pause_that_grows(reading):
         assert request.subscription == share.subscription
 
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_what_is_here_of_each_worker_is_counted_until_it_is_delivered(reading):
+    reading.frame(0, 4)
+    nbytes = reading.core.tasks[1].nbytes
+
+    assert nbytes > 0
+    assert held_by_worker(reading.core.tasks.values()) == {"w": Held(nbytes, 64 << 20)}
+
+    reading.core.deliver(reading.core.next_slice(reading.now), reading.now)
+    assert held_by_worker(reading.core.tasks.values()) == {"w": Held(0, 64 << 20)}
 
 
 def test_a_subscription_says_what_is_buffered_and_acked(reading):

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.protocol.data import FrameHeader
-from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import Codec, TaskId, WorkerId
+from penstock.reader.core.task_stream import Held
 from penstock.reader.session.link_traffic import SAMPLES, SPAN, LinkMeter
 
 ONE, OTHER = WorkerId("w:1"), WorkerId("w:2")
@@ -29,18 +29,20 @@ def test_bytes_are_counted_by_worker_the_most_first():
     meter.note(ONE, [frame(10)])
     meter.note(OTHER, [frame(100, 300), frame(50)])
 
-    (first, second) = meter.traffic({ONE: "shm", OTHER: "grpc"})
+    (first, second) = meter.traffic({ONE: "shm", OTHER: "grpc"}, {OTHER: Held(120, 1000)})
 
     assert (first.worker, first.transport) == ("w:2", "grpc")
     assert (first.frames, first.nbytes, first.raw_nbytes) == (2, 150, 350)
+    assert (first.compression, first.held, first.room) == ("lz4", 120, 1000)
     assert (second.worker, second.nbytes, second.raw_nbytes) == ("w:1", 10, 10)
+    assert (second.held, second.room) == (0, 0)
 
 
 def test_a_worker_that_is_read_no_more_is_left_out():
     meter = LinkMeter(Clock())
     meter.note(ONE, [frame(10)])
 
-    assert meter.traffic({}) == ()
+    assert meter.traffic({}, {}) == ()
 
 
 def test_the_rate_is_that_of_the_last_seconds():
@@ -52,6 +54,7 @@ def test_the_rate_is_that_of_the_last_seconds():
         meter.note(ONE, [frame(500)])
     clock.now += SPAN
 
-    (link,) = meter.traffic({ONE: "grpc"})
+    (link,) = meter.traffic({ONE: "grpc"}, {})
 
-    assert link == LinkTraffic("w:1", "grpc", 21, 1_010_000, 1_010_000, pytest.approx(500 / SPAN))
+    assert (link.frames, link.nbytes) == (21, 1_010_000)
+    assert link.rate == pytest.approx(500 / SPAN)

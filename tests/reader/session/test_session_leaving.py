@@ -55,7 +55,7 @@ def test_all_is_closed_in_less_than_a_second_and_nothing_is_left(fake, nothing_l
 async def test_a_reader_that_leaves_while_a_heartbeat_is_on_its_way_says_so_by_the_next():
     core = ReaderCore(IterationId(1), "token", 30.0, FrameLimit(2))
     network = SessionNetwork(
-        SimpleNamespace(core=core, heartbeat=lambda: core.heartbeat(0.0)), "nowhere", 0.1
+        SimpleNamespace(core=core, links=(), heartbeat=lambda: core.heartbeat(0.0)), "nowhere", 0.1
     )
     heartbeats = network._heartbeats()
 

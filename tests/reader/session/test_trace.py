@@ -1,5 +1,7 @@
 """What a session notes of frames that a worker asks about."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from penstock.frames.frame import FrameBuilder
@@ -7,6 +9,7 @@ from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import TaskId
+from penstock.reader.session.network import SessionNetwork
 from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.trace import ReaderTrace
 
@@ -19,6 +22,15 @@ def test_what_a_reader_noted_of_a_task_is_told_once():
     trace.note(2, TIMES)
 
     assert (trace.of(1), trace.of(1), trace.of(2)) == ((TIMES,), (), (TIMES,))
+
+
+def test_what_was_not_told_when_a_stream_ends_is_forgotten():
+    network = SessionNetwork(SimpleNamespace(), "nowhere", 1.0)
+    network.trace.note(1, TIMES)
+    network.trace.note(2, TIMES)
+    network._close(TaskId(1))
+
+    assert (network.trace.of(1), network.trace.of(2)) == ((), (TIMES,))
 
 
 def test_a_frame_is_noted_when_its_last_element_was_handed_out():

@@ -55,6 +55,28 @@ def is_over(streams: Iterable[TaskStream], now: float, *, finished: bool) -> boo
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """So many bytes are here, where there is *room* for that many; 0 where frames are counted."""
+
+    nbytes: int = 0
+    room: int = 0
+
+
+NOTHING_HELD = Held()
+
+
+def held_by_worker(streams: Iterable[TaskStream]) -> dict[WorkerId, Held]:
+    """Return what is here and not delivered, of the tasks that each worker runs."""
+    found: dict[WorkerId, Held] = {}
+    for stream in streams:
+        if stream.worker is not None:
+            before = found.get(stream.worker, NOTHING_HELD)
+            held = Held(before.nbytes + stream.nbytes, before.room + stream.window)
+            found[stream.worker] = held
+    return found
+
+
 LONG_AGO = float("-inf")
 
 FAILURE_PATIENCE = 1.0

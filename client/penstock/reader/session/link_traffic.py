@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import LinkTraffic
-from penstock.protocol.types import WorkerId
+from penstock.protocol.types import Codec, WorkerId
+from penstock.reader.core.task_stream import NOTHING_HELD, Held
 
 SPAN, SAMPLES = 1.0, 10
 """A rate is that of about so many spans of so many seconds, as for a loop's wait."""
@@ -32,28 +33,46 @@ class LinkMeter:
         for frame, payload in frames:
             link.nbytes += payload.nbytes
             link.raw_nbytes += frame.raw_nbytes or payload.nbytes
+            link.codec = frame.codec
         link.frames += len(frames)
 
-    def traffic(self, transports: Mapping[str, str]) -> tuple[LinkTraffic, ...]:
-        """Return what came of each worker that is read now, the most first."""
+    def traffic(
+        self, transports: Mapping[str, str], held: Mapping[WorkerId, Held]
+    ) -> tuple[LinkTraffic, ...]:
+        """Return what came of each worker that is read now, the most first.
+
+        *held* says how much of that the loop has not had.
+        """
         now, found = self._clock(), list[LinkTraffic]()
         for worker, link in tuple(self._links.items()):
             if worker not in transports:
                 continue
             began, before = link.marks[0]
             rate = (link.nbytes - before) / max(now - began, SPAN / SAMPLES)
-            sums = (link.frames, link.nbytes, link.raw_nbytes)
-            found.append(LinkTraffic(worker, transports[worker], *sums, rate))
+            here = held.get(worker, NOTHING_HELD)
+            traffic = LinkTraffic(
+                worker=worker,
+                transport=transports[worker],
+                frames=link.frames,
+                nbytes=link.nbytes,
+                raw_nbytes=link.raw_nbytes,
+                rate=rate,
+                compression=link.codec.value,
+                held=here.nbytes,
+                room=here.room,
+            )
+            found.append(traffic)
         return tuple(sorted(found, key=_nbytes, reverse=True))
 
 
 class _Link:
     """The sums of one worker."""
 
-    __slots__ = ("frames", "marks", "nbytes", "raw_nbytes")
+    __slots__ = ("codec", "frames", "marks", "nbytes", "raw_nbytes")
 
     def __init__(self) -> None:
         self.frames = self.nbytes = self.raw_nbytes = 0
+        self.codec = Codec.NONE
         self.marks: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
         """When a span began, with the bytes up to then."""
 

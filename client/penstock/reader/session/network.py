@@ -19,7 +19,6 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
 from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.nearness import KnownWorker
-from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.effects import (
     AskWorker,
@@ -34,7 +33,9 @@ from penstock.reader.core.effects import (
 from penstock.reader.core.flow_control import ACK_EVERY
 from penstock.reader.core.reachability import ANSWER_WITHIN
 from penstock.reader.core.session_core import SessionCore
+from penstock.reader.core.task_stream import Held
 from penstock.reader.session.link_traffic import LinkMeter
+from penstock.reader.session.trace import ReaderTrace
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
 from penstock.wire.connection import connect
@@ -106,8 +107,9 @@ class SessionPort(Protocol):
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
 
-    def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
-        """Return when traced frames of *task* were here, each once."""
+    @property
+    def links(self) -> tuple[LinkTraffic, ...]:
+        """What came from each worker, and how much of it is here."""
 
     def heartbeat(self) -> ReaderHeartbeat:
         """Return the next heartbeat."""
@@ -139,6 +141,8 @@ class SessionNetwork:
         self._streams: dict[TaskId, _NetworkStream] = {}
         self._transports = TransportPool(transport)
         self._traffic = LinkMeter()
+        self.trace = ReaderTrace()
+        """When the frames were here that are traced."""
         self._asking: set[asyncio.Task[None]] = set()
         self._group: asyncio.TaskGroup | None = None
         self._heartbeat_now, self._wake, self._leaving, self._parted = (
@@ -152,10 +156,9 @@ class SessionNetwork:
         """The transport by which each worker is read; any thread."""
         return self._transports.chosen
 
-    @property
-    def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker, the most first; any thread."""
-        return self._traffic.traffic(self._transports.chosen)
+    def links(self, held: Mapping[WorkerId, Held]) -> tuple[LinkTraffic, ...]:
+        """Return what came from each worker, the most first, if that is *held*; any thread."""
+        return self._traffic.traffic(self._transports.chosen, held)
 
     async def run(self) -> None:
         """Read until `leave`; what goes wrong fails the session."""
@@ -221,7 +224,7 @@ class SessionNetwork:
 
     def _ack(self, task: TaskId, ack: Ack) -> None:
         if task in self._streams:
-            if traced := self._session.traced(task):
+            if traced := self.trace.of(task):
                 ack = replace(ack, traced=traced)
             self._streams[task].requests.put_nowait(ack)
 
@@ -238,6 +241,7 @@ class SessionNetwork:
         stream = self._streams.pop(task, None)
         if stream is not None and stream.reading is not None:
             stream.reading.cancel()
+        self.trace.of(task)  # who asked on that stream is told no more
 
     # --- the dispatcher ---
 
@@ -290,7 +294,7 @@ class SessionNetwork:
             heartbeat, nearby = self._session.heartbeat(), here()
             loop = None if self.loop_clock is None else self.loop_clock.newest()
             counts = self._transports.counts
-            links = self.links[:LINKS_TOLD]
+            links = self._session.links[:LINKS_TOLD]
             yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop, links=links)
             if heartbeat.leaving:  # not the session's state: it may leave after this was made
                 return

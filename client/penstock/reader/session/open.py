@@ -74,8 +74,8 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
     """
     held = ExitStack()
     try:
+        tune(one_arena=True)  # before there are threads, as far as it is up to us
         loop = held.enter_context(LoopThread.shared())
-        tune()
         if TargetWorkers(spec.request.target_workers) is TargetWorkers.LOCAL:
             loop.run(_call(spec, lambda d: check_local(spec.address, d.status)))
         dataset, opened = _open(loop, spec)

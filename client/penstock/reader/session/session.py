@@ -20,11 +20,10 @@ from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.trace import FrameTimes
-from penstock.protocol.types import TaskId
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
+from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, wait_reason
 from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
@@ -32,7 +31,6 @@ from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
 from penstock.reader.session.save_result import state_of
 from penstock.reader.session.ticks import Ticks
-from penstock.reader.session.trace import ReaderTrace
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.single_entry import SingleEntry
@@ -65,7 +63,6 @@ class Session(RoundsRead):
         self._failure: BaseException | None = None
         self._closed = self._posted = False
         self._ticks, self._network_thread = Ticks(), 0
-        self._trace = ReaderTrace()
         self._network = SessionNetwork(self, *config.network)
         self._running = loop.spawn(self._run())
         self._running.add_done_callback(self._network_over)
@@ -191,8 +188,9 @@ class Session(RoundsRead):
 
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker."""
-        return self._network.links
+        """What came from each worker, and how much of it is here."""
+        with self._changed:
+            return self._network.links(held_by_worker(self.core.tasks.values()))
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""
@@ -334,7 +332,7 @@ class Session(RoundsRead):
         with self._changed:
             now = clock.now()
             for frame, payload in frames:
-                trace = self._trace if frame.traced else None
+                trace = self._network.trace if frame.traced else None
                 load = FramePayload(frame, payload, writable=self._config.writable, trace=trace)
                 self.core.on_frame(frame, load, payload.nbytes, now)
             # Frames end no other wait than that for elements. In rounds most of them come early,
@@ -344,10 +342,6 @@ class Session(RoundsRead):
             pressing = self.core.pressing
         if pressing:
             self._network.perform()
-
-    def traced(self, task: TaskId) -> tuple[FrameTimes, ...]:
-        """Return when traced frames of *task* were here, each once."""
-        return self._trace.of(task)
 
     def measured_by(self, loop: LoopClock | None) -> None:
         """Tell the dispatcher what *loop* measures."""

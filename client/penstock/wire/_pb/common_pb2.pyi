@@ -23,6 +23,7 @@ class Codec(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODEC_LZ4: _ClassVar[Codec]
     CODEC_AUTO: _ClassVar[Codec]
     CODEC_ZSTD: _ClassVar[Codec]
+    CODEC_SNAPPY: _ClassVar[Codec]
 
 class ReaderStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -42,6 +43,7 @@ CODEC_NONE: Codec
 CODEC_LZ4: Codec
 CODEC_AUTO: Codec
 CODEC_ZSTD: Codec
+CODEC_SNAPPY: Codec
 READER_STATUS_UNSPECIFIED: ReaderStatus
 READER_STATUS_LIVE: ReaderStatus
 READER_STATUS_LEFT: ReaderStatus

@@ -590,20 +590,26 @@ class ReaderHeartbeat(_message.Message):
     def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ...) -> None: ...
 
 class LinkTraffic(_message.Message):
-    __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate")
+    __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate", "compression", "held", "room")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     TRANSPORT_FIELD_NUMBER: _ClassVar[int]
     FRAMES_FIELD_NUMBER: _ClassVar[int]
     NBYTES_FIELD_NUMBER: _ClassVar[int]
     RAW_NBYTES_FIELD_NUMBER: _ClassVar[int]
     RATE_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
     worker: str
     transport: str
     frames: int
     nbytes: int
     raw_nbytes: int
     rate: float
-    def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ...) -> None: ...
+    compression: str
+    held: int
+    room: int
+    def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ..., compression: _Optional[str] = ..., held: _Optional[int] = ..., room: _Optional[int] = ...) -> None: ...
 
 class LoopTime(_message.Message):
     __slots__ = ("steps", "seconds", "waited", "p50", "p99")

@@ -10,6 +10,7 @@ import typer
 
 import penstock_dispatcher.command
 import penstock_worker.command
+from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
 from penstock.reader.arguments import address_of
 from penstock.runtime.versions import versions
@@ -20,6 +21,7 @@ from penstock_cluster.cli.status import watch as watch_status
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
 from penstock_cluster.demo.__main__ import main as run_demo
+from penstock_cluster.launch.run import run as launch
 from penstock_health.probe import probe
 
 app = typer.Typer(
@@ -75,6 +77,41 @@ def up(
     """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
     folder = str(work_dir) if work_dir is not None else None
     run_cluster(workers, port, folder, slots, fixed=fixed)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+@explained
+def run(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(help="the script with its arguments, or -m and a module", metavar="COMMAND"),
+    ] = None,
+    data_workers: Annotated[
+        str, typer.Option(help="on this host; auto is one, unless there are hosts for them")
+    ] = "auto",
+    work_dir: Annotated[
+        Path | None, typer.Option(help="the dispatcher's folder; a temporary one by default")
+    ] = None,
+    module: Annotated[
+        str | None, typer.Option("-m", help="run a module as a script", metavar="MODULE")
+    ] = None,
+) -> None:
+    """Run a training script on a host of any launcher, with what its role in the cluster asks for.
+
+    The same command on every host: the chief starts the dispatcher, hosts that train start data
+    workers beside the script. All ends with the script.
+    """
+    program = [*(["-m", module] if module else []), *(command or [])]
+    folder = str(work_dir) if work_dir is not None else None
+    raise typer.Exit(launch(program, _count_of(data_workers), folder))
+
+
+def _count_of(data_workers: str) -> int | None:
+    if data_workers == "auto":
+        return None
+    if not data_workers.isdecimal():
+        raise ConfigError(f"--data-workers must be 'auto' or a number, not {data_workers!r}")
+    return int(data_workers)
 
 
 @app.command()

@@ -42,5 +42,6 @@ def _plain(look: JobLook, explanation: Explanation) -> dict[str, Any]:
         "wait": explanation.wait,
         "operator": explanation.operator,
         "more_slots": explanation.more_slots,
+        "slowest": explanation.slowest,
         "figures": explanation.figures,
     }

@@ -8,15 +8,13 @@ from dataclasses import replace
 
 from penstock.runtime.cores import cores
 from penstock_cluster.cli.client import screen
+from penstock_cluster.launch.supervision import look_after
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 
 LOOPBACK = WorkerConfig().host
 """Where its workers are."""
-
-LOOK_EVERY = 0.5
-"""Seconds between two looks at the processes."""
 
 
 def up(workers: int, port: int, work_dir: str | None, slots: int | None, *, fixed: bool) -> None:
@@ -39,19 +37,5 @@ def up(workers: int, port: int, work_dir: str | None, slots: int | None, *, fixe
         for worker in cluster.workers:
             screen.print(f"{worker.name}: {worker.address}, pid {worker.pid}")
         screen.print("Ctrl-C ends all of them.")
-        _look_after(cluster, over)
+        look_after(cluster.dispatcher, cluster.workers, over, screen.print)
     screen.print("ended")
-
-
-def _look_after(cluster: LocalCluster, over: threading.Event) -> None:
-    """Restart members that end, until it is *over*; but for workers that drained."""
-    watched = [cluster.dispatcher, *cluster.workers]
-    while not over.wait(LOOK_EVERY):
-        for member in [member for member in watched if not member.running]:
-            if member is not cluster.dispatcher and member.exit_code == 0:
-                watched.remove(member)
-                screen.print(f"{member.name} at {member.address} has left, as it was told to")
-            else:
-                code = member.exit_code
-                member.restart()
-                screen.print(f"[yellow]{member.name} ended ({code}), and was started again")

@@ -1,0 +1,89 @@
+"""Does memory stay as it is while 10,000 batches of 4.8 MB are read, by gRPC and by shared memory?
+
+Resident memory of the process that reads, and of all processes of two workers, behind every 500
+batches: a figure is the largest growth since the first 500 of them. A worker's memory is that of
+its processes together; what they share counts for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from measure import Figure, arguments, show
+
+from penstock import Dataset
+from penstock_cluster import LocalCluster
+from penstock_worker import WorkerConfig
+
+SHAPE = (8, 224, 224, 3)
+LOOK = 500
+BATCHES = 10_000
+IMAGES = np.zeros(SHAPE, np.float32)
+
+
+def _images(_: int) -> np.ndarray:
+    return IMAGES
+
+
+def _mib(pids: Iterable[int]) -> float:
+    """Return the MiB of memory that processes use."""
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        total += next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
+    return total / 1024
+
+
+def _with_children(pids: Iterable[int]) -> Iterator[int]:
+    """Yield processes and all that they started."""
+    for pid in pids:
+        yield pid
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            yield from _with_children(map(int, task.read_text().split()))
+
+
+def _courses(target: str, workers: list[int], transport: str, batches: int) -> list[list[float]]:
+    """Return the memory of the reader, and that of workers, behind every `LOOK` batches."""
+    dataset = Dataset.range(10**9).map(_images).take(batches)
+    read = dataset.distribute(
+        "distributed_epoch", target, compression=None, data_transfer_protocol=transport
+    )
+    courses: list[list[float]] = [[], []]
+    for seen, batch in enumerate(read, 1):
+        assert batch.nbytes == IMAGES.nbytes
+        if seen % LOOK == 0:
+            courses[0].append(_mib([os.getpid()]))
+            courses[1].append(_mib(_with_children(workers)))
+        if seen == batches:  # each worker takes so many
+            break
+    return courses
+
+
+def main() -> None:
+    """Read by each transport."""
+    question = (__doc__ or "").partition("\n")[0]
+    options = arguments(question)
+    batches = BATCHES if options.runs >= 5 else BATCHES // 5
+    figures = []
+    for transport in ("grpc", "shm"):
+        with LocalCluster(2, worker=WorkerConfig(slots=1)) as cluster:
+            workers = [worker.pid for worker in cluster.workers if worker.pid is not None]
+            courses = _courses(cluster.target, workers, transport, batches)
+        for who, course in zip(("reader", "workers"), courses, strict=True):
+            grown = max(course) - course[0]
+            name = f"{transport}, {batches:,} batches, {who}"
+            figures += [
+                Figure(f"{name}: memory", course[-1], min(course), max(course), "MiB"),
+                Figure(f"{name}: growth", grown, 0.0, grown, "MiB"),
+            ]
+    show(question, figures, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Elements and their specs as TensorFlow's protobuf messages, written by hand.
+
+Field numbers are those of its ``tensor.proto``, ``tensor_shape.proto``, ``struct.proto`` and
+``worker.proto``. Large arrays are copied once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from penstock.element import Element, is_namedtuple
+from penstock.errors import DatasetError
+from penstock.frames.snappy import snappy_block
+
+DTYPES: dict[str, int] = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "complex128": 18,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+}
+STRING = 7
+
+
+def element_reply(element: Element) -> bytes:
+    """Return the reply that carries *element*.
+
+    Raises:
+        DatasetError: when a leaf has a dtype that TensorFlow has not.
+    """
+    components = [part for leaf in flat(element) for part in _field(1, _tensor(leaf))]
+    return b"".join(_field(5, components))
+
+
+def compressed_reply(element: Element) -> bytes:
+    """Return the reply that carries *element* as one block of Snappy.
+
+    Raises:
+        DatasetError: when a leaf has a dtype that TensorFlow has not, or Snappy is not installed.
+    """
+    described: Parts = []
+    contents: Parts = []
+    for leaf in flat(element):
+        dtype, shape, pieces = _pieces(leaf)
+        sizes = [_varint(_nbytes(piece)) for piece in pieces]
+        about = [*_number(1, dtype), *_field(2, _shape(shape)), *_field(4, sizes)]
+        described += _field(2, about)
+        contents += pieces
+    block = snappy_block(b"".join(contents))
+    return b"".join(_field(3, [*_field(1, [block]), *described]))
+
+
+def flat(nest: Any) -> list[Any]:
+    """Return the leaves of *nest* in TensorFlow's order, which sorts the keys of dicts."""
+    if isinstance(nest, dict):
+        return [leaf for key in sorted(nest) for leaf in flat(nest[key])]
+    if isinstance(nest, tuple):
+        return [leaf for part in nest for leaf in flat(part)]
+    return [nest]
+
+
+def structured(spec: Any) -> bytes:
+    """Return *spec*, a nest of what has a shape and a dtype, as a ``StructuredValue``.
+
+    Raises:
+        DatasetError: when a leaf has a dtype that TensorFlow has not.
+    """
+    return b"".join(_structured(spec))
+
+
+Parts = list[Any]
+"""Pieces of a message, bytes or views of arrays, to be joined once."""
+
+
+def _tensor(leaf: Any) -> Parts:
+    dtype, shape, pieces = _pieces(leaf)
+    number = 8 if dtype == STRING else 4
+    head = [*_number(1, dtype), *_field(2, _shape(shape))]
+    return head + [part for piece in pieces for part in _field(number, [piece])]
+
+
+def _pieces(leaf: Any) -> tuple[int, tuple[int, ...], Parts]:
+    """Return dtype, shape and content of *leaf*: its bytes, or each of its texts."""
+    if isinstance(leaf, (str, bytes)):
+        return STRING, (), [_text(leaf)]
+    array = np.asarray(leaf)
+    if array.dtype.kind in "OUS":
+        return STRING, array.shape, [_text(text) for text in array.flat]
+    dtype = _dtype(array.dtype)
+    if not array.size:
+        return dtype, array.shape, []
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    content = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
+    return dtype, array.shape, [content.data]
+
+
+def _text(text: Any) -> bytes:
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def _dtype(dtype: Any) -> int:
+    if dtype in (str, bytes):
+        return STRING
+    number = DTYPES.get(dtype.name)
+    if number is None:
+        raise DatasetError(
+            f"TensorFlow has no dtype {dtype.name}: convert it in the pipeline, as in "
+            "map(lambda x: x.astype('int64'))"
+        )
+    return number
+
+
+def _shape(shape: tuple[int | None, ...]) -> Parts:
+    sizes = (_number(1, -1 if size is None else size) for size in shape)
+    return [part for size in sizes for part in _field(2, size)]
+
+
+def _structured(spec: Any) -> Parts:
+    match spec:
+        case dict():
+            fields = []
+            for key, value in spec.items():
+                entry = [*_field(1, [str(key).encode()]), *_field(2, _structured(value))]
+                fields += _field(1, entry)
+            return _field(53, fields)
+        case tuple() if is_namedtuple(spec):
+            names: Parts = _field(1, [type(spec).__name__.encode()])
+            for key, value in zip(spec._fields, spec, strict=True):  # type: ignore[attr-defined]
+                pair = [*_field(1, [key.encode()]), *_field(2, _structured(value))]
+                names += _field(2, pair)
+            return _field(54, names)
+        case tuple():
+            return _field(52, [part for one in spec for part in _field(1, _structured(one))])
+    if not hasattr(spec, "shape"):
+        raise DatasetError(f"TensorFlow's client cannot read what looks like {spec!r:.80}")
+    return _field(33, [*_field(2, _shape(spec.shape)), *_number(3, _dtype(spec.dtype))])
+
+
+def _field(number: int, parts: Parts) -> Parts:
+    length = sum(map(_nbytes, parts))
+    return [_varint(number << 3 | 2) + _varint(length), *parts]
+
+
+def _number(number: int, value: int) -> Parts:
+    return [_varint(number << 3) + _varint(value & (1 << 64) - 1)]
+
+
+def _nbytes(part: Any) -> int:
+    return part.nbytes if isinstance(part, memoryview) else len(part)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,365 @@
+"""`PreemptionHandler`: a training loop that stops with all others before its machine goes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+from uuid import uuid4
+
+from penstock.errors import Closed, ConfigError
+from penstock.preemption.meeting import AloneHere, AtDispatcher, Meeting, Reports
+from penstock.preemption.watchers import RESTART, detected
+from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+
+log = logging.getLogger("penstock.preemption")
+
+T = TypeVar("T")
+
+REPORT_EVERY = 0.25
+"""Seconds between two reports."""
+
+AT_A_STEP = 1.0
+"""Seconds for which a step waits that is further than its trainer may go; then it goes on, for
+the dispatcher may be away."""
+
+OTHERS_SAVE = 120.0
+"""Seconds for which a trainer that has saved waits for the others."""
+
+SAVES = 3.0
+"""So many times as long as a save takes is left of the grace period when all stop."""
+
+
+@dataclass(frozen=True)
+class TerminationConfig:
+    """How a trainer learns that its machine is to be taken away, and how it ends.
+
+    Args:
+        termination_watcher_fn: asked again and again, in a thread of its own: whether there is a
+            notice. None asks the platform that this machine is of, if it is one that is known, and
+            watches SIGTERM, and SIGUSR1 of tasks of Slurm.
+        exit_fn: called behind the save. None exits with the code by which the platform knows that
+            the job is to be started again: 143 on GCE, 42 elsewhere.
+        grace_period: seconds from the notice until the machine goes. Training goes on until three
+            times as long as a save took is left of it. None stops as soon as can be.
+
+    Raises:
+        ConfigError: when one of them is of another kind.
+
+    >>> import penstock
+    >>> penstock.TerminationConfig(grace_period=30).grace_period
+    30
+    """
+
+    termination_watcher_fn: Callable[[], bool] | None = None
+    exit_fn: Callable[[], None] | None = None
+    grace_period: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("termination_watcher_fn", "exit_fn"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise ConfigError(f"TerminationConfig: {name} must be a function, not {given!r}")
+        grace: Any = self.grace_period
+        number = isinstance(grace, (int, float)) and not isinstance(grace, bool)
+        if grace is not None and (not number or not grace >= 0):
+            raise ConfigError(
+                f"TerminationConfig: grace_period must be seconds of at least 0, not {grace!r}"
+            )
+
+
+class PreemptionHandler:
+    """Runs a training loop's steps, until a machine of the group is to be taken away.
+
+    A notice on one trainer stops all at one step that they agree on through the dispatcher: each
+    saves model and data position of that step, waits for the others, and exits. One handler a
+    process; as a context manager, or `close` it.
+
+    Args:
+        iterators: what the loop reads: iterators of datasets, whose `state` is saved.
+        save_fn: called as ``save_fn(step, states)`` with the number of steps that were made and the
+            states of *iterators*, by all trainers behind the same step.
+        config: how notices come, and what happens then; see `TerminationConfig`.
+        target: where trainers meet: the dispatcher's address, or ``"env"``. None is the dispatcher
+            that the first of *iterators* reads from; without one this trainer is alone.
+        group: trainers of one name stop together.
+
+    Raises:
+        ConfigError: when an argument is of another kind, or this process has another handler.
+
+    >>> import penstock
+    >>> elements = iter(Dataset.range(100))
+    >>> saved = []
+    >>> config = penstock.TerminationConfig(lambda: bool(elements.stats().loop.steps), saved.clear)
+    >>> handler = penstock.PreemptionHandler([elements], lambda step, states: None, config)
+    >>> with handler:
+    ...     handler.run(next, elements), handler.total_run_calls
+    (0, 1)
+    """
+
+    _there: ClassVar[PreemptionHandler | None] = None
+
+    def __init__(
+        self,
+        iterators: Iterable[Any],
+        save_fn: Callable[[int, Sequence[Any]], None],
+        config: TerminationConfig | None = None,
+        *,
+        target: str | None = None,
+        group: str = "training",
+    ) -> None:
+        self._iterators = list(iterators)
+        if not callable(save_fn):
+            raise ConfigError(f"PreemptionHandler: save_fn must be a function, not {save_fn!r}")
+        config = TerminationConfig() if config is None else config
+        if not isinstance(config, TerminationConfig):
+            raise ConfigError(f"config must be a TerminationConfig, not {config!r}")
+        if not isinstance(group, str) or not group.strip():
+            raise ConfigError(f"PreemptionHandler: group must be a name, not {group!r}")
+        if PreemptionHandler._there is not None:
+            raise ConfigError("this process has a PreemptionHandler already: close it first")
+        self._save_fn, self._config, self._group = save_fn, config, group
+        self._trainer = f"{platform.node()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._steps, self._began = 0, time.monotonic()
+        self._noticed_at: float | None = None
+        self._verdict = PreemptionVerdict(0)
+        self._changed = threading.Condition()
+        self._save_seconds = 0.0
+        self._saved = self._leaving = self._ended = False
+        self._over = threading.Event()
+        self._watcher = None if config.termination_watcher_fn else detected()
+        meeting = _meeting(target, self._iterators)
+        self._reports = Reports(meeting, self._report, self._hear, REPORT_EVERY)
+        self._signals: dict[int, Any] = {}
+        self._watch()
+        PreemptionHandler._there = self
+        self._reports.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def total_run_calls(self) -> int:
+        """How many steps were made."""
+        return self._steps
+
+    @property
+    def noticed(self) -> bool:
+        """Whether a machine of the group is to be taken away, as far as it is known here."""
+        return self._noticed_at is not None or self._verdict.noticed
+
+    def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Return ``step_fn(*args, **kwargs)``, one step; behind the agreed one, save and exit.
+
+        Args:
+            step_fn: makes one step.
+            args: what it is called with.
+            kwargs: what it is called with by name.
+
+        Raises:
+            Closed: when it has saved and was told not to exit, or was closed.
+
+        >>> import penstock
+        >>> with penstock.PreemptionHandler([], lambda step, states: None) as handler:
+        ...     [handler.run(abs, -x) for x in range(3)], handler.total_run_calls
+        ([0, 1, 2], 3)
+        """
+        with self.watch_preemption_scope():
+            return step_fn(*args, **kwargs)
+
+    @contextmanager
+    def watch_preemption_scope(self) -> Iterator[None]:
+        """Count what is within as one step: behind the agreed one, save and exit.
+
+        Raises:
+            Closed: as `run`.
+
+        >>> import penstock
+        >>> with penstock.PreemptionHandler([], lambda step, states: None) as handler:
+        ...     with handler.watch_preemption_scope():
+        ...         handler.total_run_calls
+        0
+        """
+        if self._ended or self._over.is_set():
+            raise Closed("this PreemptionHandler has ended: start the program again to go on")
+        self._await_leave()
+        yield
+        self._steps += 1
+        if self.noticed and not self._verdict.agreed and self._tells:
+            self._reports.now()
+        if self._verdict.agreed and self._steps >= self._verdict.agreed:
+            self._finish()
+
+    def save(self) -> None:
+        """Call *save_fn* now, for a checkpoint on the way; how long that takes is remembered.
+
+        All trainers of a job must do it behind the same step, for a job's position is that of all.
+
+        >>> import penstock
+        >>> saved = []
+        >>> with penstock.PreemptionHandler([], lambda *what: saved.append(what)) as handler:
+        ...     handler.save()
+        >>> saved
+        [(0, [])]
+        """
+        began = time.monotonic()
+        self._save_fn(self._steps, [iterator.state() for iterator in self._iterators])
+        self._save_seconds = time.monotonic() - began
+        grace = self._config.grace_period
+        if grace is not None and grace < SAVES * self._save_seconds:
+            log.warning(
+                "grace_period is %g s, and a save takes %.1f s: training stops as soon as there is "
+                "a notice",
+                grace,
+                self._save_seconds,
+            )
+
+    def close(self) -> None:
+        """Leave the group, and watch no more. Idempotent.
+
+        >>> import penstock
+        >>> handler = penstock.PreemptionHandler([], lambda step, states: None)
+        >>> handler.close()
+        """
+        if self._over.is_set():
+            return
+        self._over.set()
+        self._leaving = True
+        self._reports.stop()
+        self._reports.now()
+        for number, before in self._signals.items():
+            signal.signal(number, before)
+        if PreemptionHandler._there is self:
+            PreemptionHandler._there = None
+
+    # --- the end ---
+
+    def _await_leave(self) -> None:
+        """Wait for leave to make the next step, if the dispatcher answers."""
+        until = time.monotonic() + AT_A_STEP
+        while self._steps >= self._verdict.allowed and not self._reports.silent:
+            if not self._reports.now() or time.monotonic() >= until:
+                return
+            with self._changed:
+                if self._steps >= self._verdict.allowed:
+                    self._changed.wait(REPORT_EVERY)
+
+    def _finish(self) -> None:
+        self._ended = True
+        log.warning("all trainers stop at step %d; saving", self._steps)
+        self.save()
+        self._saved = True
+        until = time.monotonic() + OTHERS_SAVE
+        while not self._verdict.all_saved and time.monotonic() < until:
+            self._reports.now()
+            with self._changed:
+                if not self._verdict.all_saved:
+                    self._changed.wait(REPORT_EVERY)
+        self.close()
+        exit_fn = self._config.exit_fn
+        if exit_fn is not None:
+            exit_fn()
+            return
+        sys.exit(RESTART if self._watcher is None else self._watcher.exit_code)
+
+    # --- what is told and heard ---
+
+    @property
+    def _tells(self) -> bool:
+        """Whether the others are to know of a notice: not before the grace period ends."""
+        if self._noticed_at is None:
+            return self._verdict.noticed
+        grace = self._config.grace_period or 0.0
+        left = self._noticed_at + grace - time.monotonic()
+        return not self._save_seconds or left <= SAVES * self._save_seconds
+
+    def _report(self) -> PreemptionReport:
+        lasted = max(time.monotonic() - self._began, 1e-3)
+        return PreemptionReport(
+            self._group,
+            self._trainer,
+            self._steps,
+            self._steps / lasted,
+            self._noticed_at is not None and self._tells,
+            self._saved,
+            self._leaving,
+        )
+
+    def _hear(self, verdict: PreemptionVerdict) -> None:
+        with self._changed:
+            self._verdict = verdict
+            self._changed.notify_all()
+
+    # --- notices ---
+
+    def _watch(self) -> None:
+        ask = self._config.termination_watcher_fn
+        if ask is None:
+            self._watch_signals()
+            if self._watcher is None:
+                return
+        question = ask or self._watcher.notice  # type: ignore[union-attr]  # one of them is there
+        every = REPORT_EVERY if self._watcher is None else self._watcher.every
+        thread = threading.Thread(
+            target=self._ask_forever, args=(question, every), name="penstock-watcher", daemon=True
+        )
+        thread.start()
+
+    def _watch_signals(self) -> None:
+        numbers = [signal.SIGTERM]
+        if "SLURM_JOB_ID" in os.environ:
+            numbers.append(signal.SIGUSR1)
+        if threading.current_thread() is not threading.main_thread():
+            log.warning("signals are not watched: make the PreemptionHandler in the main thread")
+            return
+        for number in numbers:
+            self._signals[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._notice(f"signal {signal.Signals(number).name}")
+
+    def _ask_forever(self, ask: Callable[[], bool], every: float) -> None:
+        said = ""
+        while not self._over.wait(every):
+            try:
+                if ask():
+                    self._notice("the watcher")
+                    return
+            except Exception as exc:  # noqa: BLE001  it must never end training
+                if str(exc) != said:
+                    said = str(exc)
+                    log.warning("the preemption watcher failed, and is asked again: %r", exc)
+
+    def _notice(self, by: str) -> None:
+        if self._noticed_at is None:
+            self._noticed_at = time.monotonic()
+            log.warning("this machine is to be taken away, by %s", by)
+        else:
+            log.warning("another notice by %s: training stops already", by)
+
+
+def _meeting(target: str | None, iterators: Sequence[Any]) -> Meeting:
+    """Return where trainers meet."""
+    if target is None:
+        for one in iterators:
+            for read in one.stats().passes:
+                return AtDispatcher(read.address)
+        return AloneHere()
+    from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
+    from penstock.reader.arguments import address_of  # noqa: PLC0415  as above
+    from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
+
+    return AtDispatcher(
+        address_of(dispatcher_of(cluster_environment()) if target == ENV else target)
+    )

@@ -1,0 +1,133 @@
+"""A trainer's word with the dispatcher about where all stop: in the background, and at need."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.errors import PenstockError
+from penstock.preemption.agreement import Agreements
+from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+
+log = logging.getLogger("penstock.preemption")
+
+ANSWER_WITHIN = 2.0
+"""Seconds that the dispatcher gets to answer a report."""
+
+
+class Meeting(Protocol):
+    """Where trainers meet."""
+
+    def report(self, said: PreemptionReport) -> PreemptionVerdict:
+        """Return what a trainer is told.
+
+        Raises:
+            PenstockError: when nobody answers, or the group has stopped without this trainer.
+        """
+        ...
+
+
+class AloneHere:
+    """A trainer that meets nobody: it reads from no dispatcher."""
+
+    def __init__(self) -> None:
+        self._agreements = Agreements((), lambda _: None)
+
+    def report(self, said: PreemptionReport) -> PreemptionVerdict:
+        """See `Meeting.report`."""
+        return self._agreements.report(said, time.monotonic())
+
+
+class AtDispatcher:
+    """Trainers that meet at the dispatcher of *address*."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def report(self, said: PreemptionReport) -> PreemptionVerdict:
+        """See `Meeting.report`."""
+        # They load gRPC.
+        from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
+        from penstock.wire.connection import connect  # noqa: PLC0415
+        from penstock.wire.preemption import REPORT  # noqa: PLC0415
+
+        async def call() -> PreemptionVerdict:
+            async with connect(self._address, patience=ANSWER_WITHIN) as channel:
+                return await REPORT.call(channel, said, ANSWER_WITHIN)
+
+        with LoopThread.shared() as loop:
+            return loop.run(call())
+
+
+class Reports:
+    """Reports of one trainer: *state* says what to report, *hear* takes what it is told.
+
+    Every *interval* seconds a thread reports; `now` does so at once. While nobody answers, steps go
+    on, and the log says so once.
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        state: Callable[[], PreemptionReport],
+        hear: Callable[[PreemptionVerdict], None],
+        interval: float,
+    ) -> None:
+        self._meeting, self._state, self._hear = meeting, state, hear
+        self._interval = interval
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._silent = False
+        self._thread = threading.Thread(
+            target=self._forever, name="penstock-preemption", daemon=True
+        )
+
+    @property
+    def silent(self) -> bool:
+        """Whether the last report had no answer."""
+        return self._silent
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def now(self) -> bool:
+        """Report, and return whether there was an answer.
+
+        Raises:
+            PenstockError: when the group has stopped without this trainer.
+        """
+        with self._turn:
+            try:
+                verdict = self._meeting.report(self._state())
+            except PenstockError as exc:
+                if not exc.retryable:
+                    raise
+                if not self._silent:
+                    log.warning(
+                        "nobody can agree on where to stop while the dispatcher is away (%s); "
+                        "training goes on",
+                        exc,
+                    )
+                self._silent = True
+                return False
+            self._silent = False
+            self._hear(verdict)
+            return True
+
+    def stop(self) -> None:
+        """Report no more by itself. Idempotent."""
+        self._over.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(ANSWER_WITHIN + self._interval)
+
+    def _forever(self) -> None:
+        while not self._over.wait(self._interval):
+            try:
+                self.now()
+            except PenstockError as exc:
+                log.error("%s", exc)  # noqa: TRY400  it says itself what happened
+                return

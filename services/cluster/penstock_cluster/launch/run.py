@@ -1,0 +1,228 @@
+"""What a host starts, for as long as its script runs: nothing of it is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from tempfile import TemporaryDirectory
+
+from penstock.environment.detect import cluster_environment
+from penstock.environment.own_variables import TARGET
+from penstock.errors import ConfigError, PenstockError, Unavailable
+from penstock.runtime.linux import check_service, end_with_parent
+from penstock.runtime.settings import to_env
+from penstock_cluster.cli.client import errors, screen
+from penstock_cluster.cli.status import look
+from penstock_cluster.launch.plan import LaunchPlan, launch_plan
+from penstock_cluster.launch.supervision import look_after
+from penstock_cluster.member import Member
+from penstock_dispatcher.config import DispatcherConfig
+from penstock_worker.config import WorkerConfig
+
+START_WITHIN = 120.0
+"""Seconds within which a member must answer: the dispatcher may be on a host that comes later."""
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at whether others are still reading."""
+
+GONE = 10.0
+"""Seconds without an answer after which a dispatcher that was there has ended."""
+
+PASSED_ON = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)  # the command loads anywhere
+)
+"""They are passed on to the script."""
+
+
+def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) -> int:
+    """Run *command* with what this host's role asks for; return its exit code.
+
+    Raises:
+        ConfigError: when variables are malformed, or a member ended at its start.
+        WaitedTooLong: when the dispatcher of this host does not answer.
+    """
+    check_service("penstock run")
+    place = cluster_environment()
+    plan = launch_plan(place, data_workers)
+    if plan.script and not command:
+        raise ConfigError(f"this host is a {place.role.value}, and there is no script to run")
+    say(plan.words(place))
+    with ExitStack() as held:
+        wanted = held.enter_context(_signals())
+        dispatcher = None
+        if plan.dispatcher:
+            folder = work_dir or held.enter_context(TemporaryDirectory(prefix="penstock-"))
+            dispatcher = held.enter_context(_dispatcher(plan, folder))
+            plan = replace(plan, target=dispatcher.address)
+        workers = [_worker(plan, number) for number in range(plan.data_workers)]
+        over = threading.Event()
+        starting = partial(_start, workers, dispatcher, over)
+        starter = threading.Thread(target=starting, name="penstock-run", daemon=True)
+        starter.start()
+        # In the end from the last to the first: a worker that waits for its dispatcher is not
+        # waited for.
+        held.callback(starter.join)
+        held.callback(_end, workers)
+        held.callback(over.set)
+        if not plan.script:
+            return _serve(plan, wanted)
+        code = _script(command, plan, wanted)
+        if dispatcher is not None and code == 0:
+            _await_others(plan.target, wanted)
+        return code
+
+
+def say(text: str) -> None:
+    """Print a line about what runs here."""
+    screen.print(f"penstock run: {text}", highlight=False)
+
+
+class Wanted:
+    """The signals that came, passed on to a script while there is one."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.script: subprocess.Popen[bytes] | None = None
+
+    def take(self, number: int) -> None:
+        """Pass signal *number* on; without a script it ends what serves."""
+        script = self.script
+        if script is not None:
+            with suppress(ProcessLookupError):
+                script.send_signal(number)
+        if number in (signal.SIGTERM, signal.SIGINT):
+            self.over.set()
+
+
+@contextmanager
+def _signals() -> Iterator[Wanted]:
+    wanted = Wanted()
+    before = {
+        number: signal.signal(number, lambda came, _frame: wanted.take(came))
+        for number in PASSED_ON
+    }
+    try:
+        yield wanted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
+    port = int(plan.target.rpartition(":")[2])
+    config = DispatcherConfig(host=plan.bind, port=port, work_dir=folder)
+    member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN)
+    try:
+        member.wait_ready(member.launch(), time.monotonic() + START_WITHIN)
+        yield member
+    finally:
+        member.terminate()
+        member.close()
+
+
+def _worker(plan: LaunchPlan, number: int) -> Member:
+    config = WorkerConfig(
+        dispatcher_address=plan.target, host=plan.bind, dispatcher_timeout=START_WITHIN
+    )
+    if plan.bind != plan.host:
+        config = replace(config, worker_address=f"{plan.host}:%port%")
+    return Member(
+        "penstock_worker", f"data worker {number}", to_env(config), START_WITHIN, config.drain
+    )
+
+
+def _start(workers: list[Member], dispatcher: Member | None, over: threading.Event) -> None:
+    """Start data workers beside the script, and look after all members until it is *over*."""
+    started = []
+    for worker in workers:
+        try:
+            worker.wait_ready(worker.launch(), time.monotonic() + START_WITHIN)
+        except PenstockError as exc:
+            if not over.is_set():
+                errors.print(f"penstock run: {exc}", markup=False)
+        else:
+            started.append(worker)
+    look_after(dispatcher, started, over, say)
+
+
+def _end(workers: list[Member]) -> None:
+    """End data workers, all at once: each hands its tasks over."""
+    ending = [threading.Thread(target=worker.terminate) for worker in workers]
+    for one in ending:
+        one.start()
+    for one in ending:
+        one.join()
+    for worker in workers:
+        worker.close()
+
+
+def _script(command: Sequence[str], plan: LaunchPlan, wanted: Wanted) -> int:
+    """Run the script; return its exit code, as a shell gives that of one that a signal ended."""
+    program = [sys.executable, *command]
+    env = {**os.environ, TARGET: plan.target}
+    # A group of its own: Ctrl-C reaches it once, through us.
+    with subprocess.Popen(  # noqa: S603  what the user asked for
+        program,
+        env=env,
+        process_group=0,
+        preexec_fn=end_with_parent(),  # noqa: PLW1509
+    ) as script:
+        wanted.script = script
+        code = script.wait()
+        wanted.script = None
+    return 128 - code if code < 0 else code
+
+
+def _serve(plan: LaunchPlan, wanted: Wanted) -> int:
+    """Serve until a signal, or until the dispatcher of data workers has ended."""
+    gone = _Absence(plan.target)
+    while not wanted.over.wait(LOOK_EVERY):
+        if not plan.dispatcher and gone.lasts():
+            say(f"the dispatcher at {plan.target} has ended")
+            break
+    return 0
+
+
+class _Absence:
+    """Whether a dispatcher that was there is gone."""
+
+    def __init__(self, target: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._target, self._clock = target, clock
+        self._seen: float | None = None
+
+    def lasts(self) -> bool:
+        """Ask it; return whether it answered once, and not for some seconds."""
+        try:
+            look(self._target)
+        except Unavailable:
+            return self._seen is not None and self._clock() > self._seen + GONE
+        self._seen = self._clock()
+        return False
+
+
+def _await_others(target: str, wanted: Wanted) -> None:
+    """Wait until no other process reads from the dispatcher of this host."""
+    told = False
+    while not wanted.over.wait(LOOK_EVERY):
+        try:
+            passes = look(target).stats.iterations
+        except PenstockError as exc:  # the exit code is the script's, whatever became of it
+            errors.print(f"penstock run: {exc}", markup=False)
+            return
+        reading = sum(one.live_readers for one in passes if not one.finished)
+        if not reading:
+            return
+        if not told:
+            told = True
+            say(f"the script has ended; {reading} reader(s) of other hosts go on")

@@ -1,0 +1,27 @@
+"""What TensorFlow's clients know by numbers, in a file of the work directory."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from penstock_dispatcher.fact_file import FactFile
+from penstock_dispatcher.tensorflow.client_facts import Fact
+from penstock_dispatcher.tensorflow.clients import TensorFlowClients
+
+NAME = "tensorflow-clients.jsonl"
+
+LOST = "after a restart TensorFlow's clients must begin anew"
+
+
+def clients_at(work_dir: str | None) -> TensorFlowClients:
+    """Return the clients that are known in a folder, or none; what is decided is written there.
+
+    What nobody needs any more is left out at each start.
+    """
+    # Numbers of another life, of which nothing was kept, must not come again.
+    first = int(time.time()) << 10
+    file = FactFile[Fact](None if work_dir is None else Path(work_dir) / NAME, Fact, LOST)
+    needed = TensorFlowClients(list(file.read()), first, lambda _: None).facts()
+    file.rewrite(needed)
+    return TensorFlowClients(needed, first, file.keep)

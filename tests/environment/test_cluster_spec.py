@@ -1,0 +1,60 @@
+"""`CLUSTER_SPEC`, as Vertex AI writes it for custom containers."""
+
+import json
+
+import pytest
+
+from penstock.environment.cluster_spec import resolve
+from penstock.errors import ConfigError
+
+POOLS = {
+    "workerpool0": ["primary:2222"],
+    "workerpool1": ["w0:2222", "w1:2222"],
+    "workerpool2": ["p:2222"],
+    "workerpool3": ["e:2222"],
+}
+
+
+def spec(task, **more):
+    whole = {"cluster": POOLS, "environment": "cloud", "task": task, "open_ports": [3333]}
+    return {"CLUSTER_SPEC": json.dumps(whole | more)}
+
+
+@pytest.mark.parametrize(
+    ("pool", "index", "role", "consumer"),
+    [
+        ("workerpool0", 0, "chief", 0),
+        ("workerpool1", 1, "worker", 2),
+        ("workerpool2", 0, "ps", None),
+        ("workerpool3", 0, "evaluator", None),
+    ],
+)
+def test_pools_are_roles(pool, index, role, consumer):
+    found = resolve(spec({"type": pool, "index": index, "trial": "TRIAL_1"}))
+
+    assert (found.role, found.index, found.consumer_index) == (role, index, consumer)
+    assert found.trial == "TRIAL_1"
+    assert found.addresses["worker"] == ["w0:2222", "w1:2222"]
+    assert found.source == "cluster_spec"
+
+
+def test_one_that_is_not_set_is_none():
+    assert resolve({}) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        (spec({"type": "workerpool7", "index": 0}), "task.type must be one of .*not 'workerpool7'"),
+        (spec({"type": "workerpool1", "index": 5}), "task.index is 5"),
+        (
+            spec({"type": "workerpool0"}, open_ports=[0]),
+            r"open_ports must be a list of ports, not \[0\]",
+        ),
+        (spec({"type": "workerpool0"}, cluster={"pool": []}), "a pool of cluster, 'pool',"),
+        ({"CLUSTER_SPEC": "nothing"}, "is not JSON"),
+    ],
+)
+def test_what_is_malformed_is_quoted_with_its_variable(variables, said):
+    with pytest.raises(ConfigError, match=rf"CLUSTER_SPEC.*{said}"):
+        resolve(variables)

@@ -1,0 +1,33 @@
+"""The variables of MPI's launchers."""
+
+import pytest
+
+from penstock.environment.mpi import resolve
+from penstock.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {
+            "OMPI_COMM_WORLD_RANK": "2",
+            "OMPI_COMM_WORLD_SIZE": "3",
+            "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+        },
+        {"PMI_RANK": "2", "PMI_SIZE": "3", "MPI_LOCALRANKID": "0"},
+    ],
+)
+def test_ranks_are_consumers(env):
+    found = resolve(env)
+
+    assert (found.role, found.index, found.consumer_index) == ("worker", 1, 2)
+    assert (found.num_consumers, found.local_rank) == (3, 0)
+
+
+def test_nothing_is_none():
+    assert resolve({"PMI_SIZE": "2"}) is None
+
+
+def test_a_rank_without_their_number_is_named():
+    with pytest.raises(ConfigError, match="PMI_SIZE is not set"):
+        resolve({"PMI_RANK": "0"})

@@ -1,0 +1,206 @@
+"""A training loop that stops when it is told to."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import penstock
+from penstock import Dataset, PreemptionHandler, TerminationConfig
+from penstock.errors import Closed, ConfigError
+
+LIMIT = 2000
+
+
+class Loop:
+    """Steps of a loop, and what was saved of it."""
+
+    def __init__(self, watcher=None, exit_fn=lambda: None, grace=None, iterators=(), save=None):
+        self.saved = []
+        self.save = save
+        config = TerminationConfig(watcher, exit_fn, grace)
+        self.handler = PreemptionHandler(iterators, self._save, config)
+
+    def _save(self, step, states):
+        if self.save is not None:
+            self.save()
+        self.saved.append((step, states))
+
+    def run(self, steps=LIMIT):
+        """Make steps until it ends; return how many were made."""
+        for made in range(steps):
+            try:
+                self.handler.run(time.sleep, 0.002)
+            except Closed:
+                return made
+        return steps
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_NO_PLATFORM", "1")
+    loops = []
+
+    def begin(*args, **options):
+        loops.append(Loop(*args, **options))
+        return loops[-1]
+
+    yield begin
+    for loop in loops:
+        loop.handler.close()
+
+
+def test_without_a_notice_steps_are_made_and_counted(begun):
+    loop = begun()
+
+    assert loop.run(50) == 50
+    assert loop.handler.total_run_calls == 50
+    assert not loop.handler.noticed
+
+
+def test_a_signal_stops_at_a_step_and_saves_that(begun):
+    loop = begun()
+    loop.run(20)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    made = loop.run()
+
+    assert made < LIMIT
+    assert [step for step, _ in loop.saved] == [20 + made] == [loop.handler.total_run_calls]
+
+
+def test_the_watcher_of_ones_own_is_asked_and_what_it_raises_ends_nothing(begun, caplog):
+    answers = iter([False, ValueError("no answer"), ValueError("no answer"), True])
+
+    def watch():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    loop = begun(watch)
+
+    assert loop.run() < LIMIT
+    assert len(loop.saved) == 1
+    assert caplog.text.count("the preemption watcher failed") == 1
+
+
+def test_the_states_of_iterators_are_saved_and_go_on_from_there(begun):
+    elements = iter(Dataset.range(10**6))
+    seen = []
+    loop = begun(lambda: len(seen) > 30, iterators=[elements])
+    with pytest.raises(Closed):
+        for _ in range(10**6):
+            seen.append(int(loop.handler.run(next, elements)))
+            time.sleep(0.001)
+
+    ((step, (state,)),) = loop.saved
+
+    assert step == len(seen) == seen[-1] + 1
+    assert int(next(Dataset.range(10**6).iterator(state))) == step
+
+
+def test_a_scope_is_a_step_too(begun):
+    loop = begun(lambda: True)
+
+    with pytest.raises(Closed):
+        for _ in range(LIMIT):
+            with loop.handler.watch_preemption_scope():
+                time.sleep(0.002)
+
+    assert [step for step, _ in loop.saved] == [loop.handler.total_run_calls]
+
+
+def test_by_default_it_exits_with_a_code_that_asks_for_a_restart(begun):
+    loop = begun(lambda: True, exit_fn=None)
+
+    with pytest.raises(SystemExit) as ended:
+        loop.run()
+
+    assert ended.value.code == 42
+    assert len(loop.saved) == 1
+
+
+def test_a_second_notice_and_one_within_the_save_change_nothing(begun):
+    def again():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop = begun(save=again)
+    loop.run(5)
+    again()
+    again()
+    loop.run()
+
+    assert len(loop.saved) == 1
+
+
+def test_within_the_grace_period_training_goes_on(begun):
+    loop = begun(grace=0.6)
+    loop.save = lambda: time.sleep(0.05)
+    loop.handler.save()
+    loop.run(5)
+    began = time.monotonic()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.run()
+
+    stopped = time.monotonic() - began
+    assert stopped > 0.6 - 3 * 0.06 - 0.02
+    assert len(loop.saved) == 2
+
+
+def test_a_grace_period_that_is_too_short_is_said_once_it_is_known(begun, caplog):
+    loop = begun(grace=0.01)
+    loop.save = lambda: time.sleep(0.02)
+
+    loop.handler.save()
+
+    assert "grace_period is 0.01 s, and a save takes" in caplog.text
+
+
+def test_a_watcher_that_blocks_does_not_hold_up_training(begun):
+    never = threading.Event()
+    loop = begun(lambda: never.wait(30))
+
+    assert loop.run(20) == 20
+    never.set()
+
+
+def test_signals_are_given_back(begun):
+    before = signal.getsignal(signal.SIGTERM)
+    loop = begun()
+    assert signal.getsignal(signal.SIGTERM) is not before
+
+    loop.handler.close()
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_one_handler_a_process(begun):
+    begun()
+
+    with pytest.raises(ConfigError, match="has a PreemptionHandler already"):
+        PreemptionHandler([], lambda step, states: None)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: TerminationConfig(termination_watcher_fn=3), "termination_watcher_fn must be a"),
+        (lambda: TerminationConfig(exit_fn="x"), "exit_fn must be a function, not 'x'"),
+        (lambda: TerminationConfig(grace_period=-1), "grace_period must be .* not -1"),
+        (lambda: TerminationConfig(grace_period=True), "not True"),
+        (lambda: PreemptionHandler([], None), "save_fn must be a function, not None"),
+        (lambda: PreemptionHandler([], print, 7), "config must be a TerminationConfig, not 7"),
+        (lambda: PreemptionHandler([], print, group=""), "group must be a name, not ''"),
+    ],
+)
+def test_what_is_of_another_kind_is_named(make, said):
+    with pytest.raises(ConfigError, match=said):
+        make()
+
+
+def test_they_are_public():
+    assert penstock.PreemptionHandler is PreemptionHandler
