@@ -100,6 +100,15 @@ def test_a_new_pass_closes_the_one_before():
             next(before)
 
 
+def test_the_iterator_of_the_pass_is_there_for_those_who_ask_it():
+    with IntLoader(Dataset.range(3)) as loader:
+        elements = iter(loader)
+        assert loader.iterator is None
+        next(elements)
+
+        assert loader.iterator.stats().loop.steps == 1
+
+
 def test_what_came_and_is_not_handed_out_is_counted():
     with IntLoader(Dataset.range(9), steps=4) as loader:
         assert list(loader) == [0, 1, 2, 3]

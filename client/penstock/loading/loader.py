@@ -105,6 +105,14 @@ class FrameworkLoader(ABC):
         """How many elements of the pass the loop got, also before a state was loaded."""
         return self._state().steps
 
+    @property
+    def iterator(self) -> DatasetIterator | None:
+        """The iterator of the pass that is read, for its ``round``, ``stats`` and `explain`.
+
+        None before the first element was asked for. Its elements are the loader's to take.
+        """
+        return None if self._pass is None else self._pass.iterator
+
     def state_dict(self) -> dict[str, Any]:
         """Return where this stands, as plain JSON; `torchdata`'s loaders have the same method.
 
@@ -182,6 +190,11 @@ class LoaderPass(Iterator[Any]):
             raise StopIteration
         self._steps += 1
         return loader._hand_out(placed)  # noqa: SLF001
+
+    @property
+    def iterator(self) -> DatasetIterator | None:
+        """See `FrameworkLoader.iterator`."""
+        return self._elements
 
     def close(self) -> None:
         """Release what the pass holds. Idempotent."""

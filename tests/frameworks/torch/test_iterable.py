@@ -2,6 +2,8 @@
 
 import copy
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -37,10 +39,23 @@ def test_a_dataloader_makes_batches_of_samples():
     assert [tuple(batch["x"].shape) for batch in batches] == [(3, 2), (3, 2), (1, 2)]
 
 
+FORKED = """
+from torch.utils.data import DataLoader
+from penstock import Dataset
+from penstock.torch import as_iterable
+list(DataLoader(as_iterable(Dataset.range(9)), batch_size=None, num_workers={workers}))
+"""
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_of_a_dataloader_are_refused(workers):
-    with pytest.raises(Exception, match=r"process 0 of .* use num_workers=0"):
-        list(DataLoader(as_iterable(dataset()), batch_size=None, num_workers=workers))
+    code = FORKED.format(workers=workers)
+
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+
+    assert ran.returncode
+    assert f"this is process 0 of {workers} of a DataLoader" in ran.stderr
+    assert "use num_workers=0" in ran.stderr
 
 
 @pytest.mark.parametrize("steps", [0, 3, 8])
