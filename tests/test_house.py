@@ -106,6 +106,7 @@ TRIED_THROUGH = {
     "penstock.protocol.definition": "test_definition_contents.py",
     "penstock.serialization.code_parts": "serialization/test_fingerprint_changes.py",
     "penstock.serialization.references": "serialization/test_fingerprint_changes.py",
+    "penstock.credentials.roles": "credentials/test_access.py",
     "penstock.wire.rpc": CONNECTION,
     "penstock.wire.status": CONNECTION,
     "penstock.wire.stream": CONNECTION,

@@ -16,6 +16,7 @@ from penstock.reader.arguments import address_of
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
 from penstock_cluster.cli.explain import explanations_json, show_explanations
+from penstock_cluster.cli.keys import app as keys_app
 from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
 from penstock_cluster.cli.status import watch as watch_status
 from penstock_cluster.cli.trace import trace as run_trace
@@ -43,6 +44,7 @@ def _version(wanted: bool) -> None:
 app.command("dispatcher")(penstock_dispatcher.command.run)
 app.command("worker")(penstock_worker.command.run)
 app.command("demo")(explained(run_demo))
+app.add_typer(keys_app)
 
 
 @app.callback()
