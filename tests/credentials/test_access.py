@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from penstock.credentials.access import TABLE, check, needs_nothing
-from penstock.credentials.roles import Identity, AccessRole, role_named
+from penstock.credentials.roles import AccessRole, Identity, role_named
 from penstock.errors import ConfigError, WrongRole
 from penstock.wire import tensorflow
 from penstock.wire.dispatcher import dispatcher_handlers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.credentials.roles import EVERY_ROLE, Identity, AccessRole
+from penstock.credentials.roles import EVERY_ROLE, AccessRole, Identity
 from penstock.errors import WrongRole
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from penstock.credentials import folder as names
-from penstock.credentials.roles import AccessRole
+from penstock.credentials.roles import AccessRole, server_name
 from penstock.credentials.secret_file import read_public, read_secret, write_file
 from penstock.credentials.token import issue
 from penstock.errors import ConfigError
@@ -43,16 +43,6 @@ _BEFORE, _NEXT = "before-", "next-"
 """Begin the names of what was in use before, and of what will be: both are trusted, too."""
 
 _HOSTS = "hosts"
-
-
-def server_name(role: str) -> str:
-    """Return the name that certificates of *role* have, whatever host they are on.
-
-    >>> from penstock.credentials.authority import server_name
-    >>> server_name("worker")
-    'worker.penstock.internal'
-    """
-    return f"{role}.penstock.internal"
 
 
 def init(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from penstock.credentials.access import check, needs_nothing
-from penstock.credentials.folder import ServiceCredentials, WatchedFolder
+from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
 from penstock.credentials.local import SCHEME as LOCAL
 from penstock.credentials.local import LocalKey
 from penstock.credentials.roles import Identity
@@ -39,6 +39,7 @@ class LocalGuard:
         self, key: LocalKey, port: Callable[[], int], clock: Callable[[], float] = time.time
     ) -> None:
         self._key, self._port, self._clock = key, port, clock
+        self._kept = clock()
 
     def admit(self, path: str, shown: str) -> None:
         """Return if a call of *path* by who shows *shown* is to be answered.
@@ -51,7 +52,11 @@ class LocalGuard:
             return
         if not shown.startswith(f"{LOCAL}."):
             raise Unauthenticated(f"{path} needs a credential: {self._key.refusal()}")
-        check(path, self._key.identity(shown, self._port(), self._clock()))
+        now = self._clock()
+        if not self._kept <= now < self._kept + LOOK:
+            self._kept = now
+            self._key.keep()
+        check(path, self._key.identity(shown, self._port(), now))
 
 
 class TokenGuard:

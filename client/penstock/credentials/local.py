@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import secrets
 import stat
@@ -28,6 +29,19 @@ LASTS = 300.0
 FILE = "local.key"
 
 _LONGEST = 200
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether *host* is of this machine alone: ``localhost``, or an address of loopback.
+
+    >>> from penstock.credentials.local import is_loopback
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def user_folder() -> Path:

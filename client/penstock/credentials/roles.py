@@ -41,6 +41,16 @@ class Identity:
 EVERY_ROLE = frozenset(AccessRole)
 
 
+def server_name(role: str) -> str:
+    """Return the name that certificates of *role* have, whatever host they are on.
+
+    >>> from penstock.credentials.roles import server_name
+    >>> server_name("worker")
+    'worker.penstock.internal'
+    """
+    return f"{role}.penstock.internal"
+
+
 def role_named(text: str) -> AccessRole:
     """Return the role of that name.
 

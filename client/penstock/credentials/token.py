@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.credentials.roles import Identity, AccessRole
+from penstock.credentials.roles import AccessRole, Identity
 from penstock.errors import ConfigError, Unauthenticated
 from penstock.protocol.malformed import MALFORMED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         when_full: str = "skip",
         on_error: str = "raise",
         max_errors: int | None = None,
+        credentials: str | os.PathLike[str] | None = None,
     ) -> Dataset:
         """Return the same elements, made by workers; what follows runs in this process.
 
@@ -122,6 +124,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.
             on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
             max_errors: how many elements of a pass may be left out; None is any number.
+            credentials: the folder of credentials, for a dispatcher that asks for them.
 
         See `penstock.reader.distribute.distribute` for all of it.
 
@@ -157,6 +160,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
                 when_full=when_full,
                 on_error=on_error,
                 max_errors=max_errors,
+                credentials=credentials,
             )
         )
 

@@ -357,9 +357,9 @@ def _meeting(target: str | None, iterators: Sequence[Any]) -> Meeting:
                 return AtDispatcher(read.address)
         return AloneHere()
     from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
-    from penstock.reader.arguments import address_of  # noqa: PLC0415  as above
+    from penstock.reader.arguments import service_of  # noqa: PLC0415  as above
     from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
 
     return AtDispatcher(
-        address_of(dispatcher_of(cluster_environment()) if target == ENV else target)
+        service_of(dispatcher_of(cluster_environment()) if target == ENV else target)
     )

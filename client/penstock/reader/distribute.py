@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Protocol, TypeVar
 
 from penstock.analysis import auto_shard
@@ -56,6 +57,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     when_full: str = "skip",
     on_error: str = "raise",
     max_errors: int | None = None,
+    credentials: str | os.PathLike[str] | None = None,
 ) -> Distribution:
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
@@ -75,10 +77,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             whole dataset; `ShardingPolicy.DYNAMIC` or ``"distributed_epoch"``: every element comes
             once; the other policies: every element comes once, and each worker of the dispatcher's
             ``worker_addresses`` has a fixed part.
-        service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
-            ``("grpc", "host:port")``; or ``"env"``: what `penstock.cluster_environment` finds,
-            which is ``PENSTOCK_TARGET``, a dispatcher in the cluster, or the chief's host at port
-            7000.
+        service: the dispatcher, as ``"grpc://host:port"``, ``"grpcs://host:port"`` by TLS,
+            ``"host:port"`` or ``("grpc", "host:port")``; or ``"env"``: what
+            `penstock.cluster_environment` finds, which is ``PENSTOCK_TARGET``, a dispatcher in the
+            cluster, or the chief's host at port 7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
             pass over one dataset object is the job's next repetition.
         consumer_index: which consumer this is, from 0 on, where *num_consumers* read in rounds:
@@ -139,6 +141,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         max_errors: with ``on_error="skip"``, how many elements of a pass may be left out, by all
             workers together; more end the pass with an error for all its readers, within about a
             second. None is any number.
+        credentials: the folder of a trainer's or reader's credentials, which ``penstock keys
+            init`` makes, for a dispatcher that asks for them; then all goes by TLS, as with
+            ``"grpcs://host:port"``. None is what ``PENSTOCK_CREDENTIALS`` says, unless *service*
+            begins with ``grpc://``. One process calls one dispatcher with one folder: the last.
 
     Raises:
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
@@ -156,7 +162,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     frames = max_outstanding_requests
     if frames is not None:
         frames = check_count("distribute", "max_outstanding_requests", frames)
-    address = arguments.address_of(asked.service)
+    address = arguments.service_of(asked.service, credentials)
+    folder = arguments.credentials_of(credentials, asked.service)
     seconds = arguments.timeout_of(timeout)
     codec = arguments.codec_of(compression)
     mode = arguments.mode_of(processing_mode)
@@ -208,6 +215,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             errors,
             transport,
             in_order,
+            folder,
         )
         return type(dataset)(node)
 

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
+from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,9 +26,6 @@ else:
 
 PREFIX = "PENSTOCK_"
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Interfaces that only this machine can connect to."""
-
 
 class ServiceSettings:
     """What the settings of each service have: where it listens, and how they are read."""
@@ -36,11 +35,32 @@ class ServiceSettings:
     host: str
     port: int
     protocol: str | None
+    credentials: str | None
+    insecure: bool
 
     @property
     def is_open(self) -> bool:
         """Whether others than this machine can connect."""
-        return self.host not in LOOPBACK
+        return not is_loopback(self.host)
+
+    @property
+    def scheme(self) -> str:
+        """How an address of this service begins: whether it is called with TLS."""
+        return "grpcs" if self.credentials else "grpc"
+
+    @property
+    def security(self) -> Security:
+        """What protects this service."""
+        return security_of(self.credentials, insecure=self.insecure)
+
+    def entrance(self) -> Entrance:
+        """Return how this service lets others in.
+
+        Raises:
+            ConfigError: when others than this machine can connect and nothing says who may, or
+                the credentials cannot be used.
+        """
+        return entrance_of(self.host, self.credentials, insecure=self.insecure)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
@@ -68,6 +88,17 @@ class ServiceSettings:
             raise ConfigError(f"host must name an interface, as 127.0.0.1 does, not {self.host!r}")
         if self.protocol not in (None, "grpc"):
             raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
+        if not isinstance(self.insecure, bool):
+            raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
+        if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):
+            raise ConfigError(f"credentials must be a folder's path, not {self.credentials!r}")
+        if self.credentials and self.insecure:
+            raise ConfigError(
+                f"credentials={os.fspath(self.credentials)!r} and insecure=True contradict each "
+                "other: leave one of them out"
+            )
+        if self.credentials is not None:
+            object.__setattr__(self, "credentials", os.fspath(self.credentials) or None)
 
 
 def from_env(kind: type[C], env: Mapping[str, str]) -> C:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import grpc
 
@@ -72,12 +72,25 @@ class DispatcherApi(Protocol):
         ...
 
 
-class DispatcherClient:
-    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds."""
+Seal: TypeAlias = Callable[[DatasetId, bytes], bytes]
+"""Returns the seal of the definition of a dataset; nothing where there is no key for it."""
 
-    def __init__(self, channel: Channel, *, timeout: float = 5.0) -> None:
+CheckSeal: TypeAlias = Callable[[DatasetId, bytes, bytes], None]
+"""Returns if a definition of a dataset has its seal, and raises `TamperedDefinition` if not."""
+
+
+class DispatcherClient:
+    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds.
+
+    *check* looks at the seals of definitions, for who runs them.
+    """
+
+    def __init__(
+        self, channel: Channel, *, timeout: float = 5.0, check: CheckSeal | None = None
+    ) -> None:
         self._channel = channel
         self._timeout = timeout
+        self._check = check
 
     async def register_dataset(
         self, definition: bytes, versions: Versions, registration: Registration | None = None
@@ -93,7 +106,10 @@ class DispatcherClient:
     async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
         """See `DispatcherApi.get_definition`."""
         request = GetDefinitionRequest(dataset, python)
-        return (await GET_DEFINITION.call(self._channel, request, self._timeout)).definition
+        reply = await GET_DEFINITION.call(self._channel, request, self._timeout)
+        if self._check is not None:
+            self._check(dataset, reply.definition, reply.seal)
+        return reply.definition
 
     async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
@@ -118,8 +134,8 @@ class DispatcherClient:
         return READER_CONTROL.call(self._channel, heartbeats)
 
 
-def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
-    """Answer the dispatcher's methods with *api*."""
+def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.GenericRpcHandler:
+    """Answer the dispatcher's methods with *api*; definitions get the *seal*."""
 
     async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
         asked = (request.definition, request.versions, request.registration)
@@ -129,7 +145,8 @@ def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
         return await api.find_dataset(request.dataset_id)
 
     async def get_definition(request: GetDefinitionRequest) -> GetDefinitionReply:
-        return GetDefinitionReply(await api.get_definition(request.dataset, request.python))
+        found = await api.get_definition(request.dataset, request.python)
+        return GetDefinitionReply(found, b"" if seal is None else seal(request.dataset, found))
 
     async def drain(request: DrainRequest) -> DrainReply:
         await api.drain(request.worker)
@@ -187,6 +204,7 @@ class GetDefinitionReply:
     """See `protos/dispatcher.proto`."""
 
     definition: bytes
+    seal: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

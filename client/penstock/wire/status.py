@@ -36,6 +36,8 @@ _FAMILIES: tuple[tuple[type[errors.PenstockError], grpc.StatusCode], ...] = (
     (errors.UnknownDataset, Code.NOT_FOUND),
     (errors.UnknownIteration, Code.NOT_FOUND),
     (errors.StoreFull, Code.RESOURCE_EXHAUSTED),
+    (errors.Unauthenticated, Code.UNAUTHENTICATED),
+    (errors.WrongRole, Code.PERMISSION_DENIED),
     (errors.Refused, Code.FAILED_PRECONDITION),
     (errors.WaitedTooLong, Code.DEADLINE_EXCEEDED),
     (errors.Unavailable, Code.UNAVAILABLE),
@@ -78,10 +80,49 @@ class Status:
             )
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
             return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")
+        if untrusted := _untrusted(self.details or ""):
+            return errors.Untrusted(f"{address} {untrusted}")
         return errors.Unavailable(
             f"{address} cannot be reached, or hung up during {path} "
-            f"({self.code.name}: {self.details})"
+            f"({self.code.name}: {self.details}){_PLAIN if _seems_plain(self.details) else ''}"
         )
+
+
+_UNTRUSTED = {
+    "certificate has expired": (
+        "shows a certificate that has expired: make new ones there (penstock keys renew), or set "
+        "the clock of this host"
+    ),
+    "certificate is not yet valid": (
+        "shows a certificate that is not valid yet: the clock of this host, or of the one where it "
+        "was made, is off; set it"
+    ),
+    "CERTIFICATE_VERIFY_FAILED": (
+        "shows a certificate of a CA that is not trusted here: it is of another cluster, or the "
+        "ca.crt in the credentials here is old; copy the folder that `penstock keys` made again"
+    ),
+    "Hostname Verification Check failed": (
+        "shows a certificate for another name: call it by a name in its certificate, or make one "
+        "with this name (penstock keys renew DIR --host NAME)"
+    ),
+    "WRONG_VERSION_NUMBER": (
+        "speaks no TLS, and there are credentials for it here: start it with credentials, or call "
+        "it without (grpc://)"
+    ),
+}
+"""What gRPC says where a connection was not made, and what that means."""
+
+
+_PLAIN = "; if it speaks TLS, call it with credentials (grpcs://)"
+
+
+def _seems_plain(details: str | None) -> bool:
+    """Return whether a service may have hung up because it was called without TLS."""
+    return details is not None and "Socket closed" in details
+
+
+def _untrusted(details: str) -> str:
+    return next((meaning for sign, meaning in _UNTRUSTED.items() if sign in details), "")
 
 
 async def abort(context: grpc.aio.ServicerContext, exc: Exception, path: str) -> NoReturn:

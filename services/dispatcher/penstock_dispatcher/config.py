@@ -82,8 +82,16 @@ class DispatcherConfig(ServiceSettings):
     new readers go on where those before were; if so, that is an error."""
 
     host: str = "127.0.0.1"
-    """The interface to listen on. There is no authentication, and definitions hold code: other
-    interfaces than loopback are for networks whose every member is trusted."""
+    """The interface to listen on. On loopback, processes of this user are let in and no others;
+    other interfaces need `credentials`, or `insecure`."""
+
+    credentials: str | None = None
+    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
+    tokens, on every interface. Files in it may be replaced while this runs."""
+
+    insecure: bool = False
+    """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
+    networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
 
     durability: str = "process"
     """What the journal outlasts. ``"process"``: the death of this process, however it comes; when

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.credentials.entrance import Entrance
 from penstock.engine import seeds
 from penstock.errors import InternalError, PenstockError, StoreFull, Unavailable
 from penstock.protocol.control import (
@@ -83,12 +84,14 @@ class DispatcherService:
         journal: Journal | None = None,
         *,
         clock: Callable[[], float] = now,
+        entrance: Entrance | None = None,
     ) -> None:
-        self._config = config
+        self._config, self._entrance = config, entrance
         self._clock = clock
         self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
-        kept = definitions_at(config.work_dir, power=config.outlasts_power)
+        sealing = entrance.definitions_key if entrance is not None else b""
+        kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
         largest = config.max_definition_bytes
         self._registrar = Registrar(self._core, kept, largest, self._ask_for)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
@@ -201,7 +204,9 @@ class DispatcherService:
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         now = self._core.stats(self._clock())
-        return msgspec.json.encode(replace(now, usage=usage(), versions=versions()))
+        security = self._entrance.security.value if self._entrance is not None else ""
+        told = replace(now, usage=usage(), versions=versions(), security=security)
+        return msgspec.json.encode(told)
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
         call = self._calls.new_call()

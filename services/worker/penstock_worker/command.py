@@ -23,6 +23,13 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         str | None,
         typer.Option(help="folder of the socket by which readers on this host share its memory"),
     ] = None,
+    credentials: Annotated[
+        str | None, typer.Option(help="folder of its credentials, which `penstock keys init` makes")
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,

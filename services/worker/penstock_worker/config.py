@@ -35,7 +35,8 @@ class WorkerConfig(ServiceSettings):
     """
 
     dispatcher_address: str | None = None
-    """Where the dispatcher is: ``host:port`` or ``grpc://host:port``. A worker needs one."""
+    """Where the dispatcher is: ``host:port``, ``grpc://host:port``, or with `credentials`
+    ``grpcs://host:port``. A worker needs one."""
 
     worker_address: str | None = None
     """The address that readers are told, with ``%port%`` for the port that is bound.
@@ -70,8 +71,8 @@ class WorkerConfig(ServiceSettings):
     """
 
     host: str = "127.0.0.1"
-    """The interface to listen on. There is no authentication, and definitions hold code: other
-    interfaces than loopback are for networks whose every member is trusted."""
+    """The interface to listen on. On loopback, processes of this user are let in and no others;
+    other interfaces need `credentials`, or `insecure`."""
 
     worker_tags: tuple[str, ...] = ()
     """Words about this worker, shown in its status. With ``COLOCATED`` among them the worker is for
@@ -98,6 +99,14 @@ class WorkerConfig(ServiceSettings):
     """How long the worker may take to drain when it is told to: readers get what is there, and the
     tasks go on elsewhere from just there. After that, or with 0, it just ends, and what readers
     had not acked is replayed. Give containers longer than this before they are killed."""
+
+    credentials: str | None = None
+    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
+    tokens, on every interface. Files in it may be replaced while this runs."""
+
+    insecure: bool = False
+    """Whether everybody who can connect is let in, without TLS, to read what is made here: for
+    networks whose every member is trusted. Each start logs it, and its status shows it."""
 
     def __post_init__(self) -> None:
         self._check_addresses()
@@ -142,12 +151,25 @@ class WorkerConfig(ServiceSettings):
                 f"each worker offers, not {self.data_transfer_protocol!r}"
             )
         if self.dispatcher_address is not None:
+            self._check_scheme(str(self.dispatcher_address))
             object.__setattr__(self, "dispatcher_address", _plain(self.dispatcher_address))
         template = self.worker_address
         fits = isinstance(template, str) and is_address(template.replace(PORT, "1", 1))
         if template is not None and not fits:
             raise ConfigError(
                 f"worker_address must look like host:port or host:{PORT}, not {template!r}"
+            )
+
+    def _check_scheme(self, address: str) -> None:
+        if address.startswith("grpcs://") and not self.credentials:
+            raise ConfigError(
+                f"dispatcher_address={address!r} asks for TLS: give credentials=FOLDER "
+                "(--credentials, PENSTOCK_CREDENTIALS), which `penstock keys init` makes"
+            )
+        if address.startswith("grpc://") and self.credentials:
+            raise ConfigError(
+                f"dispatcher_address={address!r} asks for no TLS, and there are credentials: "
+                "say grpcs://, or leave the credentials out"
             )
 
     @property
@@ -162,8 +184,9 @@ class WorkerConfig(ServiceSettings):
 
 
 def _plain(address: object) -> str:
-    """Return *address* of the dispatcher without ``grpc://``."""
-    plain = address.removeprefix("grpc://") if isinstance(address, str) else ""
+    """Return *address* of the dispatcher without ``grpc://`` or ``grpcs://``."""
+    plain = address if isinstance(address, str) else ""
+    plain = plain.removeprefix("grpc://").removeprefix("grpcs://")
     if not is_address(plain):
         raise ConfigError(
             "dispatcher_address must look like host:port or grpc://host:port, with a port from 1 "

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
+from penstock.credentials.caller import PLAIN, caller_with
 from penstock.errors import ConfigError, Unavailable
 from penstock.protocol.data import ReadRequest
 from penstock.protocol.tensorflow import FindTaskRequest, FoundTask
@@ -70,6 +71,7 @@ async def serve(
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
+    entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN)
     elements = element_service(address, door.find_task)
     _warn_of_slots(config)
     line = listening(
@@ -79,10 +81,13 @@ async def serve(
         port=config.port,
         drain=LAST_VIEW,
         largest=LARGEST,
+        entrance=entrance,
     )
-    async with _pool(config) as pool, connect(address) as channel, line as port:
-        _warn_if_open(config, port)
-        api, outbox = DispatcherClient(channel), ControlOutbox()
+    to_dispatcher = connect(address, caller=caller)
+    async with _pool(config) as pool, to_dispatcher as channel, line as port:
+        _warn_if_insecure(config, port)
+        api = DispatcherClient(channel, check=entrance.check_seal)
+        outbox = ControlOutbox()
         door.channel = channel
         inside = ExitStack()
         shm = inside.enter_context(opened(config.socket_dir))
@@ -132,10 +137,11 @@ def _warn_of_slots(config: WorkerConfig) -> None:
         )
 
 
-def _warn_if_open(config: WorkerConfig, port: int) -> None:
-    if config.is_open:
+def _warn_if_insecure(config: WorkerConfig, port: int) -> None:
+    if config.insecure:
         log.warning(
-            "listening on %s:%d: whoever reaches it can read data, there is no authentication",
+            "insecure: whoever reaches %s:%d can read what is made here, for there are no "
+            "credentials (`penstock keys init` makes some)",
             config.host,
             port,
         )

@@ -82,10 +82,12 @@ class GetDefinitionRequest(_message.Message):
     def __init__(self, dataset: _Optional[str] = ..., python: _Optional[str] = ...) -> None: ...
 
 class GetDefinitionReply(_message.Message):
-    __slots__ = ("definition",)
+    __slots__ = ("definition", "seal")
     DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     definition: bytes
-    def __init__(self, definition: _Optional[bytes] = ...) -> None: ...
+    seal: bytes
+    def __init__(self, definition: _Optional[bytes] = ..., seal: _Optional[bytes] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("worker",)
