@@ -69,3 +69,10 @@ def test_what_was_chosen_for_an_address_goes_before_the_variable(keys):
     assert caller_of("b:1", env) is LOCAL
     assert caller_of("c:1", env) is caller_with(str(keys / "reader"))
     assert caller_of("c:1", {}) is LOCAL
+
+
+def test_a_folder_with_one_for_each_role_stands_for_the_role_s(keys):
+    env = {"PENSTOCK_CREDENTIALS": str(keys)}
+
+    assert caller_of("a:1", env) is caller_with(str(keys / "trainer"))
+    assert caller_of("a:1", env, role="operator") is caller_with(str(keys / "operator"))

@@ -59,3 +59,9 @@ def test_what_protects_a_service_is_said_in_words():
     assert security_of("folder", insecure=False) is Security.CREDENTIALS
     assert security_of(None, insecure=True) is Security.INSECURE
     assert security_of(None, insecure=False) is Security.LOCAL
+
+
+def test_a_folder_with_one_for_each_role_stands_for_the_role_s(keys):
+    found = entrance_of("::", str(keys), insecure=False, role="worker")
+
+    assert found.folder.folder == keys / "worker"

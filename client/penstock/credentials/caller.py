@@ -10,14 +10,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
-from penstock.credentials.folder import ClientCredentials, WatchedFolder, load_client
+from penstock.credentials.folder import (
+    ClientCredentials,
+    WatchedFolder,
+    folder_of,
+    load_client,
+)
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
+from penstock.credentials.roles import AccessRole
 from penstock.errors import ConfigError
 
 VARIABLE = "PENSTOCK_CREDENTIALS"
 
 PLAIN = ""
 """In place of a folder: no TLS, and no token."""
+
+TRAINER, OPERATOR = AccessRole.TRAINER.value, AccessRole.OPERATOR.value
 
 AGAIN = 1.0
 """Seconds for which a proof is shown; then another one is made, as the key may have changed."""
@@ -82,15 +90,17 @@ _callers: dict[str, TokenCaller] = {}
 _chosen: dict[str, str] = {}
 
 
-def caller_with(folder: str) -> Caller:
+def caller_with(folder: str, role: str = TRAINER) -> Caller:
     """Return what calls with the credentials in *folder*; or with none, if that is `PLAIN`.
+
+    Where *folder* has one for each role, that of *role* is meant.
 
     Raises:
         ConfigError: when there are none, or others can read them.
     """
     if folder == PLAIN:
         return LOCAL
-    place = str(Path(folder).resolve())
+    place = str(folder_of(folder, role).resolve())
     with _lock:
         if place not in _callers:
             _callers[place] = TokenCaller(WatchedFolder(Path(place), load_client))
@@ -103,14 +113,14 @@ def choose(address: str, folder: str) -> None:
         _chosen[address] = folder
 
 
-def caller_of(address: str, env: Mapping[str, str] = os.environ) -> Caller:
+def caller_of(address: str, env: Mapping[str, str] = os.environ, *, role: str = TRAINER) -> Caller:
     """Return what calls the dispatcher at *address*, and its workers.
 
-    That is what was chosen for it, or what ``PENSTOCK_CREDENTIALS`` says.
+    That is what was chosen for it, or what ``PENSTOCK_CREDENTIALS`` says; see `caller_with`.
 
     Raises:
         ConfigError: when that is no folder of credentials.
     """
     with _lock:
         folder = _chosen.get(address)
-    return caller_with(env.get(VARIABLE, PLAIN) if folder is None else folder)
+    return caller_with(env.get(VARIABLE, PLAIN) if folder is None else folder, role)

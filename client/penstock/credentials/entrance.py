@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
-from penstock.credentials.folder import ServiceCredentials, WatchedFolder, load_service
+from penstock.credentials.folder import ServiceCredentials, WatchedFolder, folder_of, load_service
 from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TokenGuard
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
 from penstock.credentials.seal import check_seal, seal
@@ -72,20 +71,21 @@ def security_of(credentials: str | None, *, insecure: bool) -> Security:
     return Security.INSECURE if insecure else Security.LOCAL
 
 
-def entrance_of(host: str, credentials: str | None, *, insecure: bool) -> Entrance:
+def entrance_of(host: str, credentials: str | None, *, insecure: bool, role: str = "") -> Entrance:
     """Return how a service lets others in that listens on *host*.
 
     Args:
         host: the interface.
         credentials: the folder of its role, if it has one.
         insecure: whether everybody is let in on purpose.
+        role: whose folder it is, where *credentials* has one for each role.
 
     Raises:
         ConfigError: when others than this host can connect and nothing says who may, or the
             credentials cannot be used.
     """
     if credentials:
-        folder = WatchedFolder(Path(credentials), load_service)
+        folder = WatchedFolder(folder_of(credentials, role), load_service)
         return Entrance(Security.CREDENTIALS, TokenGuard(folder), folder)
     if insecure:
         return Entrance(Security.INSECURE, OpenGuard())

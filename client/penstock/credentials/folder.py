@@ -54,6 +54,12 @@ class ServiceCredentials:
     definitions: bytes
 
 
+def folder_of(folder: str, role: str) -> Path:
+    """Return the folder of *role* in *folder*, where all roles are; or *folder*, if it is one's."""
+    inside = Path(folder) / role
+    return inside if inside.is_dir() else Path(folder)
+
+
 def load_client(folder: Path) -> ClientCredentials:
     """Return what a client finds in *folder*.
 

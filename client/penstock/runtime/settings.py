@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
 from penstock.credentials.local import is_loopback
@@ -31,6 +31,9 @@ class ServiceSettings:
     """What the settings of each service have: where it listens, and how they are read."""
 
     __slots__ = ()
+
+    role: ClassVar[str]
+    """Whose credentials it has."""
 
     host: str
     port: int
@@ -60,7 +63,7 @@ class ServiceSettings:
             ConfigError: when others than this machine can connect and nothing says who may, or
                 the credentials cannot be used.
         """
-        return entrance_of(self.host, self.credentials, insecure=self.insecure)
+        return entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:

@@ -94,7 +94,7 @@ class Channel:
         self._open = [_open_channel(address, self._ca, self._options)]
 
     @property
-    def grpc(self) -> grpc.aio.Channel:
+    def inner(self) -> grpc.aio.Channel:
         """What calls go by.
 
         When other CAs are trusted there is a new one, as certificates are looked at when a
@@ -113,7 +113,7 @@ class Channel:
 
     def stream(self, path: str) -> grpc.aio.StreamStreamCall:
         """Call the method of streams at *path*."""
-        call = self.grpc.stream_stream(path)(metadata=self.metadata)
+        call = self.inner.stream_stream(path)(metadata=self.metadata)
         self.calls.add(call)
         return call
 

@@ -48,7 +48,7 @@ class UnaryRpc(Generic[Request, Reply]):
 
     async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
         """Call the method on *channel*; raise our errors, not gRPC's."""
-        method, before = channel.grpc.unary_unary(self.path), cancellations()
+        method, before = channel.inner.unary_unary(self.path), cancellations()
         try:
             data = await method(
                 self.request.encode(request), timeout=timeout, metadata=channel.metadata

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from penstock.errors import ConfigError
 from penstock.runtime.settings import ServiceSettings, is_number
@@ -31,6 +32,8 @@ class DispatcherConfig(ServiceSettings):
     Traceback (most recent call last):
     penstock.errors.ConfigError: fault_tolerant_mode=True needs a work_dir
     """
+
+    role: ClassVar[str] = "dispatcher"
 
     port: int = 0
     """The port to listen on; 0 takes any free one."""

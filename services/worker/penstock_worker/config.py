@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
@@ -33,6 +34,8 @@ class WorkerConfig(ServiceSettings):
     Traceback (most recent call last):
     penstock.errors.ConfigError: dispatcher_address must look like host:port or ...
     """
+
+    role: ClassVar[str] = "worker"
 
     dispatcher_address: str | None = None
     """Where the dispatcher is: ``host:port``, ``grpc://host:port``, or with `credentials`

@@ -71,7 +71,7 @@ async def serve(
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
-    entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN)
+    entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN, config.role)
     elements = element_service(address, door.find_task)
     _warn_of_slots(config)
     line = listening(

@@ -10,9 +10,10 @@ import typer
 
 import penstock_dispatcher.command
 import penstock_worker.command
+from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
-from penstock.reader.arguments import address_of
+from penstock.reader.arguments import service_of
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
 from penstock_cluster.cli.explain import explanations_json, show_explanations
@@ -187,7 +188,8 @@ def health(
     timeout: Annotated[float, typer.Option(min=0.1, help="seconds")] = PATIENCE,
 ) -> None:
     """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
-    answer = probe(address_of(address), timeout)
+    place = service_of(address)
+    answer = probe(place, timeout, caller_of(place, role=OPERATOR).ca)
     screen.print(answer.text, soft_wrap=True)
     raise typer.Exit(0 if answer.serves else FAILED)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from penstock.credentials.caller import Caller, caller_of
+from penstock.credentials.caller import OPERATOR, Caller, caller_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.explanation.trace import journeys, trace_json
 from penstock.protocol.names import printable_lines
@@ -39,7 +39,7 @@ def trace(target: str, seconds: float, output: Path) -> None:
         raise ConfigError(f"--output {str(output)!r} cannot be written: {exc.strerror}") from exc
     before = look(target)
     workers = [one.address for one in before.stats.workers]
-    found = asyncio.run(_of_all(workers, seconds, caller_of(service_of(target))))
+    found = asyncio.run(_of_all(workers, seconds, caller_of(service_of(target), role=OPERATOR)))
     passes = (*before.stats.iterations, *look(target).stats.iterations)
     readers = {reader.reader: reader_name(reader) for one in passes for reader in one.readers}
     seen = journeys(found)
