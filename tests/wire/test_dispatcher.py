@@ -403,3 +403,17 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_read_with_the_wa
             await client.register_dataset(bytes(2 << 20), VERSIONS)
         with pytest.raises(errors.VersionMismatch, match="DrainRequest arrived with .* at most"):
             await client.drain("w" * 100_000)
+
+
+async def test_who_runs_definitions_looks_at_their_seals():
+    seen = []
+    handlers = dispatcher_handlers(FakeDispatcher(), lambda name, data: name.encode() + data)
+    async with (
+        listening(handlers, host="127.0.0.1", port=0, drain=0) as port,
+        connect(f"127.0.0.1:{port}") as channel,
+    ):
+        client = DispatcherClient(channel, check=lambda *about: seen.append(about))
+        name = await client.register_dataset(b"code", VERSIONS)
+        definition = await client.get_definition(name)
+
+    assert seen == [(name, definition, name.encode() + definition)]

@@ -20,6 +20,9 @@ TRANSPORTS = (GRPC, LOCAL_TRANSPORT)
 
 DISPATCHER_TIMEOUT = 60.0
 
+LEAST = 64 << 20
+"""Bytes of memory that a runner needs."""
+
 CACHE_SIZE = 10 << 30
 
 
@@ -111,6 +114,18 @@ class WorkerConfig(ServiceSettings):
     """Whether everybody who can connect is let in, without TLS, to read what is made here: for
     networks whose every member is trusted. Each start logs it, and its status shows it."""
 
+    runner_memory_bytes: int | None = None
+    """How much memory of its own a runner may have, in bytes, without what it has made; None is no
+    bound. What a function asks for beyond it is a `MemoryError` of that function."""
+
+    runner_user: str | None = None
+    """The user that runners become, who cannot read this worker's credentials; root has to start
+    the worker then. None is the worker's own user."""
+
+    runner_environment: tuple[str, ...] | None = None
+    """Names of the variables that runners get, as patterns (``AWS_*``). None is all, and with
+    `credentials` the usual ones. Which folder credentials are in they never get."""
+
     def __post_init__(self) -> None:
         self._check_addresses()
         self._check_socket_dir()
@@ -120,6 +135,7 @@ class WorkerConfig(ServiceSettings):
                 raise ConfigError(f"{name} must be a positive number of seconds, not {value!r}")
         if not is_number(self.drain, 0):
             raise ConfigError(f"drain must be a number of seconds from 0 on, not {self.drain!r}")
+        self._check_runners()
         for name in ("buffer_bytes", "max_element_bytes", "cross_trainer_cache_size_bytes"):
             value = getattr(self, name)
             if not isinstance(value, int) or not is_number(value, 1):
@@ -139,6 +155,20 @@ class WorkerConfig(ServiceSettings):
                 f"not {tags!r}"
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
+
+    def _check_runners(self) -> None:
+        memory, user, names = self.runner_memory_bytes, self.runner_user, self.runner_environment
+        if memory is not None and (not isinstance(memory, int) or not is_number(memory, LEAST)):
+            raise ConfigError(
+                f"runner_memory_bytes must be a number of bytes from {LEAST} on (64 MiB: Python "
+                f"and NumPy alone need that), not {memory!r}"
+            )
+        if user is not None and not (isinstance(user, str) and user):
+            raise ConfigError(f"runner_user must be the name of a user, not {user!r}")
+        if names is not None:
+            if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
+                raise ConfigError(f"runner_environment must be a tuple of names, not {names!r}")
+            object.__setattr__(self, "runner_environment", tuple(names))
 
     def _check_socket_dir(self) -> None:
         if self.socket_dir is not None and not (

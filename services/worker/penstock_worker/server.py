@@ -30,6 +30,7 @@ from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
+from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
@@ -123,6 +124,12 @@ def _pool(config: WorkerConfig) -> RunnerPool:
         max_element_bytes=config.max_element_bytes,
         cache_bytes=config.cross_trainer_cache_size_bytes,
         keep_idle=max(KEPT_WARM, config.slot_count),
+        confinement=confinement_of(
+            config.runner_memory_bytes,
+            config.runner_user,
+            config.runner_environment,
+            credentials=config.credentials is not None,
+        ),
     )
 
 
