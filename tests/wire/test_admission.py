@@ -1,11 +1,16 @@
 """A guard looks at each call, of each kind, before anything of it is read."""
 
+import asyncio
+from contextlib import asynccontextmanager
+
 import grpc
 import pytest
 
 from penstock.credentials.caller import LocalCaller
 from penstock.credentials.entrance import Entrance, Security
-from penstock.errors import PenstockError, Refused, Unauthenticated
+from penstock.credentials.roles import Identity
+from penstock.errors import Overloaded, PenstockError, Refused, Unauthenticated
+from penstock.wire.admission import OpenCalls
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
 from penstock.wire.rpc import UnaryRpc
@@ -22,6 +27,7 @@ class Recording:
         self.seen.append((path.rpartition("/")[2], shown))
         if shown != self.wanted:
             raise Unauthenticated(f"{path}: not {shown!r}")
+        return Identity(f"who shows {shown!r}", frozenset())
 
 
 class Shows(LocalCaller):
@@ -123,3 +129,52 @@ async def test_a_port_that_was_any_is_told_to_the_guard():
     entrance = Entrance(Security.LOCAL, Recording(""))
     async with listening(host="127.0.0.1", port=0, drain=0, entrance=entrance) as port:
         assert entrance.port() == port
+
+
+@asynccontextmanager
+async def bounded(api, **most):
+    """Serve *api* with bounds; yield a client."""
+    line = listening(
+        dispatcher_handlers(api),
+        host="127.0.0.1",
+        port=0,
+        drain=0,
+        entrance=Entrance(Security.LOCAL, Recording("mine"), **most),
+    )
+    async with line as port, connect(f"127.0.0.1:{port}", caller=Shows("mine")) as channel:
+        yield DispatcherClient(channel)
+
+
+class Waiting(Api):
+    """Answers when it is told to."""
+
+    def __init__(self):
+        self.here, self.answer = asyncio.Semaphore(0), asyncio.Event()
+
+    async def status(self):
+        self.here.release()
+        await self.answer.wait()
+        return b"{}"
+
+
+@pytest.mark.parametrize("bound", ["max_calls", "max_calls_per_identity"])
+async def test_more_calls_at_once_than_are_allowed_are_refused_by_the_name_of_the_bound(bound):
+    api = Waiting()
+    async with bounded(api, **{bound: 3}) as client:
+        calls = [asyncio.create_task(client.status()) for _ in range(3)]
+        for _ in calls:
+            await api.here.acquire()
+        with pytest.raises(Overloaded, match=rf"\b{bound}\b"):
+            await client.status()
+
+        api.answer.set()
+        assert await asyncio.gather(*calls) == [b"{}"] * 3
+        assert await client.status() == b"{}"  # there is room again
+
+
+def test_who_has_nothing_open_is_not_kept_in_mind():
+    calls = OpenCalls(2)
+    with calls.held("ann"), calls.held("ann"), calls.held("bob"):
+        assert len(calls) == 2
+
+    assert len(calls) == 0

@@ -12,6 +12,8 @@ from penstock.credentials.local import LocalKey, is_loopback, user_folder
 from penstock.credentials.seal import check_seal, seal
 from penstock.errors import ConfigError
 
+MAX_CALLS, MAX_CALLS_PER_IDENTITY = 20_000, 10_000
+
 
 class Security(Enum):
     """What protects a service, as its status says it."""
@@ -38,6 +40,10 @@ class Entrance:
 
     security: Security
     guard: Guard
+    max_calls: int = MAX_CALLS
+    """How many calls and streams may be open at once."""
+    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
+    """How many of them one identity may have."""
     folder: WatchedFolder | None = None
     """What TLS is done with; None is no TLS."""
     port: BoundPort = field(default_factory=BoundPort)
@@ -86,7 +92,7 @@ def entrance_of(host: str, credentials: str | None, *, insecure: bool, role: str
     """
     if credentials:
         folder = WatchedFolder(folder_of(credentials, role), load_service)
-        return Entrance(Security.CREDENTIALS, TokenGuard(folder), folder)
+        return Entrance(Security.CREDENTIALS, TokenGuard(folder), folder=folder)
     if insecure:
         return Entrance(Security.INSECURE, OpenGuard())
     if not is_loopback(host):

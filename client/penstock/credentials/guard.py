@@ -11,7 +11,7 @@ from penstock.credentials.access import check, needs_nothing
 from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
 from penstock.credentials.local import SCHEME as LOCAL
 from penstock.credentials.local import LocalKey
-from penstock.credentials.roles import Identity
+from penstock.credentials.roles import EVERY_ROLE, Identity
 from penstock.credentials.token import TrustedKeys
 from penstock.errors import Unauthenticated
 
@@ -19,11 +19,15 @@ KEPT = 1024
 """The most tokens whose signatures are remembered: to verify one takes longer than a call."""
 
 
+ANYBODY = Identity("whoever can connect", EVERY_ROLE)
+
+
 class OpenGuard:
     """Admits everybody: what ``--insecure`` asks for."""
 
-    def admit(self, _path: str, _shown: str) -> None:
-        """Return, whoever calls."""
+    def admit(self, path: str, _shown: str) -> Identity | None:
+        """Return somebody, whoever calls."""
+        return None if needs_nothing(path, loopback=True) else ANYBODY
 
 
 class LocalGuard:
@@ -41,22 +45,24 @@ class LocalGuard:
         self._key, self._port, self._clock = key, port, clock
         self._kept = clock()
 
-    def admit(self, path: str, shown: str) -> None:
-        """Return if a call of *path* by who shows *shown* is to be answered.
+    def admit(self, path: str, shown: str) -> Identity | None:
+        """Return whom a call of *path* is from, who shows *shown*; None where nobody is asked.
 
         Raises:
             Unauthenticated: when it is no proof of this user's.
             WrongRole: when nobody may call that.
         """
         if needs_nothing(path, loopback=True):
-            return
+            return None
         if not shown.startswith(f"{LOCAL}."):
             raise Unauthenticated(f"{path} needs a credential: {self._key.refusal()}")
         now = self._clock()
         if not self._kept <= now < self._kept + LOOK:
             self._kept = now
             self._key.keep()
-        check(path, self._key.identity(shown, self._port(), now))
+        identity = self._key.identity(shown, self._port(), now)
+        check(path, identity)
+        return identity
 
 
 class TokenGuard:
@@ -74,21 +80,23 @@ class TokenGuard:
         self._keys = TrustedKeys(())
         self._follow()
 
-    def admit(self, path: str, shown: str) -> None:
-        """Return if a call of *path* by who shows *shown* is to be answered.
+    def admit(self, path: str, shown: str) -> Identity | None:
+        """Return whom a call of *path* is from, who shows *shown*; None where nobody is asked.
 
         Raises:
             Unauthenticated: when it is no token that counts.
             WrongRole: when its role may not call that.
         """
         if needs_nothing(path, loopback=False):
-            return
+            return None
         if not shown:
             raise Unauthenticated(
                 f"{path} needs a credential: give credentials=FOLDER, or set PENSTOCK_CREDENTIALS "
                 "to a folder that `penstock keys init` made"
             )
-        check(path, self._identity(shown))
+        identity = self._identity(shown)
+        check(path, identity)
+        return identity
 
     def _identity(self, shown: str) -> Identity:
         self._follow()

@@ -40,6 +40,8 @@ class ServiceSettings:
     protocol: str | None
     credentials: str | None
     insecure: bool
+    max_calls: int
+    max_calls_per_identity: int
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +65,9 @@ class ServiceSettings:
             ConfigError: when others than this machine can connect and nothing says who may, or
                 the credentials cannot be used.
         """
-        return entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
+        made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
+        made.max_calls, made.max_calls_per_identity = self.max_calls, self.max_calls_per_identity
+        return made
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
@@ -91,6 +95,13 @@ class ServiceSettings:
             raise ConfigError(f"host must name an interface, as 127.0.0.1 does, not {self.host!r}")
         if self.protocol not in (None, "grpc"):
             raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
+        self._check_security()
+
+    def _check_security(self) -> None:
+        for name in ("max_calls", "max_calls_per_identity"):
+            most = getattr(self, name)
+            if not isinstance(most, int) or not is_number(most, 1):
+                raise ConfigError(f"{name} must be a number of calls from 1 on, not {most!r}")
         if not isinstance(self.insecure, bool):
             raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
         if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):

@@ -167,7 +167,8 @@ async def listening(
         ConfigError: when the port cannot be had.
     """
     server = grpc.aio.server(
-        interceptors=() if entrance is None else (Admission(entrance.guard),),
+        interceptors=() if entrance is None else (_admission(entrance),),
+        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
         options=(*_SERVER, ("grpc.max_receive_message_length", largest)),
     )
     server.add_generic_rpc_handlers(handlers)
@@ -187,6 +188,10 @@ async def listening(
     finally:
         await health.leaving()
         await server.stop(grace=drain)
+
+
+def _admission(entrance: Entrance) -> Admission:
+    return Admission(entrance.guard, entrance.max_calls_per_identity)
 
 
 def _open_channel(

@@ -72,12 +72,9 @@ class Status:
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
                 "older Penstock; check the address and the version there"
             )
-        if self.code is Code.RESOURCE_EXHAUSTED and "larger than max" in (self.details or ""):
-            return errors.Refused(
-                f"{address} takes no message so large for {path} ({self.details}): keep large data "
-                "in files, and read these in the pipeline; or raise the limit there "
-                "(max_definition_bytes)"
-            )
+        if self.code is Code.RESOURCE_EXHAUSTED and (bound := _bound(self.details or "")):
+            kind, met = bound
+            return kind(f"{address} {met} ({path}: {self.details})")
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
             return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")
         if untrusted := _untrusted(self.details or ""):
@@ -111,6 +108,21 @@ _UNTRUSTED = {
     ),
 }
 """What gRPC says where a connection was not made, and what that means."""
+
+
+def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
+    """Return which bound of a service gRPC met by itself, if any, as an error and its text."""
+    if "larger than max" in details:
+        return errors.Refused, (
+            "takes no message so large: keep large data in files, and read these in the pipeline; "
+            "or raise the limit there (max_definition_bytes)"
+        )
+    if "Concurrent RPC limit" in details:
+        return errors.Overloaded, (
+            "has as many calls and streams open as it may: try again, close some, or raise "
+            "max_calls there"
+        )
+    return None
 
 
 _PLAIN = "; if it speaks TLS, call it with credentials (grpcs://)"

@@ -7,6 +7,7 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
 from penstock.errors import ConfigError
 from penstock.runtime.settings import ServiceSettings, is_number
 from penstock_dispatcher.core.settings import CoreSettings
@@ -95,6 +96,12 @@ class DispatcherConfig(ServiceSettings):
     insecure: bool = False
     """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
     networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
+
+    max_calls: int = MAX_CALLS
+    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+
+    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
+    """How many of them one identity may have, as a token names it."""
 
     durability: str = "process"
     """What the journal outlasts. ``"process"``: the death of this process, however it comes; when

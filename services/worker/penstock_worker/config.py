@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
@@ -113,6 +114,12 @@ class WorkerConfig(ServiceSettings):
     insecure: bool = False
     """Whether everybody who can connect is let in, without TLS, to read what is made here: for
     networks whose every member is trusted. Each start logs it, and its status shows it."""
+
+    max_calls: int = MAX_CALLS
+    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+
+    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
+    """How many of them one identity may have, as a token names it."""
 
     runner_memory_bytes: int | None = None
     """How much memory of its own a runner may have, in bytes, without what it has made; None is no
