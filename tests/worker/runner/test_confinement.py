@@ -24,7 +24,7 @@ def status(field):
 
 
 def test_the_folder_of_credentials_is_told_to_no_runner():
-    given = {b"PENSTOCK_CREDENTIALS": b"/keys", b"PENSTOCK_TOKEN": b"t", b"A": b"1"}
+    given = {b"PENSTOCK_CREDENTIALS": b"/keys", b"A": b"1"}
 
     for confinement in (Confinement(), Confinement(variables=("*",))):
         assert confinement.passed_on(given) == {b"A": b"1"}

@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 _SET_NO_NEW_PRIVS = 38
 
-DROPPED = ("PENSTOCK_CREDENTIALS", "PENSTOCK_TOKEN*")
+DROPPED = ("PENSTOCK_CREDENTIALS",)
 """Variables that no runner gets: they say where credentials are."""
 
 USUAL = (
