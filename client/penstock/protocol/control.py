@@ -20,6 +20,7 @@ from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSe
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.stride import Stride
 from penstock.protocol.types import (
     AT_START,
     Checkpoint,
@@ -71,6 +72,9 @@ class OpenIterationRequest:
     """A value of `penstock.protocol.skipped_errors.OnError`; nothing is to raise."""
     max_errors: int | None = None
     """How many elements of a pass may be left out; None is any number."""
+    stride: int | None = None
+    """Of a job in one order: how many consumers there are, each of which gets every n-th element.
+    Such a job has no *num_consumers*: it is not read in rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,8 @@ class TaskAssignment:
     """Of static sharding: the part that has the number *index*."""
     ordered: bool = False
     """Whether it is one of many short tasks, which are read in the order of their indexes."""
+    stride: Stride | None = None
+    """Of such a task whose elements go to several consumers: which element to which."""
 
     @property
     def fills_slot(self) -> bool:
@@ -348,6 +354,8 @@ class ReaderHeartbeat:
     """How much of its time the training loop waited, of late."""
     links: tuple[LinkTraffic, ...] = ()
     """What came from workers, the most first; of many workers not all are named."""
+    consumer: int | None = None
+    """Which consumer it is, of a job in one order that goes to several."""
 
 
 @dataclass(frozen=True, slots=True)

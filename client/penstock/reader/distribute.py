@@ -192,6 +192,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             if in_order and remote.definition.unordered:
                 raise DatasetError(remote.definition.unordered)
             _log_per_task(remote)
+        consumers = coordination
+        one_order = mode is Mode.DYNAMIC and not remote.definition.unordered
+        if consumers is not None and consumers.ordered and one_order:
+            consumers = consumers.without_rounds()  # others read rounds in order
         node = Distribute(
             remote,
             address,
@@ -203,7 +207,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             bool(writable),
             seconds,
             finished,
-            coordination,
+            consumers,
             trainer,
             errors,
             transport,
