@@ -176,6 +176,14 @@ def test_what_is_registered_is_read_so_by_its_id(cluster, request):
     assert all_of(two) == by_turns([2 * x for x in range(200)], 2)
 
 
+def test_there_are_no_rounds(cluster, request):
+    with iter(consumers(Dataset.range(9), cluster.target, 2, request.node.name)[0]) as elements:
+        with pytest.raises(DatasetError, match="num_consumers, without ordered=True"):
+            _ = elements.round
+        with pytest.raises(DatasetError, match="without ordered=True"):
+            elements.skip_to(3)
+
+
 def test_all_consumers_give_the_same_number(cluster, request):
     numbers = Dataset.range(10)
     with iter(consumers(numbers, cluster.target, 2, request.node.name)[0]):
