@@ -216,6 +216,9 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             option.startswith("--") or option.isdecimal() for option in options
         ):
             assert "run" in COMMANDS
+        case ["mpirun", "-x", setting, "penstock", "run", _]:
+            assert setting.startswith("PENSTOCK_TARGET=")
+            assert "run" in COMMANDS
         case ["penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:
