@@ -231,6 +231,9 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             assert "run" in COMMANDS
         case ["penstock", "keys", command, *rest]:
             check_call(COMMANDS[f"keys {command}"], rest)
+        case ["mpirun", "-x", setting, "penstock", "run", _]:
+            assert setting.startswith("PENSTOCK_TARGET=")
+            assert "run" in COMMANDS
         case ["penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:

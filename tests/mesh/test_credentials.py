@@ -30,11 +30,11 @@ def keys(tmp_path_factory):
 @pytest.fixture(scope="module")
 def secured(clusters, keys):
     """A cluster of real processes with credentials."""
-    clusters.close()
     configs = {
         "dispatcher": DispatcherConfig(credentials=str(keys / "dispatcher")),
         "worker": WorkerConfig(credentials=str(keys / "worker")),
     }
+    clusters.close()
     with LocalCluster(workers=1, **configs) as cluster:
         yield cluster
 

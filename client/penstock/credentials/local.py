@@ -50,8 +50,10 @@ def user_folder() -> Path:
     It depends on the user alone, not on ``TMPDIR``, which launchers set for each job.
 
     Raises:
-        ConfigError: when somebody else has it, or others may write there.
+        ConfigError: when somebody else has it, others may write there, or this is Windows.
     """
+    if not hasattr(os, "getuid"):
+        raise ConfigError("this system has no numbers of users: services run on Linux")
     folder = Path("/tmp", f"penstock-{os.getuid()}")  # noqa: S108  it is checked
     try:
         with suppress(FileExistsError):

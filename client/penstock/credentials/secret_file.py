@@ -64,6 +64,8 @@ def write_file(file: Path, data: bytes, *, secret: bool) -> None:
 
 
 def _check_private(file: Path, found: os.stat_result) -> None:
+    if not hasattr(os, "getuid"):
+        return  # Windows says who may read a file in another way
     allowed = 0o740 if found.st_uid == 0 and os.getuid() != 0 else 0o700
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in (0, os.getuid()):

@@ -66,7 +66,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         cross_trainer_cache: which trainer reads, where elements are made once for several.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
             those in this process only.
-        ordered: whether elements come in one order, whatever the number of workers.
+        ordered: whether elements come in one order, whatever the number of workers; consumer k of
+            n gets the elements k, k + n, k + 2n, … of it.
         remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
             ``"pad"`` or ``"repeat"``.
         writable: whether arrays may be written to.

@@ -104,7 +104,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             service: the dispatcher's address, as ``"grpc://host:port"``; or ``"env"``.
             job_name: readers of one name share the job's elements; None is a job of one reader.
             consumer_index: which of *num_consumers* this is, 0 or more, for coordinated reads: in
-                each round all get an element of the same group; or ``"env"``.
+                each round all get an element of the same group; or of *ordered* ones; or ``"env"``.
             num_consumers: how many consumers read in rounds; None is an uncoordinated read.
             max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
             data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
@@ -112,7 +112,8 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             cross_trainer_cache: which trainer reads, where elements are made once for several.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
                 those in this process only.
-            ordered: whether elements come in one order, whatever the number of workers.
+            ordered: whether elements come in one order, whatever the number of workers; consumer k
+                of n gets the elements k, k + n, k + 2n, … of it.
             remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
                 ``"pad"`` or ``"repeat"``.
             writable: whether arrays may be written to.

@@ -20,6 +20,8 @@ from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSe
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.static_shard import StaticShard
+from penstock.protocol.stride import Stride
 from penstock.protocol.types import (
     AT_START,
     Checkpoint,
@@ -71,6 +73,8 @@ class OpenIterationRequest:
     """A value of `penstock.protocol.skipped_errors.OnError`; nothing is to raise."""
     max_errors: int | None = None
     """How many elements of a pass may be left out; None is any number."""
+    stride: int | None = None
+    """Of one order, read in no rounds: each of so many consumers gets every n-th element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +170,6 @@ class SplitRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticShard:
-    """Which fixed part of a pipeline a task has: one of *shards*, as *mode* cuts it."""
-
-    mode: Mode
-    shards: int
-
-
-@dataclass(frozen=True, slots=True)
 class TaskAssignment:
     """An attempt of a task to run: where to start, and what readers have.
 
@@ -201,6 +197,8 @@ class TaskAssignment:
     """Of static sharding: the part that has the number *index*."""
     ordered: bool = False
     """Whether it is one of many short tasks, which are read in the order of their indexes."""
+    stride: Stride | None = None
+    """Which of its elements go to which consumer, if they do."""
 
     @property
     def fills_slot(self) -> bool:
@@ -348,6 +346,8 @@ class ReaderHeartbeat:
     """How much of its time the training loop waited, of late."""
     links: tuple[LinkTraffic, ...] = ()
     """What came from workers, the most first; of many workers not all are named."""
+    consumer: int | None = None
+    """Which one it is, of consumers of one order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,8 +355,8 @@ class TaskView:
     """Where a task can be read. Without a worker its attempt is over: the reader reports on it.
 
     *incarnation* is that of the worker that runs it, *profile* what that says of itself. Of
-    coordinated reads, *released* groups are in
-    the log of rounds, and all consumers have taken all elements below *floor*.
+    coordinated reads, *released* groups are in the log of rounds, and all consumers have taken all
+    elements below *floor*.
     """
 
     attempt: int

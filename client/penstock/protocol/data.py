@@ -36,6 +36,9 @@ class Subscribe:
     wants: GroupsWanted | None = None
     trainer: str = ""
     """Of a reader of a cached job: whose it is."""
+    consumer: int | None = None
+    """Of a job in one order that goes to several consumers: which it is. Of its credit each element
+    takes `penstock.protocol.stride.STRIDED_NBYTES` more."""
 
 
 @dataclass(frozen=True, slots=True)

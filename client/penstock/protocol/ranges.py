@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,12 @@ class RangeSet:
         return RangeSet(tuple(left))
 
     def __and__(self, other: RangeSet) -> RangeSet:
-        return self - (self - other)
+        many, few = self.spans, other.spans
+        if len(few) > len(many):
+            many, few = few, many
+        if len(few) > FEW:
+            return self - (self - other)
+        return RangeSet(tuple(chain.from_iterable(_within(many, span) for span in few)))
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
@@ -132,6 +138,24 @@ def _without(
     left = ((low, start),) if low < start else ()
     right = ((stop, high),) if stop < high else ()
     return (*spans[:first], *left, *right, *spans[last:])
+
+
+def _within(
+    spans: tuple[tuple[int, int], ...], span: tuple[int, int]
+) -> tuple[tuple[int, int], ...]:
+    """Return what of *spans* lies in another one."""
+    start, stop = span
+    first = bisect_left(spans, (start,))
+    if first and spans[first - 1][1] > start:
+        first -= 1
+    last = bisect_left(spans, (stop,), first)
+    if last == first:
+        return ()
+    low, high = spans[first], spans[last - 1]
+    if last == first + 1:
+        return ((max(low[0], start), min(low[1], stop)),)
+    middle = spans[first + 1 : last - 1]
+    return ((max(low[0], start), low[1]), *middle, (high[0], min(high[1], stop)))
 
 
 NO_RANGES = RangeSet()

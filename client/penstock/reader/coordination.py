@@ -1,4 +1,4 @@
-"""Coordinated reads, as `distribute` is asked for them: the arguments, checked."""
+"""Reads of consumers, in rounds or in one order, as `distribute` is asked for them: checked."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ class Coordination:
     ordered: bool
     patience: int | None
     start_round: int | None
+    strided: bool = False
+    """Whether consumers get every n-th element of one order each, and read no rounds."""
 
     def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
         """Return *request* with what all consumers must agree on."""
+        if self.strided:
+            return replace(request, ordered=True, stride=self.consumers)
         return replace(
             request,
             num_consumers=self.consumers,
@@ -39,7 +43,27 @@ class Coordination:
 
     def consumer(self, *, first: bool) -> Consumer:
         """Return who reads; the round to begin with is that of the *first* pass that is read."""
-        return Consumer(self.index, self.consumers, self.start_round if first else None)
+        start = self.start_round if first else None
+        return Consumer(self.index, self.consumers, start, self.strided)
+
+    def without_rounds(self) -> Coordination:
+        """Return how consumers of one order read, each of whom gets every n-th element.
+
+        Raises:
+            DatasetError: when something is asked for that only rounds have.
+        """
+        for name, given, without in (
+            ("remainder", self.remainder.value, Remainder.DROP.value),
+            ("patience", self.patience, None),
+            ("start_round", self.start_round, None),
+        ):
+            if given != without:
+                raise DatasetError(
+                    f"distribute: {name}={given!r} is for rounds, and with ordered=True under "
+                    "ShardingPolicy.DYNAMIC there are none: each consumer gets every n-th element "
+                    f"of one order. Leave {name} out, or ordered"
+                )
+        return replace(self, strided=True)
 
 
 def coordination_of(

@@ -83,9 +83,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             cluster, or the chief's host at port 7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
             pass over one dataset object is the job's next repetition.
-        consumer_index: which consumer this is, from 0 on, where *num_consumers* read in rounds:
-            in each round every one of them gets the next element of one and the same task. So
-            batches of one length reach all replicas in one step, if the pipeline makes
+        consumer_index: which consumer this is, from 0 on, where *num_consumers* read every n-th
+            element of one order each (see *ordered*), or in rounds: in each round every one of
+            them gets the next element of one and the same task. So batches of one length reach
+            all replicas in one step, if the pipeline makes
             *num_consumers* of them in a row (`bucket_by_sequence_length`, then
             ``group_by_window(..., window_size=num_consumers)``), and all make the same number of
             steps. A *job_name* is needed. ``"env"`` takes index and number from what
@@ -114,8 +115,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             resumed saves. Of several readers each gets what it gets in that order; what another
             requeues comes late. Each split is made by itself, so operators that keep something
             across splits (`shuffle`, `take_while`, `scan`) are refused; a slow split is waited for.
-            Of coordinated reads: whether rounds come from all tasks strictly in turn, from as many
-            as there were workers at the first read.
+            With *consumer_index* k of *num_consumers* n, a reader gets the elements k, k + n,
+            k + 2n, … of that order, and there are no rounds. Of a pipeline that has no one order,
+            consumers read rounds, from all tasks strictly in turn, from as many as there were
+            workers at the first read.
         remainder: what becomes of the last elements of a task if they are fewer than
             *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies of
             them and marks these (`DatasetIterator.padding`), ``"repeat"`` does not.
@@ -199,6 +202,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             if in_order and remote.definition.unordered:
                 raise DatasetError(remote.definition.unordered)
             _log_per_task(remote)
+        consumers = coordination
+        one_order = mode is Mode.DYNAMIC and not remote.definition.unordered
+        if consumers is not None and consumers.ordered and one_order:
+            consumers = consumers.without_rounds()  # others read rounds in order
         node = Distribute(
             remote,
             address,
@@ -210,7 +217,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             bool(writable),
             seconds,
             finished,
-            coordination,
+            consumers,
             trainer,
             errors,
             transport,

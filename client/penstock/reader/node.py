@@ -136,6 +136,11 @@ class Distribute(Node):
         return self.job_name is not None
 
     @property
+    def in_rounds(self) -> bool:
+        """Whether consumers read it in rounds: then all get equally many elements."""
+        return self.coordination is not None and not self.coordination.strided
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The fingerprint of what is read, and the mode: what a saved job must agree with."""
         return self.remote.definition.fingerprint, self.mode

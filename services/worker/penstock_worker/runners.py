@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from penstock.errors import Overloaded, PenstockError, Unavailable
+from penstock.protocol.control import TaskAssignment
 from penstock.protocol.definition import PYTHON, Definition
 from penstock.protocol.types import DatasetId, Failure, Mode
 from penstock.wire.dispatcher import DispatcherApi
@@ -334,7 +335,7 @@ def _start(effect: StartRunner) -> StartRun:
         task.logs,
         effect.send_from,
         effect.flush_each,
-        consumers=0 if task.grouped is None else task.grouped.consumers,
+        consumers=_consumers(task),
         window=0 if window is None else window.nbytes,
         elsewhere=0 if window is None else window.elsewhere,
         skip_errors=task.skip_errors,
@@ -343,6 +344,13 @@ def _start(effect: StartRunner) -> StartRun:
         share=effect.share,
         room=effect.room,
     )
+
+
+def _consumers(task: TaskAssignment) -> int:
+    """Return among how many consumers elements are divided one by one; 0 if they are not."""
+    if task.stride is not None:
+        return task.stride.consumers
+    return 0 if task.grouped is None else task.grouped.consumers
 
 
 def _why_not(run: int, number: int, error: Exception) -> RunFailed | RunnerNotStarted:

@@ -141,16 +141,23 @@ def test_a_cluster_of_five_processes_described_by_tf_config(hosts):
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+RANKS = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    "mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+}
+
+
+@pytest.mark.parametrize("launcher", RANKS)
 def test_two_processes_of_a_launcher_share_what_the_first_one_starts(hosts, launcher):
-    for rank in range(2):
-        if launcher == "torchrun":
-            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
-            variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-        else:
-            variables = {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(rank)}
-            variables |= {"SLURM_JOB_NODELIST": "localhost", "SLURM_TASKS_PER_NODE": "2"}
-        hosts.start(variables)
+    where = {
+        "torchrun": {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"},
+        "slurm": {"SLURM_JOB_NODELIST": "localhost", "SLURM_TASKS_PER_NODE": "2"},
+        "mpi": {"PENSTOCK_TARGET": f"127.0.0.1:{free_port()}"},  # it tells no addresses
+    }[launcher]
+    ranked, sized, local = RANKS[launcher]
+    for rank in map(str, range(2)):
+        hosts.start({ranked: rank, sized: "2", local: rank, **where})
     said, codes = hosts.ended()
 
     found = results(said)

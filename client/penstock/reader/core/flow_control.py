@@ -11,6 +11,7 @@ from penstock.protocol.data import Ack, StreamEnd, Subscribe
 from penstock.protocol.nearness import UNKNOWN_WORKER
 from penstock.protocol.ranges import NO_RANGES
 from penstock.protocol.rounds import GroupsWanted
+from penstock.protocol.stride import STRIDED_NBYTES
 from penstock.protocol.types import ReaderId, TaskId
 from penstock.reader.core.effects import (
     CloseTaskStream,
@@ -153,7 +154,8 @@ _BUFFERED = attrgetter("buffered.spans")
 class FlowControl:
     """Acks, credit and subscriptions of *streams*; what is to be done is added to *effects*.
 
-    Of a cached job the reader is one of *trainer*'s.
+    Of a cached job the reader is one of *trainer*'s; of one order that goes to several it is
+    *consumer* of that number.
     """
 
     def __init__(
@@ -163,8 +165,11 @@ class FlowControl:
         effects: list[ReaderEffect],
         trainer: str = "",
         vicinity: Vicinity | None = None,
+        consumer: int | None = None,
     ) -> None:
-        self.vicinity = vicinity or Vicinity()
+        self.vicinity, self.consumer = vicinity or Vicinity(), consumer
+        self._charge = 0 if consumer is None else STRIDED_NBYTES
+        """What each frame takes of the credit beside its payload's bytes."""
         self.limit, self.reachability = limit, Reachability(streams, effects)
         self._tasks, self._effects, self._trainer = streams, effects, trainer
 
@@ -190,6 +195,7 @@ class FlowControl:
             stream.balance,
             wants,
             self._trainer,
+            self.consumer,
         )
         whom = (stream.worker, subscription, stream.incarnation, stream.profile)
         self._effects.append(OpenTaskStream(stream.task, *whom))
@@ -216,6 +222,15 @@ class FlowControl:
         if stream is not None and stream.subscription == subscription and stream.streaming:
             stream.on_broken(now)
             self.reachability.tried(stream, now, why)
+
+    def on_frame(self, stream: TaskStream, nbytes: int, now: float) -> int:
+        """Note that a frame came; return how much of the credit it takes."""
+        if not stream.answered:
+            self.reachability.answered(stream, now)
+        nbytes += self._charge
+        stream.balance -= nbytes
+        stream.heard_at, stream.hinted_at, stream.breaks = now, LONG_AGO, 0
+        return nbytes
 
     def on_task_view(self, stream: TaskStream, seen: TaskView) -> None:
         """Take over where a task can be read; fence an attempt that is over, and say so."""

@@ -27,7 +27,7 @@ from penstock.reader.core.vicinity import Vicinity
 
 
 class ReaderCore(WithoutRounds):
-    """One training loop's end of an iteration; of a cached job, as one of *trainer*'s."""
+    """One training loop's end of an iteration; as one of *trainer*'s, or as a *consumer*."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class ReaderCore(WithoutRounds):
         process: ReaderProcess | None = None,
         trainer: str = "",
         vicinity: Vicinity | None = None,
+        consumer: int | None = None,
         *,
         ordered: bool = False,
     ) -> None:
@@ -54,7 +55,8 @@ class ReaderCore(WithoutRounds):
         self._arrivals = 0
         self._effects: list[ReaderEffect] = []
         self._place = TrainerPlace(trainer)
-        self._flow_control = FlowControl(self.tasks, limit, self._effects, trainer, vicinity)
+        whose = (trainer, vicinity, consumer)
+        self._flow_control = FlowControl(self.tasks, limit, self._effects, *whose)
         self.reachability = self._flow_control.reachability
         self.vicinity = self._flow_control.vicinity
 
@@ -195,6 +197,7 @@ class ReaderCore(WithoutRounds):
             process=self.process,
             unreachable=self.reachability.level(now),
             trainer=self._place.trainer,
+            consumer=self._flow_control.consumer,
         )
 
     def on_view(self, view: ReaderView, now: float) -> None:
@@ -231,10 +234,7 @@ class ReaderCore(WithoutRounds):
             return
         if frame.attempt != stream.attempt or frame.attempt < stream.fence:
             return
-        if not stream.answered:
-            self.reachability.answered(stream, now)
-        stream.balance -= nbytes
-        stream.heard_at, stream.hinted_at, stream.breaks = now, LONG_AGO, 0
+        nbytes = self._flow_control.on_frame(stream, nbytes, now)
         self._flush_requests.discard(frame.task)
         if frame.floor > stream.acked.floor:
             self.acks.drop_below(stream, frame.floor)

@@ -56,7 +56,7 @@ class ReadSpec:
     on_finished: str = "warn"
     """What to do when other readers have read it before: warn, error or ignore."""
     consumer: Consumer | None = None
-    """Who reads, of coordinated reads."""
+    """Who reads, where elements belong to consumers."""
     trainer: str = ""
     """Whose the reader is, of a cached job."""
     transport: str | None = None
@@ -88,7 +88,7 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
     except BaseException:
         held.close()
         raise
-    if spec.consumer is not None:
+    if spec.consumer is not None and not spec.consumer.strided:
         _await_join(session)
     return session, dataset
 
@@ -104,7 +104,7 @@ def _await_join(session: Session) -> None:
 
 def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
     session, process, frames = uuid4().hex, this_process(), spec.max_frames
-    if spec.consumer is None:
+    if spec.consumer is None or spec.consumer.strided:
         ordered = spec.request.ordered
         limit: Limit
         if ordered:
@@ -112,7 +112,8 @@ def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
         else:
             limit = FrameLimit(frames) if frames else ByteLimit(BUDGET)
         vicinity = Vicinity(TargetWorkers(spec.request.target_workers), process.host)
-        whose = (process, spec.trainer, vicinity)
+        index = None if spec.consumer is None else spec.consumer.index
+        whose = (process, spec.trainer, vicinity, index)
         return ReaderCore(
             opened.iteration, session, opened.reader_lease, limit, *whose, ordered=ordered
         )

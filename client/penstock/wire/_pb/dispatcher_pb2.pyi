@@ -100,7 +100,7 @@ class DrainReply(_message.Message):
     def __init__(self) -> None: ...
 
 class OpenIterationRequest(_message.Message):
-    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors")
+    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,7 @@ class OpenIterationRequest(_message.Message):
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     MAX_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
     versions: _common_pb2.Versions
     dataset: str
     mode: _common_pb2.Mode
@@ -137,7 +138,8 @@ class OpenIterationRequest(_message.Message):
     dataset_id: str
     on_error: str
     max_errors: int
-    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ...) -> None: ...
+    stride: int
+    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., stride: _Optional[int] = ...) -> None: ...
 
 class OpenIterationReply(_message.Message):
     __slots__ = ("iteration", "job_name", "heartbeat_interval", "reader_lease", "read_before")
@@ -347,8 +349,16 @@ class StaticShard(_message.Message):
     shards: int
     def __init__(self, mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., shards: _Optional[int] = ...) -> None: ...
 
+class Stride(_message.Message):
+    __slots__ = ("consumers", "place")
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    consumers: int
+    place: int
+    def __init__(self, consumers: _Optional[int] = ..., place: _Optional[int] = ...) -> None: ...
+
 class TaskAssignment(_message.Message):
-    __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "checkpoint", "logs", "acked", "unacked", "grouped", "cached", "skip_errors", "static", "ordered")
+    __slots__ = ("task", "index", "attempt", "iteration", "dataset", "seed", "codec", "checkpoint", "logs", "acked", "unacked", "grouped", "cached", "skip_errors", "static", "ordered", "stride")
     class UnackedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -372,6 +382,7 @@ class TaskAssignment(_message.Message):
     SKIP_ERRORS_FIELD_NUMBER: _ClassVar[int]
     STATIC_FIELD_NUMBER: _ClassVar[int]
     ORDERED_FIELD_NUMBER: _ClassVar[int]
+    STRIDE_FIELD_NUMBER: _ClassVar[int]
     task: int
     index: int
     attempt: int
@@ -388,7 +399,8 @@ class TaskAssignment(_message.Message):
     skip_errors: bool
     static: StaticShard
     ordered: bool
-    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., unacked: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ..., grouped: _Optional[_Union[Grouped, _Mapping]] = ..., cached: _Optional[_Union[Cached, _Mapping]] = ..., skip_errors: bool = ..., static: _Optional[_Union[StaticShard, _Mapping]] = ..., ordered: bool = ...) -> None: ...
+    stride: Stride
+    def __init__(self, task: _Optional[int] = ..., index: _Optional[int] = ..., attempt: _Optional[int] = ..., iteration: _Optional[int] = ..., dataset: _Optional[str] = ..., seed: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., logs: _Optional[_Iterable[_Union[_common_pb2.SplitLog, _Mapping]]] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., unacked: _Optional[_Mapping[int, _common_pb2.RangeSet]] = ..., grouped: _Optional[_Union[Grouped, _Mapping]] = ..., cached: _Optional[_Union[Cached, _Mapping]] = ..., skip_errors: bool = ..., static: _Optional[_Union[StaticShard, _Mapping]] = ..., ordered: bool = ..., stride: _Optional[_Union[Stride, _Mapping]] = ...) -> None: ...
 
 class Assignment(_message.Message):
     __slots__ = ("revision", "incarnation", "tasks", "readers", "heartbeat_interval", "drain")
@@ -528,7 +540,7 @@ class RoundsReport(_message.Message):
     def __init__(self, index: _Optional[int] = ..., stamp: _Optional[int] = ..., start: _Optional[int] = ..., taken: _Optional[int] = ..., held: _Optional[_Iterable[_Union[GroupsHeld, _Mapping]]] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class ReaderHeartbeat(_message.Message):
-    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links")
+    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links", "consumer")
     class ReportsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -573,6 +585,7 @@ class ReaderHeartbeat(_message.Message):
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     LOOP_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     session: str
     reader: int
@@ -589,7 +602,8 @@ class ReaderHeartbeat(_message.Message):
     transports: _containers.ScalarMap[str, int]
     loop: LoopTime
     links: _containers.RepeatedCompositeFieldContainer[LinkTraffic]
-    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ...) -> None: ...
+    consumer: int
+    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ..., consumer: _Optional[int] = ...) -> None: ...
 
 class LinkTraffic(_message.Message):
     __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate", "compression", "held", "room")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from penstock.wire._pb import common_pb2 as penstock_dot_wire_dot___pb_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epenstock/wire/_pb/worker.proto\x12\x0bpenstock.v1\x1a\x1epenstock/wire/_pb/common.proto\"\xea\x01\n\tSubscribe\x12\x0e\n\x06reader\x18\x01 \x01(\x03\x12\x0c\n\x04task\x18\x02 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\x12\x14\n\x0csubscription\x18\x04 \x01(\x03\x12$\n\x05\x61\x63ked\x18\x05 \x01(\x0b\x32\x15.penstock.v1.AckedSet\x12\'\n\x08\x62uffered\x18\x06 \x01(\x0b\x32\x15.penstock.v1.RangeSet\x12\x0e\n\x06\x63redit\x18\x07 \x01(\x03\x12(\n\x05wants\x18\x08 \x01(\x0b\x32\x19.penstock.v1.GroupsWanted\x12\x0f\n\x07trainer\x18\t \x01(\t\",\n\x0cGroupsWanted\x12\r\n\x05index\x18\x01 \x01(\x03\x12\r\n\x05group\x18\x02 \x01(\x03\"d\n\x03\x41\x63k\x12$\n\x05\x61\x63ked\x18\x01 \x01(\x0b\x32\x15.penstock.v1.RangeSet\x12\x0e\n\x06\x63redit\x18\x02 \x01(\x03\x12\'\n\x06traced\x18\x03 \x03(\x0b\x32\x17.penstock.v1.FrameTimes\"k\n\nFrameTimes\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0c\n\x04stop\x18\x02 \x01(\x03\x12\x10\n\x08received\x18\x03 \x01(\x01\x12\x0e\n\x06wanted\x18\x04 \x01(\x01\x12\x0f\n\x07\x64\x65\x63oded\x18\x05 \x01(\x01\x12\r\n\x05taken\x18\x06 \x01(\x01\"\x1d\n\x0cTraceRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\":\n\nTraceReply\x12\x0e\n\x06\x65vents\x18\x01 \x01(\x0c\x12\x0c\n\x04next\x18\x02 \x01(\x03\x12\x0e\n\x06missed\x18\x03 \x01(\x03\"a\n\x0bReadRequest\x12+\n\tsubscribe\x18\x01 \x01(\x0b\x32\x16.penstock.v1.SubscribeH\x00\x12\x1f\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x10.penstock.v1.AckH\x00\x42\x04\n\x02of\"i\n\x0b\x46rameHeader\x12\x0e\n\x06header\x18\x01 \x01(\x0c\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x12(\n\x06\x66rames\x18\x04 \x03(\x0b\x32\x18.penstock.v1.FrameHeader2\xc5\x01\n\x06Worker\x12>\n\x04Read\x12\x18.penstock.v1.ReadRequest\x1a\x18.penstock.v1.FrameHeader(\x01\x30\x01\x12>\n\x06Status\x12\x1a.penstock.v1.StatusRequest\x1a\x18.penstock.v1.StatusReply\x12;\n\x05Trace\x12\x19.penstock.v1.TraceRequest\x1a\x17.penstock.v1.TraceReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1epenstock/wire/_pb/worker.proto\x12\x0bpenstock.v1\x1a\x1epenstock/wire/_pb/common.proto\"\x8e\x02\n\tSubscribe\x12\x0e\n\x06reader\x18\x01 \x01(\x03\x12\x0c\n\x04task\x18\x02 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x03\x12\x14\n\x0csubscription\x18\x04 \x01(\x03\x12$\n\x05\x61\x63ked\x18\x05 \x01(\x0b\x32\x15.penstock.v1.AckedSet\x12\'\n\x08\x62uffered\x18\x06 \x01(\x0b\x32\x15.penstock.v1.RangeSet\x12\x0e\n\x06\x63redit\x18\x07 \x01(\x03\x12(\n\x05wants\x18\x08 \x01(\x0b\x32\x19.penstock.v1.GroupsWanted\x12\x0f\n\x07trainer\x18\t \x01(\t\x12\x15\n\x08\x63onsumer\x18\n \x01(\x03H\x00\x88\x01\x01\x42\x0b\n\t_consumer\",\n\x0cGroupsWanted\x12\r\n\x05index\x18\x01 \x01(\x03\x12\r\n\x05group\x18\x02 \x01(\x03\"d\n\x03\x41\x63k\x12$\n\x05\x61\x63ked\x18\x01 \x01(\x0b\x32\x15.penstock.v1.RangeSet\x12\x0e\n\x06\x63redit\x18\x02 \x01(\x03\x12\'\n\x06traced\x18\x03 \x03(\x0b\x32\x17.penstock.v1.FrameTimes\"k\n\nFrameTimes\x12\r\n\x05start\x18\x01 \x01(\x03\x12\x0c\n\x04stop\x18\x02 \x01(\x03\x12\x10\n\x08received\x18\x03 \x01(\x01\x12\x0e\n\x06wanted\x18\x04 \x01(\x01\x12\x0f\n\x07\x64\x65\x63oded\x18\x05 \x01(\x01\x12\r\n\x05taken\x18\x06 \x01(\x01\"\x1d\n\x0cTraceRequest\x12\r\n\x05\x61\x66ter\x18\x01 \x01(\x03\":\n\nTraceReply\x12\x0e\n\x06\x65vents\x18\x01 \x01(\x0c\x12\x0c\n\x04next\x18\x02 \x01(\x03\x12\x0e\n\x06missed\x18\x03 \x01(\x03\"a\n\x0bReadRequest\x12+\n\tsubscribe\x18\x01 \x01(\x0b\x32\x16.penstock.v1.SubscribeH\x00\x12\x1f\n\x03\x61\x63k\x18\x02 \x01(\x0b\x32\x10.penstock.v1.AckH\x00\x42\x04\n\x02of\"i\n\x0b\x46rameHeader\x12\x0e\n\x06header\x18\x01 \x01(\x0c\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x0f\n\x07padding\x18\x03 \x01(\x0c\x12(\n\x06\x66rames\x18\x04 \x03(\x0b\x32\x18.penstock.v1.FrameHeader2\xc5\x01\n\x06Worker\x12>\n\x04Read\x12\x18.penstock.v1.ReadRequest\x1a\x18.penstock.v1.FrameHeader(\x01\x30\x01\x12>\n\x06Status\x12\x1a.penstock.v1.StatusRequest\x1a\x18.penstock.v1.StatusReply\x12;\n\x05Trace\x12\x19.penstock.v1.TraceRequest\x1a\x17.penstock.v1.TraceReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,21 +33,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'penstock.wire._pb.worker_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SUBSCRIBE']._serialized_start=80
-  _globals['_SUBSCRIBE']._serialized_end=314
-  _globals['_GROUPSWANTED']._serialized_start=316
-  _globals['_GROUPSWANTED']._serialized_end=360
-  _globals['_ACK']._serialized_start=362
-  _globals['_ACK']._serialized_end=462
-  _globals['_FRAMETIMES']._serialized_start=464
-  _globals['_FRAMETIMES']._serialized_end=571
-  _globals['_TRACEREQUEST']._serialized_start=573
-  _globals['_TRACEREQUEST']._serialized_end=602
-  _globals['_TRACEREPLY']._serialized_start=604
-  _globals['_TRACEREPLY']._serialized_end=662
-  _globals['_READREQUEST']._serialized_start=664
-  _globals['_READREQUEST']._serialized_end=761
-  _globals['_FRAMEHEADER']._serialized_start=763
-  _globals['_FRAMEHEADER']._serialized_end=868
-  _globals['_WORKER']._serialized_start=871
-  _globals['_WORKER']._serialized_end=1068
+  _globals['_SUBSCRIBE']._serialized_end=350
+  _globals['_GROUPSWANTED']._serialized_start=352
+  _globals['_GROUPSWANTED']._serialized_end=396
+  _globals['_ACK']._serialized_start=398
+  _globals['_ACK']._serialized_end=498
+  _globals['_FRAMETIMES']._serialized_start=500
+  _globals['_FRAMETIMES']._serialized_end=607
+  _globals['_TRACEREQUEST']._serialized_start=609
+  _globals['_TRACEREQUEST']._serialized_end=638
+  _globals['_TRACEREPLY']._serialized_start=640
+  _globals['_TRACEREPLY']._serialized_end=698
+  _globals['_READREQUEST']._serialized_start=700
+  _globals['_READREQUEST']._serialized_end=797
+  _globals['_FRAMEHEADER']._serialized_start=799
+  _globals['_FRAMEHEADER']._serialized_end=904
+  _globals['_WORKER']._serialized_start=907
+  _globals['_WORKER']._serialized_end=1104
 # @@protoc_insertion_point(module_scope)

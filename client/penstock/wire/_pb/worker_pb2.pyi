@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Subscribe(_message.Message):
-    __slots__ = ("reader", "task", "attempt", "subscription", "acked", "buffered", "credit", "wants", "trainer")
+    __slots__ = ("reader", "task", "attempt", "subscription", "acked", "buffered", "credit", "wants", "trainer", "consumer")
     READER_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class Subscribe(_message.Message):
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     WANTS_FIELD_NUMBER: _ClassVar[int]
     TRAINER_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_FIELD_NUMBER: _ClassVar[int]
     reader: int
     task: int
     attempt: int
@@ -26,7 +27,8 @@ class Subscribe(_message.Message):
     credit: int
     wants: GroupsWanted
     trainer: str
-    def __init__(self, reader: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., subscription: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ..., wants: _Optional[_Union[GroupsWanted, _Mapping]] = ..., trainer: _Optional[str] = ...) -> None: ...
+    consumer: int
+    def __init__(self, reader: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., subscription: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., buffered: _Optional[_Union[_common_pb2.RangeSet, _Mapping]] = ..., credit: _Optional[int] = ..., wants: _Optional[_Union[GroupsWanted, _Mapping]] = ..., trainer: _Optional[str] = ..., consumer: _Optional[int] = ...) -> None: ...
 
 class GroupsWanted(_message.Message):
     __slots__ = ("index", "group")

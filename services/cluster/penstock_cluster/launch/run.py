@@ -22,8 +22,9 @@ from penstock.runtime.linux import check_service, end_with_parent
 from penstock.runtime.settings import to_env
 from penstock_cluster.cli.client import errors, screen
 from penstock_cluster.cli.status import look
-from penstock_cluster.launch.plan import LaunchPlan, launch_plan
+from penstock_cluster.launch.plan import LaunchPlan, launch_plan, target_of
 from penstock_cluster.launch.supervision import look_after
+from penstock_cluster.launch.surroundings import look_around
 from penstock_cluster.member import Member
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
@@ -60,7 +61,7 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
     """
     check_service("penstock run")
     place = cluster_environment()
-    plan = launch_plan(place, data_workers)
+    plan = launch_plan(place, data_workers, look_around(target_of(place)))
     if plan.script and not command:
         raise ConfigError(f"this host is a {place.role.value}, and there is no script to run")
     say(plan.words(place))

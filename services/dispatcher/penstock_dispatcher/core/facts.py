@@ -34,6 +34,7 @@ from penstock_dispatcher.core.error_facts import ErrorsSkipped
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.rounds_facts import RestoredRounds, RoundsFact
 from penstock_dispatcher.core.rounds_record import RoundsAccount
+from penstock_dispatcher.core.stride_facts import RestoredStride, TaskCounted
 
 # --- what facts are made of ---
 
@@ -56,6 +57,8 @@ class JobParameters:
     on_error: str = "raise"
     max_errors: int | None = None
     shards: int = 0
+    stride: int | None = None
+    """How many consumers there are of one order, each of which gets every n-th element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,10 @@ class ProviderPosition:
 
 @dataclass(frozen=True, slots=True)
 class RestoredTask:
-    """A task to go on with. *ended* is how many passes end in each of its logs."""
+    """A task to go on with. *ended* is how many passes end in each of its logs.
+
+    *place* is that of its first element, of one order that goes to several consumers.
+    """
 
     task: TaskId
     index: int
@@ -126,6 +132,7 @@ class RestoredTask:
     logs: tuple[SplitLog, ...]
     ended: tuple[int, ...]
     acked: AckedSet
+    place: int | None = None
 
 
 # --- jobs ---
@@ -178,6 +185,7 @@ class IterationRestored:
     next_task: int
     before: AccountTotals
     rounds: RestoredRounds | None = None
+    stride: RestoredStride | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +384,7 @@ TaskFact: TypeAlias = (
     | InDoubtResolved
     | SplitsGranted
     | CheckpointSaved
+    | TaskCounted
     | TaskDone
     | TaskFailed
 )

@@ -7,7 +7,7 @@
                 "logs": [{"start": 3, "splits": [[500, 600], [620, 700]]}],
                 "acked": {"floor": 300, "more": [[310, 320]]}}],
      "account": {"produced": 400, …}, "rounds": {"round": 17, "turn": 1, "consumers": 8},
-     "shards": 2}
+     "shards": 2, "stride": {"consumers": 2, "tasks": 3, "elements": 900}}
 
 Of files it holds numbers: *files* of a provider says which listing they are of (see `listings`).
 What is empty or zero is left out, but for *next_task* and all above it.
@@ -74,13 +74,28 @@ class AckedState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class TaskState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A task that was not done. *ended* is how many passes end in each of its logs."""
+    """A task that was not done. *ended* is how many passes end in each of its logs.
+
+    *place* is where in one order it begins, of a job with a *stride*, if that is known.
+    """
 
     index: Count
     checkpoint: RunnerState = RunnerState()
     logs: tuple[LogState, ...] = ()
     ended: tuple[Count, ...] = ()
     acked: AckedState = AckedState()
+    place: Count | UnsetType = UNSET
+
+
+class StrideState(Struct, frozen=True, forbid_unknown_fields=True):
+    """One order goes to *consumers*, of whom there may be more or fewer from here on.
+
+    Its first *tasks* have *elements* together.
+    """
+
+    consumers: Annotated[int, Meta(ge=1)]
+    tasks: Count
+    elements: Count
 
 
 class AccountState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -143,6 +158,8 @@ class JobState(Struct, frozen=True, forbid_unknown_fields=True):
     """Of static sharding only: how many fixed parts there are."""
     ordered: bool | UnsetType = UNSET
     """Whether each task is one split, in order."""
+    stride: StrideState | UnsetType = UNSET
+    """Of one order that goes to several consumers only."""
 
 
 def of(
@@ -158,7 +175,9 @@ def of(
             ProviderState(s.pass_number, s.offset, s.listing) for s in iteration.providers
         ),
         tasks=tuple(
-            _task(task, acked[name]) for name, task in iteration.tasks.items() if not task.done
+            _task(task, acked[name], strided=iteration.stride is not None)
+            for name, task in iteration.tasks.items()
+            if not task.done
         ),
         account=_account(sums),
     )
@@ -188,7 +207,13 @@ def _begun(job: JobRecord, iteration: IterationRecord) -> JobState:
         rounds=at,
         shards=job.parameters.shards or UNSET,
         ordered=iteration.ordered or UNSET,
+        stride=_stride(iteration),
     )
+
+
+def _stride(iteration: IterationRecord) -> StrideState | UnsetType:
+    consumers = iteration.stride
+    return UNSET if consumers is None else StrideState(consumers, *iteration.counted)
 
 
 def encode(state: JobState) -> bytes:
@@ -268,11 +293,12 @@ def sums(saved: AccountState) -> AccountTotals:
     )
 
 
-def _task(task: TaskRecord, acked: AckedSet) -> TaskState:
+def _task(task: TaskRecord, acked: AckedSet, *, strided: bool) -> TaskState:
     ended = task.ended if any(task.ended) else ()
     logs = tuple(LogState(log.start, tuple(map(_span, log.splits))) for log in task.logs)
     known = AckedState(acked.floor, acked.more.spans)
-    return TaskState(task.index, _runner(task.checkpoint), logs, ended, known)
+    place = UNSET if task.place is None or not strided else task.place
+    return TaskState(task.index, _runner(task.checkpoint), logs, ended, known, place)
 
 
 def _runner(state: Checkpoint) -> RunnerState:

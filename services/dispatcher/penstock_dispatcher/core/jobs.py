@@ -25,20 +25,20 @@ from penstock.protocol.rounds import Remainder
 from penstock.protocol.skipped_errors import OnError
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
+from penstock_dispatcher.core import strides
 from penstock_dispatcher.core.events import OpenIteration
 from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated, JobParameters
 from penstock_dispatcher.core.records import DatasetRecord, JobRecord
 from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
 from penstock_dispatcher.core.state import DispatcherState
-
-MOST_CONSUMERS = 4096
-"""The most consumers of coordinated reads: each report is compared with what all others have."""
+from penstock_dispatcher.core.strides import MOST_CONSUMERS
 
 PLAIN = {
     "shared_cache": "cross_trainer_cache",
     "mode": "processing_mode",
     "codec": "compression",
     "shards": "number of shards (the dispatcher's worker_addresses)",
+    "stride": "num_consumers (with ordered=True)",
 }
 """What users call parameters that have other names here."""
 
@@ -143,6 +143,7 @@ def parameters_of(
     """
     _check_target(request)
     _check_rounds(request)
+    strides.check_request(request)
     _check_cache(request)
     _check_errors(request)
     if request.job_name == "":
@@ -176,6 +177,7 @@ def parameters_of(
         request.on_error or OnError.RAISE.value,
         request.max_errors,
         len(addresses) if request.mode.is_static else 0,
+        request.stride,
     )
 
 
@@ -200,10 +202,11 @@ def _check_target(request: OpenIterationRequest) -> None:
         raise DatasetError(
             f"target_workers must be one of {', '.join(known)}, not {request.target_workers!r}"
         )
-    if request.target_workers == TargetWorkers.LOCAL.value and request.num_consumers is not None:
+    consumers = (request.num_consumers or request.stride) is not None
+    if request.target_workers == TargetWorkers.LOCAL.value and consumers:
         raise DatasetError(
-            "target_workers='LOCAL' and num_consumers do not go together: in a round all consumers "
-            "read one task"
+            "target_workers='LOCAL' and num_consumers do not go together: all consumers read each "
+            "task"
         )
 
 
@@ -270,7 +273,7 @@ def _check_errors(request: OpenIterationRequest) -> None:
             "on_error='skip' and static sharding do not go together: what fails in one task only "
             "would move parts against each other"
         )
-    if skips and request.num_consumers is not None:
+    if skips and (request.num_consumers or request.stride) is not None:
         raise DatasetError(
             "on_error='skip' and num_consumers do not go together: what is left out would move all "
             "elements behind it to other rounds"

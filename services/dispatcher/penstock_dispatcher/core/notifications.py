@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, TaskView, WorkerHeartbeat
 from penstock.protocol.rounds import RoundEntry
@@ -25,6 +26,7 @@ from penstock_dispatcher.core.facts import (
 from penstock_dispatcher.core.records import TaskRecord
 from penstock_dispatcher.core.rounds_facts import RoundsAdvanced
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.stride_facts import TaskCounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,8 @@ class Notifications:
                 self._redraw(state.owners[task] for task in state.workers[worker].tasks)
                 self.workers.pop(worker, None)
                 self.revisions.pop(worker, None)
-            case AttemptStarted(task, _, worker):
-                self._changed(state, [worker])
-                self._redraw([state.owners[task]])
-            case AttemptEnded(task) | TaskDone(task):
-                owner = state.owners[task]
-                self._changed(state, _workers([state.iterations[owner].tasks[task]]))
-                self._redraw([owner])
+            case AttemptStarted() | TaskCounted() | AttemptEnded() | TaskDone():
+                self._on_task(state, fact)
             case TaskFailed(task) | TrainerDone(task):
                 self._redraw([state.owners[task]])
             case ReaderRemoved(iteration):
@@ -115,6 +112,24 @@ class Notifications:
                 self._redraw([iteration])
             case _:
                 pass  # no assignment and no view shows it
+
+    def _on_task(
+        self, state: DispatcherState, fact: AttemptStarted | TaskCounted | AttemptEnded | TaskDone
+    ) -> None:
+        owner = state.owners[fact.task]
+        tasks = state.iterations[owner].tasks
+        match fact:
+            case AttemptStarted(_, _, worker):
+                self._changed(state, [worker])
+                self._redraw([owner])
+            case TaskCounted(task):
+                behind = tasks[task].index + 1  # its place is known now
+                self._changed(state, _workers(t for t in tasks.values() if t.index == behind))
+            case AttemptEnded(task) | TaskDone(task):
+                self._changed(state, _workers([tasks[task]]))
+                self._redraw([owner])
+            case _:
+                assert_never(fact)
 
     def _on_rounds(self, state: DispatcherState, fact: RoundsAdvanced) -> None:
         self.views.pop(fact.iteration, None)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from penstock.errors import PenstockError, Refused, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
-from penstock_dispatcher.core import cache_members, consumers, jobs, ordered_tasks, rounds
+from penstock_dispatcher.core import (
+    cache_members,
+    consumers,
+    jobs,
+    ordered_tasks,
+    rounds,
+    strides,
+)
 from penstock_dispatcher.core.admission import LOST_HISTORY
 from penstock_dispatcher.core.context import DecisionContext, superseded
 from penstock_dispatcher.core.events import CloseReaderStream, ReaderDisconnected
@@ -32,6 +39,7 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: ReaderHeartbeat, now: float) -
         return
     try:
         consumers.check(heartbeat, iteration)
+        strides.check(heartbeat, iteration)
         cache_members.check(heartbeat, iteration)
         reader = _reader_id(ctx, heartbeat, iteration, now)
         if reader is None:

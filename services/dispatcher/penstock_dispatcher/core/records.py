@@ -122,6 +122,8 @@ class TaskRecord:
     """Of a cached job: what is acked for whom. Then *acked* is what no trainer needs."""
     errors: SkippedErrors = field(default_factory=SkippedErrors)
     """What was left out of it, and the first dead letters."""
+    place: int | None = None
+    """Of one order that goes to several consumers: where in it the task begins, once known."""
 
     @property
     def is_unassigned(self) -> bool:
@@ -168,6 +170,8 @@ class IterationRecord:
     finished: bool = False
     rounds: RoundsRecord | None = None
     """The log of rounds, of coordinated reads."""
+    counted: tuple[int, int] = (0, 0)
+    """Of one order that goes to several consumers: so many first tasks, and their elements."""
 
     @property
     def live(self) -> list[ReaderId]:
@@ -200,6 +204,11 @@ class IterationRecord:
         return self.parameters.ordered and self.parameters.num_consumers is None
 
     @property
+    def stride(self) -> int | None:
+        """How many consumers get every n-th element of its one order each, if they do."""
+        return self.parameters.stride
+
+    @property
     def fills_slots(self) -> bool:
         """Whether a worker runs several of its tasks at once, as it has slots."""
         return self.dynamic and self.rounds is None and not self.cached
@@ -208,6 +217,14 @@ class IterationRecord:
     def shards(self) -> int:
         """How many tasks there are, each with a fixed part and place; 0 without static sharding."""
         return self.parameters.shards
+
+    def count(self, total: int) -> None:
+        """Record that the first task that was not counted has *total* elements."""
+        tasks, elements = self.counted
+        self.counted = tasks + 1, elements + total
+        for task in self.tasks.values():
+            if task.index == tasks + 1:
+                task.place = elements + total
 
     def describe_reader(self, reader: ReaderId, more: str = "") -> str:
         """Return *reader*'s name for messages: with the process that it is, and with *more*."""

@@ -18,8 +18,8 @@ from penstock.errors import StateError, Unavailable
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.splits import FilePattern
-from penstock.protocol.types import IterationId, Mode, ReaderStatus, TaskId
-from penstock_dispatcher.core import job_state, jobs, listings
+from penstock.protocol.types import IterationId, ReaderStatus, TaskId
+from penstock_dispatcher.core import job_state, jobs, listings, saved_state, strides
 from penstock_dispatcher.core.context import REUNION, DecisionContext
 from penstock_dispatcher.core.events import OpenIteration
 from penstock_dispatcher.core.facts import (
@@ -50,8 +50,8 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     parameters = jobs.parameters_of(durable, request, ctx.settings.worker_addresses)
     providers = durable.datasets[request.dataset].providers
     state = job_state.decode(request.restore)
-    _check_same(state, request, parameters.shards)
-    _check_providers(state, providers)
+    saved_state.check_same(state, request, parameters.shards)
+    saved_state.check_providers(state, providers)
     name = jobs.anonymous(durable) if request.job_name is None else request.job_name
     origin = job_state.digest(request.restore)
     job = durable.jobs.get(name)
@@ -67,13 +67,14 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     wanted = _find_files(state, sources, providers, event, durable)
     if wanted is not None:
         return replace(wanted, job=name)
-    _check(state, sources)
+    saved_state.check_whole(state, sources)
     iteration = IterationId(durable.next_id)
     facts: list[Fact] = []
     if job is None:
         facts.append(JobCreated(name, parameters, state.seed, request.job_name is None))
     rounds = _rounds(state, request)
-    facts.append(replace(_restored(state, iteration, name, origin, sources), rounds=rounds))
+    restored = _restored(state, iteration, name, origin, sources)
+    facts.append(replace(restored, rounds=rounds, stride=strides.restored(state, request)))
     if state.finished:
         facts.append(IterationFinished(iteration))
     later = _later(job, state.repetition)
@@ -82,9 +83,11 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
 
 def _among_as_many(made: JobParameters, asked: JobParameters) -> JobParameters:
     """Return a job's parameters with the number of consumers that it may go on with."""
-    if made.num_consumers is None or asked.num_consumers is None:
-        return made
-    return replace(made, num_consumers=asked.num_consumers)
+    if made.num_consumers is not None and asked.num_consumers is not None:
+        made = replace(made, num_consumers=asked.num_consumers)
+    if made.stride is not None and asked.stride is not None:
+        made = replace(made, stride=asked.stride)
+    return made
 
 
 def _rounds(state: JobState, request: OpenIterationRequest) -> RestoredRounds | None:
@@ -253,144 +256,5 @@ def _task(name: TaskId, task: TaskState, providers: Sequence[SplitProvider]) -> 
     ended = task.ended or (0,) * len(providers)
     logs = tuple(map(job_state.log, task.logs, ended, providers))
     engine = job_state.checkpoint(task.checkpoint)
-    return RestoredTask(name, task.index, engine, logs, ended, job_state.acked(task.acked))
-
-
-# --- what a state must be ---
-
-
-def _check_same(state: JobState, request: OpenIterationRequest, shards: int) -> None:
-    if (state.rounds is UNSET) != (request.num_consumers is None):
-        saved, asked = "without", "in rounds"
-        if state.rounds is not UNSET:
-            saved, asked = "in rounds", "without num_consumers"
-        raise StateError(f"the saved state is of a job that is read {saved}, not {asked}")
-    if (state.ordered is True) != (request.ordered and request.num_consumers is None):
-        raise StateError(
-            f"the saved state is of a job that is read with ordered={state.ordered is True}: its "
-            f"tasks are divided for that. Give the same to distribute, not {request.ordered}"
-        )
-    differences = [
-        f"its {what} is {saved}, not {asked}"
-        for what, saved, asked in (
-            ("dataset", state.fingerprint, request.dataset),
-            ("processing mode", state.mode.value, request.mode.value),
-        )
-        if saved != asked
-    ]
-    if differences:
-        raise StateError(
-            f"the saved state is of another pipeline than this one: {'; '.join(differences)}. "
-            "Restore it with the pipeline that it was saved from"
-        )
-    if request.max_errors is not None and state.account.errors > request.max_errors:
-        raise StateError(
-            f"before the saved state {state.account.errors} elements were left out, and max_errors "
-            f"is {request.max_errors}: give a larger max_errors"
-        )
-    saved_shards = 0 if state.shards is UNSET else state.shards
-    if saved_shards != shards:
-        raise StateError(
-            f"the saved state is of {saved_shards} fixed parts, one for each of worker_addresses, "
-            f"and this dispatcher has {shards} there: each part goes on as it was cut. Restore it "
-            f"at a dispatcher with {saved_shards} worker_addresses (any), or begin anew"
-        )
-
-
-def _check_providers(state: JobState, providers: Sequence[SplitProviderSpec]) -> None:
-    dynamic = state.mode is Mode.DYNAMIC
-    wanted = len(providers) if dynamic and not state.finished else 0
-    if len(state.providers) != wanted:
-        raise _bad(
-            "$.providers",
-            f"it has {len(state.providers)}, and the dataset {wanted} split providers",
-        )
-    for i, (at, spec) in enumerate(zip(state.providers, providers, strict=False)):
-        if (at.files is not None) != (spec.files is not None):
-            raise _bad(
-                f"$.providers[{i}].files", f"this split provider has {_no(spec.files)} files"
-            )
-
-
-def _no(files: FilePattern | None) -> str:
-    return "no" if files is None else "other"
-
-
-def _check(state: JobState, providers: Sequence[SplitProvider]) -> None:
-    """Refuse a state that contradicts itself or its dataset.
-
-    Raises:
-        StateError: saying where.
-    """
-    for i, (at, provider) in enumerate(zip(state.providers, providers, strict=True)):
-        _check_provider(f"$.providers[{i}]", at, provider)
-    indexes = [task.index for task in state.tasks]
-    if len(set(indexes)) < len(indexes) or any(index >= state.next_task for index in indexes):
-        raise _bad(
-            "$.tasks", f"their indexes must differ and be below {state.next_task}: {indexes}"
-        )
-    if state.rounds is not UNSET:
-        if (state.rounds.turn or 0) >= max(1, state.next_task):
-            raise _bad("$.rounds.turn", f"there are {state.next_task} tasks")
-        if any(task.acked.more for task in state.tasks):
-            raise _bad("$.tasks", "of tasks that are read in rounds all is acked up to a place")
-    if state.shards is not UNSET and state.next_task not in (0, state.shards):
-        raise _bad("$.next_task", f"there are {state.shards} shards, each of which is a task")
-    whole = (bool(task.ended) and providers[0].over(task.ended[0]) for task in state.tasks)
-    if state.ordered is True and not all(whole):
-        raise _bad("$.tasks", "each has its split, and the end, of a job that is read in order")
-    if state.finished and state.tasks:
-        raise _bad("$.finished", "a pass that is over has no tasks")
-    for i, task in enumerate(state.tasks):
-        _check_task(f"$.tasks[{i}]", state, task, providers)
-
-
-def _check_provider(place: str, at: job_state.ProviderState, provider: SplitProvider) -> None:
-    within = at.offset == 0 or at.offset < provider.units
-    if provider.passes >= 0:
-        within &= at.pass_number < provider.passes or (
-            at.pass_number == provider.passes and at.offset == 0
-        )
-    if not within:
-        passes = f"{provider.passes} passes" if provider.passes >= 0 else "passes"
-        raise _bad(
-            place,
-            f"unit {at.offset} of pass {at.pass_number} is not within {passes} of {provider.units} "
-            "units",
-        )
-
-
-def _check_task(
-    place: str, state: JobState, task: TaskState, providers: Sequence[SplitProvider]
-) -> None:
-    count = len(state.providers)
-    if len(task.logs) != count or len(task.ended) not in (0, count):
-        raise _bad(f"{place}.logs", f"there must be one for each of {count} split providers")
-    if task.acked.floor < task.checkpoint.number:
-        raise _bad(
-            f"{place}.acked",
-            f"the checkpoint is before element {task.checkpoint.number}, and all is acked before "
-            f"{task.acked.floor} only",
-        )
-    for low, high in task.acked.more:
-        if low >= high:
-            raise _bad(f"{place}.acked.more", f"[{low}, {high}] is empty")
-    for i, saved in enumerate(task.logs):
-        _check_log(f"{place}.logs[{i}]", saved, providers[i])
-    for i, at in enumerate(task.checkpoint.positions):
-        known = task.logs[i] if i < count else job_state.LogState()
-        if not known.start <= at <= known.start + len(known.splits):
-            raise _bad(f"{place}.checkpoint.positions[{i}]", f"the split log has no position {at}")
-
-
-def _check_log(place: str, saved: job_state.LogState, provider: SplitProvider) -> None:
-    for low, high in saved.splits:
-        if low > high:
-            raise _bad(place, f"[{low}, {high}] is no split")
-    beyond = max((high for _, high in saved.splits), default=0)
-    if beyond > max(provider.units, 0):
-        raise _bad(place, f"unit {beyond - 1} is not within {max(provider.units, 0)}")
-
-
-def _bad(place: str, why: str) -> StateError:
-    return StateError(f"the saved job state is malformed: {why} - at `{place}`")
+    acked, place = job_state.acked(task.acked), None if task.place is UNSET else task.place
+    return RestoredTask(name, task.index, engine, logs, ended, acked, place)

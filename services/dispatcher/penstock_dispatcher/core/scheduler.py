@@ -17,6 +17,7 @@ from penstock_dispatcher.core import (
     saves,
     skipped_errors,
     slots,
+    strides,
     worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
@@ -45,6 +46,7 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
     useful, shares = reach.useful(able), slots.shares(ctx, name, iteration, able)
     ctx.soft_state.sharing.pop(name, None)  # it is computed anew where it is needed
     if iteration.ordered:
+        strides.count(ctx, iteration)
         wanted = sum(shares[worker] for worker in useful)
         ordered_tasks.create(ctx, name, iteration, len(useful), wanted, now)
     else:

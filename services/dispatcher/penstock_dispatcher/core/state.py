@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from penstock.engine import seeds
@@ -62,6 +62,7 @@ from penstock_dispatcher.core.records import (
 from penstock_dispatcher.core.rounds_facts import ConsumerEnded, ConsumerJoined, RoundsAdvanced
 from penstock_dispatcher.core.rounds_record import RoundsAccount
 from penstock_dispatcher.core.split_provider import SplitProvider
+from penstock_dispatcher.core.stride_facts import TaskCounted
 
 JOBS_KEPT = 10_000
 """The most jobs without iterations that are remembered, the newest: about 1 KiB each."""
@@ -196,6 +197,8 @@ class DispatcherState:
                 task_state.grant(task, provider, splits)
             case CheckpointSaved(_, state):
                 task_state.save(task, state)
+            case TaskCounted(_, total):
+                iteration.count(total)
             case TaskDone():
                 self._done(iteration, task, fact)
             case TaskFailed(_, failure):
@@ -245,6 +248,10 @@ class DispatcherState:
         job.seed = fact.job_seed
         if fact.rounds is not None:
             rounds_state.restore(job, iteration, fact.rounds)
+        if fact.stride is not None:
+            job.parameters = replace(job.parameters, stride=fact.stride.consumers)
+            iteration.parameters = job.parameters
+            iteration.counted = fact.stride.tasks, fact.stride.elements
         job.finished = job.finished & RangeSet.of((0, fact.repetition))
         kept = {n: one for n, one in job.unfinished.items() if n < fact.repetition}
         job.unfinished = kept
@@ -257,6 +264,7 @@ class DispatcherState:
                 at.ended,
                 checkpoint=at.checkpoint,
                 acked=at.acked,
+                place=at.place,
             )
             if iteration.rounds is not None:
                 iteration.rounds.add_task(at.task, at.index, at.acked.floor)
@@ -339,6 +347,8 @@ class DispatcherState:
             fact.iteration, fact.index, (SplitLog(),) * count, (0,) * count
         )
         iteration.next_task = max(iteration.next_task, fact.index + 1)
+        if fact.index == iteration.counted[0]:
+            iteration.tasks[fact.task].place = iteration.counted[1]
         if iteration.rounds is not None:
             iteration.rounds.add_task(fact.task, fact.index)
         self.owners[fact.task] = fact.iteration

@@ -8,11 +8,12 @@ from dataclasses import replace
 from penstock.protocol.control import (
     Assignment,
     ReaderView,
-    StaticShard,
     TaskAssignment,
     TaskView,
 )
 from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView
+from penstock.protocol.static_shard import StaticShard
+from penstock.protocol.stride import Stride
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
 from penstock_dispatcher.core import (
     cache_members,
@@ -103,6 +104,7 @@ def _assignment(ctx: DecisionContext, worker: WorkerId) -> Assignment:
             skipped_errors.are_skipped(iteration),
             StaticShard(iteration.parameters.mode, iteration.shards) if iteration.shards else None,
             iteration.ordered,
+            None if iteration.stride is None else Stride(iteration.stride, task.place),
         )
         assignments.append(task_assignment)
         readers.update({reader: r.status for reader, r in iteration.readers.items()})

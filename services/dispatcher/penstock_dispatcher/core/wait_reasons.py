@@ -13,6 +13,7 @@ from penstock_dispatcher.core import (
     readable,
     saves,
     scheduler,
+    strides,
     worker_entries,
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
@@ -54,6 +55,7 @@ def waiting_for(
         *_silent_workers(ctx, iteration, now),
         *_short_of_room(ctx, iteration),
         *_next_round(ctx, iteration, iteration.rounds, now),
+        *strides.waits(ctx, iteration),
         *_saving(ctx, name, iteration, now),
     ]
     return Wait("; ".join(reasons), bool(silent))

@@ -22,6 +22,7 @@ from penstock_dispatcher.core import (
     scheduler,
     skipped_errors,
     slots,
+    strides,
     worker_entries,
 )
 from penstock_dispatcher.core.context import DecisionContext
@@ -203,6 +204,7 @@ def _on_progress(
         ctx.commit(CheckpointSaved(name, state))
     if task.expired_holders:
         _resolve_in_doubt(ctx, name, task, progress, heartbeat.revision)
+    strides.count(ctx, iteration)
     _note_end(ctx, name, iteration, task, progress)
 
 

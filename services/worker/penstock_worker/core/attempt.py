@@ -34,7 +34,6 @@ from penstock_worker.core.events import (
     StopRunner,
     StreamId,
 )
-from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
 from penstock_worker.core.shared_cache import SharedCache
@@ -321,11 +320,7 @@ class Attempt:
     @property
     def _all_sent(self) -> bool:
         """Whether readers have all there is of an ordered task: then others may follow."""
-        return (
-            self.assignment.ordered
-            and isinstance(self.delivery, FirstCome)
-            and self.delivery.all_sent
-        )
+        return self.assignment.ordered and self.delivery.all_sent
 
     @property
     def _lacks_runner(self) -> bool:

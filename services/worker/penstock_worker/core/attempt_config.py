@@ -13,6 +13,7 @@ from penstock_worker.core.delivery_policy import DeliveryPolicy, Sender
 from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.round_groups import RoundGroups
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.core.strided import Strided
 
 if TYPE_CHECKING:
     from penstock_worker.core.attempt import Attempt
@@ -40,4 +41,6 @@ def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy:
         return RoundGroups(assignment, assignment.grouped, sender)
     if assignment.cached is not None:
         return SharedCache(assignment, assignment.cached, sender)
+    if assignment.stride is not None:
+        return Strided(assignment, assignment.stride, sender)
     return FirstCome(assignment, sender)

@@ -1,8 +1,8 @@
 """Who gets which element of an attempt: what an `Attempt` asks of a policy, and what all share.
 
-`FirstCome` gives each element to the reader that has room first; `RoundGroups` gives it to the
-consumer that it belongs to; `SharedCache` gives it to each trainer once. An attempt looks after the
-runner, its policy after the readers.
+`FirstCome` gives each element to the reader that has room first; `RoundGroups` and `Strided` give
+it to the consumer that it belongs to; `SharedCache` gives it to each trainer once. An attempt looks
+after the runner, its policy after the readers.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ class DeliveryPolicy(Protocol):
     @property
     def done(self) -> bool:
         """Whether nothing of it is needed any more."""
+        ...
+
+    @property
+    def all_sent(self) -> bool:
+        """Whether readers have all there is, of one that is read in order."""
         ...
 
     @property

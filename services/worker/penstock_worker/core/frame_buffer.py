@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from math import inf
 
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock_worker.runner.messages import FrameReady
@@ -79,10 +80,10 @@ class FrameBuffer:
         self.nbytes -= frame.frame.nbytes
         return frame
 
-    def shed(self) -> list[BufferedFrame]:
-        """Remove and return the oldest frames, about an eighth of all that is here."""
-        enough, at = self.nbytes // SHED, 0
-        while at < len(self._frames) and (not at or enough > 0):
+    def shed(self, below: float = inf) -> list[BufferedFrame]:
+        """Remove and return the oldest frames, *below* a number, about an eighth of all here."""
+        enough, at, most = self.nbytes // SHED, 0, bisect_left(self._starts, below)
+        while at < most and (not at or enough > 0):
             enough -= self._frames[at].frame.nbytes
             at += 1
         shed, self._frames, self._starts = self._frames[:at], self._frames[at:], self._starts[at:]

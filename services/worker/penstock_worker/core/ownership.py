@@ -45,10 +45,16 @@ class Ownership:
         there = RangeSet.of(*self.acked.ranges.spans, *unacked)
         return len(there - RangeSet.of((0, number)))
 
-    def produce(self, start: int, stop: int) -> RangeSet:
-        """Add *start* to *stop*, which are here; return those that are not acked."""
+    def produce(self, start: int, stop: int, mine: RangeSet | None = None) -> RangeSet:
+        """Add *start* to *stop*, which are here; return those that are not acked.
+
+        Others than *mine* are not among the numbers that these readers get.
+        """
         self.head = max(self.head, stop)
-        numbers = RangeSet.of((max(start, self.acked.floor), stop)) - self.acked.more
+        if mine is None:
+            numbers = RangeSet.of((max(start, self.acked.floor), stop)) - self.acked.more
+        else:
+            numbers = mine - self.acked.ranges
         free = numbers
         for unacked in self.unacked.values():
             free = free - unacked

@@ -69,6 +69,11 @@ class RoundGroups:
         return self.total is not None and self.floor >= self._end
 
     @property
+    def all_sent(self) -> bool:
+        """Return False: whether there are more rounds is said by the log of them."""
+        return False
+
+    @property
     def readers(self) -> set[ReaderId]:
         """Those that have a stream."""
         return {stream.reader for stream in self._streams.values()}

@@ -147,6 +147,11 @@ class SharedCache:
         return False
 
     @property
+    def all_sent(self) -> bool:
+        """Return False: another trainer may come."""
+        return False
+
+    @property
     def in_doubt(self) -> int:
         """How much was requeued because its reader expired."""
         return sum(trainer.ownership.in_doubt for trainer in self._trainers.values())

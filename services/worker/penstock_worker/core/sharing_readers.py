@@ -107,18 +107,34 @@ class SharingReaders:
         for stream in self._scheduler.streams.values():
             stream.on_tick()
 
-    def send_ready(self, out: list[Effect], *, ended: bool) -> bool:
-        """Send what can be sent; return whether nothing is left."""
+    def send_ready(
+        self, out: list[Effect], *, ended: bool, burst: int = 0, charge: int = 0
+    ) -> bool:
+        """Send what can be sent; return whether nothing is left.
+
+        A stream is sent one frame at a time, or frames of *burst* bytes, each of which takes
+        *charge* more of its credit.
+        """
         while self.ownership.ready:
             stream = self._scheduler.next()
             if stream is None:
                 return False
-            frame = self._frames.at(self.ownership.ready.spans[0][0])
-            part = self._scheduler.share(frame, ended=ended)
-            floor = self.ownership.acked.floor
-            self.ownership.assign(stream.reader, part)
-            self._sender.send(stream, frame.frame, part, floor, out)
+            left = burst
+            while True:
+                left -= self._send_next(stream, out, ended=ended) + charge
+                stream.credit -= charge
+                if left <= 0 or stream.credit <= 0 or not self.ownership.ready:
+                    break
         return True
+
+    def _send_next(self, stream: ReadStream, out: list[Effect], *, ended: bool) -> int:
+        """Send a reader the first frame that is ready, or its share; return the frame's bytes."""
+        frame = self._frames.at(self.ownership.ready.spans[0][0])
+        part = self._scheduler.share(frame, ended=ended)
+        floor = self.ownership.acked.floor
+        self.ownership.assign(stream.reader, part)
+        self._sender.send(stream, frame.frame, part, floor, out)
+        return frame.frame.nbytes
 
     def tell_all_sent(self, out: list[Effect]) -> None:
         """Tell each reader, once a stream, that nothing is ready and no more is made."""

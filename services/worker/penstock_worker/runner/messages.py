@@ -29,7 +29,7 @@ class StartRun(Command, frozen=True):
     With split *logs* the sources draw splits; without any they read everything. Elements below
     *send_from* are there already: they are replayed, and not sent. Where a runner has died before
     (*flush_each*) each element is sent by itself for a while, so that none is lost unsent. With
-    *consumers*, of coordinated reads, each element is a frame: they go to different readers.
+    *consumers* each element is a frame: they go to different readers.
     With a *window* this run's frames are bounded as `SetWindow` says, else with a *room* by that,
     else as the arena is. One in *share* parts of the host's cores and memory is for it. With
     *skip_errors* elements that cannot be made are left out. With *shards* this is the part of
