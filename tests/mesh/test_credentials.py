@@ -12,6 +12,7 @@ from penstock.credentials.caller import LocalCaller, caller_with
 from penstock.credentials.folder import LOOK
 from penstock.dataset.dataset import Dataset
 from penstock.errors import PenstockError, Unauthenticated, Untrusted, WrongRole
+from penstock.reader.session import call
 from penstock.runtime.event_loop import LoopThread
 from penstock.service import from_dataset_id, register_dataset
 from penstock.wire.connection import connect
@@ -44,10 +45,10 @@ def no_choices(monkeypatch):
     monkeypatch.setattr(caller, "_chosen", {})
 
 
-def ask(address, who, call):
+def ask(address, who, method):
     async def run():
         async with connect(address, caller=who) as channel:
-            return await call(DispatcherClient(channel))
+            return await method(DispatcherClient(channel))
 
     with LoopThread.shared() as loop:
         return loop.run(run(), 20)
@@ -106,6 +107,17 @@ def test_who_has_no_credentials_does_not_come_in(secured, keys, tmp_path):
         ask(address, caller_with(str(other / "reader")), lambda d: d.status())
     with pytest.raises(Unauthenticated, match="another cluster"):
         ask(address, caller_with(str(tmp_path / "mixed")), lambda d: d.status())
+
+
+def test_a_dispatcher_of_another_cluster_is_no_reason_to_wait_long(secured, tmp_path, monkeypatch):
+    monkeypatch.setattr(call, "REPLACED_WITHIN", 0.1)
+    other = made(tmp_path / "other")
+    far = Dataset.range(3).distribute(
+        "distributed_epoch", secured.target, credentials=other / "trainer", timeout=100.0
+    )
+
+    with pytest.raises(Untrusted, match="CA that is not trusted"):
+        next(iter(far))
 
 
 def test_the_worker_asks_for_a_token_too(secured, keys):
@@ -177,13 +189,13 @@ def test_certificates_and_keys_are_changed_while_all_go_on(tmp_path):
             loop.run(run(), 30)
 
 
-async def eventually(call):
+async def eventually(method):
     """Call until it works: a service looks at its files once a second."""
     import asyncio
 
     async with asyncio.timeout(10):
         while True:
             try:
-                return await call()
+                return await method()
             except (Unauthenticated, Untrusted):
                 await asyncio.sleep(0.05)
