@@ -26,7 +26,7 @@ def test_names_and_places_are_those_of_the_reference():
 def test_defaults_keep_to_this_machine():
     config = DispatcherConfig()
 
-    assert (config.host, config.port, config.is_open) == ("127.0.0.1", 0, False)
+    assert (config.host, config.port) == ("127.0.0.1", 0)
     assert (config.worker_timeout, config.client_timeout, config.job_gc_timeout) == (5, 30, 300)
     assert (config.heartbeat_interval, config.refresh_interval) == (1, 1)
 

@@ -11,7 +11,7 @@ from penstock.credentials import authority, caller
 from penstock.credentials.caller import LocalCaller, caller_with
 from penstock.credentials.folder import LOOK
 from penstock.dataset.dataset import Dataset
-from penstock.errors import PenstockError, Unauthenticated, Untrusted, WrongRole
+from penstock.errors import PenstockError, TamperedDefinition, Unauthenticated, Untrusted, WrongRole
 from penstock.reader.session import call
 from penstock.runtime.event_loop import LoopThread
 from penstock.service import from_dataset_id, register_dataset
@@ -19,7 +19,7 @@ from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher import DispatcherConfig, DispatchServer
-from penstock_worker import WorkerConfig
+from penstock_worker import WorkerConfig, WorkerServer
 from tests.credentials.keyring import made
 
 
@@ -153,6 +153,23 @@ def test_a_service_process_speaks_no_tls_older_than_1_3(secured):
     assert spoken(ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
     with pytest.raises(OSError):
         spoken(ssl.TLSVersion.TLSv1_2)
+
+
+def test_a_worker_runs_nothing_that_has_not_its_dispatchers_seal(keys, tmp_path):
+    other = tmp_path / "worker"
+    shutil.copytree(keys / "worker", other)
+    (other / "definitions.key").write_bytes(bytes(32))
+    ran = tmp_path / "ran"
+    with (
+        DispatchServer(DispatcherConfig(credentials=keys / "dispatcher")) as dispatcher,
+        WorkerServer(WorkerConfig(dispatcher.target, credentials=other)),
+    ):
+        far = Dataset.range(3).map(lambda x: (ran.touch(), x)[1])
+        far = far.distribute("distributed_epoch", dispatcher.target, credentials=keys / "trainer")
+        with pytest.raises(TamperedDefinition, match="definitions.key"):
+            next(iter(far))
+
+    assert not ran.exists()
 
 
 def test_on_loopback_another_users_processes_are_refused_without_any_setting(tmp_path):

@@ -126,7 +126,6 @@ def test_an_open_worker_is_known_by_the_name_of_its_machine():
 
     config = WorkerConfig("host:1", host="0.0.0.0")
 
-    assert config.is_open
     assert advertised(config, 7) == f"{socket.gethostname()}:7"
 
 

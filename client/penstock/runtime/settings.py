@@ -14,7 +14,6 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
-from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,11 +41,6 @@ class ServiceSettings:
     insecure: bool
     max_calls: int
     max_calls_per_identity: int
-
-    @property
-    def is_open(self) -> bool:
-        """Whether others than this machine can connect."""
-        return not is_loopback(self.host)
 
     @property
     def scheme(self) -> str:
