@@ -110,7 +110,7 @@ class LocalKey:
         """Return what a process is told that has no proof."""
         return (
             f"this service is for processes of user {os.getuid()} on its own host, which know "
-            f"{self._file}: call it as that user from there, or have it listen with credentials "
+            f"{self._file}: call it as that user from there, by its own port, or give it credentials "
             "(penstock keys init)"
         )
 
