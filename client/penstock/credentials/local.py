@@ -110,8 +110,8 @@ class LocalKey:
         """Return what a process is told that has no proof."""
         return (
             f"this service is for processes of user {os.getuid()} on its own host, which know "
-            f"{self._file}: call it as that user from there, by its own port, or give it credentials "
-            "(penstock keys init)"
+            f"{self._file}: call it as that user from there, by its own port, or give it "
+            "credentials (penstock keys init)"
         )
 
     def secret(self, purpose: str) -> bytes:
