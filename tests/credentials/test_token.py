@@ -62,6 +62,8 @@ def test_two_signing_keys_count_at_once():
         (forged(role="king"), 1000, "role 'king'"),
         (forged(expires=1e300, issued=1e300), 1000, "clocks is off"),
     ],
+    # Tokens are drawn anew in each process, and the names of tests are the same in all.
+    ids=range(11),
 )
 def test_a_token_that_does_not_count_says_why_and_shows_nothing_of_itself(given, now, words):
     with pytest.raises(Unauthenticated) as raised:
