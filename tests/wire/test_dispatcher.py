@@ -80,6 +80,9 @@ class FakeDispatcher:
         if worker != "w:1":
             raise errors.Refused(f"there is no worker {worker}")
 
+    async def drain_host(self, boot_id):
+        return ("w:1", "w:2") if boot_id == "here" else ()
+
     async def status(self):
         return b'{"tasks": 3}'
 
@@ -172,6 +175,11 @@ async def test_an_iteration_is_opened(dispatcher):
 
 async def test_status_is_the_services_own_bytes(dispatcher):
     assert await dispatcher.status() == b'{"tasks": 3}'
+
+
+async def test_the_workers_of_a_host_are_told_to_leave(dispatcher):
+    assert await dispatcher.drain_host("here") == ("w:1", "w:2")
+    assert await dispatcher.drain_host("there") == ()
 
 
 async def test_a_worker_is_drained_or_the_refusal_names_it(dispatcher):

@@ -37,6 +37,8 @@ TABLE: Final[dict[str, Access]] = {
     _DISPATCHER + "GetDefinition": Access(frozenset({AccessRole.WORKER, AccessRole.TRAINER})),
     _DISPATCHER + "OpenIteration": Access(_READS),
     _DISPATCHER + "Drain": Access(frozenset({AccessRole.OPERATOR})),
+    # A trainer whose machine is to be taken away says so; workers of other hosts are none of its.
+    _DISPATCHER + "DrainHost": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
     _DISPATCHER + "Status": Access(EVERY_ROLE),
     _DISPATCHER + "WorkerControl": Access(frozenset({AccessRole.WORKER})),
     _DISPATCHER + "ReaderControl": Access(_READS),

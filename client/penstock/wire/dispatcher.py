@@ -57,6 +57,10 @@ class DispatcherApi(Protocol):
         """Have *worker* leave in order: its tasks go on elsewhere."""
         ...
 
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """Have the workers of a host leave in order, if others are there; return those told."""
+        ...
+
     async def status(self) -> bytes:
         """Return the dispatcher's counters as JSON."""
         ...
@@ -119,6 +123,11 @@ class DispatcherClient:
         """See `DispatcherApi.drain`."""
         await DRAIN.call(self._channel, DrainRequest(worker), self._timeout)
 
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """See `DispatcherApi.drain_host`."""
+        told = await DRAIN_HOST.call(self._channel, DrainHostRequest(boot_id), self._timeout)
+        return told.workers
+
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
@@ -152,6 +161,9 @@ def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.Ge
         await api.drain(request.worker)
         return DrainReply()
 
+    async def drain_host(request: DrainHostRequest) -> DrainHostReply:
+        return DrainHostReply(await api.drain_host(request.boot_id))
+
     async def status(_request: StatusRequest) -> StatusReply:
         return StatusReply(await api.status())
 
@@ -161,6 +173,7 @@ def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.Ge
         "GetDefinition": GET_DEFINITION.handler(get_definition),
         "OpenIteration": OPEN_ITERATION.handler(api.open_iteration),
         "Drain": DRAIN.handler(drain),
+        "DrainHost": DRAIN_HOST.handler(drain_host),
         "Status": STATUS.handler(status),
         "WorkerControl": WORKER_CONTROL.handler(api.worker_control),
         "ReaderControl": READER_CONTROL.handler(api.reader_control),
@@ -220,6 +233,20 @@ class DrainReply:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainHostRequest:
+    """See `protos/dispatcher.proto`."""
+
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainHostReply:
+    """See `protos/dispatcher.proto`."""
+
+    workers: tuple[WorkerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StatusRequest:
     """See `protos/common.proto`."""
 
@@ -261,6 +288,11 @@ DRAIN: UnaryRpc[DrainRequest, DrainReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Drain",
     form(DrainRequest, dispatcher_pb2.DrainRequest, _SMALL),
     form(DrainReply, dispatcher_pb2.DrainReply),
+)
+DRAIN_HOST: UnaryRpc[DrainHostRequest, DrainHostReply] = UnaryRpc(
+    "/penstock.v1.Dispatcher/DrainHost",
+    form(DrainHostRequest, dispatcher_pb2.DrainHostRequest, _SMALL),
+    form(DrainHostReply, dispatcher_pb2.DrainHostReply),
 )
 STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Status",

@@ -37,6 +37,7 @@ from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.events import (
     AppendFact,
     Call,
+    DrainHost,
     DrainWorker,
     Effect,
     Event,
@@ -189,8 +190,12 @@ class DispatcherService:
     async def drain(self, worker: WorkerId) -> None:
         """See `DispatcherApi.drain`."""
         self._check_open()
-        call = self._calls.new_call()
-        await self._ask(call, DrainWorker(call, worker))
+        await self._ask_for(partial(DrainWorker, worker=worker))
+
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """See `DispatcherApi.drain_host`."""
+        self._check_open()
+        return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
 
     def live_workers(self) -> Iterable[tuple[str, int]]:
         """See `tensorflow.service.Knowledge.live_workers`."""

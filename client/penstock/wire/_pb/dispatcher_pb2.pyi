@@ -99,6 +99,18 @@ class DrainReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class DrainHostRequest(_message.Message):
+    __slots__ = ("boot_id",)
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    boot_id: str
+    def __init__(self, boot_id: _Optional[str] = ...) -> None: ...
+
+class DrainHostReply(_message.Message):
+    __slots__ = ("workers",)
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workers: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class OpenIterationRequest(_message.Message):
     __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]

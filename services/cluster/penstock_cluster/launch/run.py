@@ -51,6 +51,8 @@ PASSED_ON = tuple(
 )
 """They are passed on to the script."""
 
+_SIGUSR1 = getattr(signal, "SIGUSR1", None)
+
 
 def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) -> int:
     """Run *command* with what this host's role asks for; return its exit code.
@@ -80,6 +82,8 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
         # In the end from the last to the first: a worker that waits for its dispatcher is not
         # waited for.
         held.callback(starter.join)
+        part = partial(_part, workers, plan.target, wanted, over)
+        threading.Thread(target=part, name="penstock-part", daemon=True).start()
         held.callback(_end, workers)
         held.callback(over.set)
         if not plan.script:
@@ -100,10 +104,14 @@ class Wanted:
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.leaves = threading.Event()
+        """Set by what says that this host is to be taken away."""
         self.script: subprocess.Popen[bytes] | None = None
 
     def take(self, number: int) -> None:
         """Pass signal *number* on; without a script it ends what serves."""
+        if number == signal.SIGTERM or (number == _SIGUSR1 and "SLURM_JOB_ID" in os.environ):
+            self.leaves.set()
         script = self.script
         if script is not None:
             with suppress(ProcessLookupError):
@@ -174,13 +182,34 @@ def _start(workers: list[Member], dispatcher: Member | None, over: threading.Eve
     look_after(dispatcher, started, over, say)
 
 
-def _end(workers: list[Member]) -> None:
+def _part(workers: list[Member], target: str, wanted: Wanted, over: threading.Event) -> None:
+    """Have data workers hand their tasks over at a notice, if there are others to take them.
+
+    Without others the script could not make the steps that are left until it stops.
+    """
+    while not wanted.leaves.wait(LOOK_EVERY):
+        if over.is_set():
+            return
+    mine = {worker.address for worker in workers}
+    with suppress(PenstockError):
+        known = look(target).stats.workers
+        if mine and any(one.address not in mine and not one.draining for one in known):
+            say("this host is to be taken away: its data workers hand their tasks over")
+            _terminate(workers)
+
+
+def _terminate(workers: list[Member]) -> None:
     """End data workers, all at once: each hands its tasks over."""
     ending = [threading.Thread(target=worker.terminate) for worker in workers]
     for one in ending:
         one.start()
     for one in ending:
         one.join()
+
+
+def _end(workers: list[Member]) -> None:
+    """End data workers for good."""
+    _terminate(workers)
     for worker in workers:
         worker.close()
 
