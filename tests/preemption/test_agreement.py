@@ -99,9 +99,22 @@ def test_one_that_comes_late_stops_at_the_same_step():
 def test_one_that_was_given_up_and_is_beyond_it_is_told():
     meeting = Meeting()
     step = meeting.say("a", 10, noticed=True).agreed
+    meeting.say("a", step, saved=True)
 
     with pytest.raises(Refused, match=f"have stopped at step {step}, and b has made 99"):
         meeting.say("b", 99)
+
+
+def test_one_that_went_on_alone_is_waited_for_unless_others_have_saved():
+    meeting = Meeting()
+    meeting.say("b", 10)
+    step = meeting.say("a", 10, noticed=True).agreed
+    meeting.restart()
+
+    later = meeting.say("b", step + 5).agreed
+
+    assert later == step + 5 + LEAST_AHEAD
+    assert meeting.say("a", step).agreed == later
 
 
 def test_when_all_have_left_the_next_ones_begin_anew():

@@ -52,7 +52,7 @@ def test_while_nobody_answers_it_says_so_once_and_goes_on(caplog):
 
     assert answered == [False, False, True]
     assert caplog.text.count("training goes on") == 1
-    assert not speaking.silent
+    assert speaking.silent_for == 0
     assert heard == [PreemptionVerdict(5)]
 
 

@@ -3,7 +3,9 @@
 A trainer reports how many steps it has made, and is allowed some more: it makes no step beyond that
 before it has heard again. So the largest of what was allowed is a step that every trainer can still
 stop at, and nobody has to wait for another in the middle of a collective operation. After a restart
-nothing is agreed before each trainer that was known has reported again, or is given up.
+nothing is agreed before each trainer that was known has reported again, or is given up. A trainer
+that went on without an answer for too long may be beyond what was agreed: unless others have saved,
+all stop at a later step.
 """
 
 from __future__ import annotations
@@ -120,10 +122,13 @@ class Agreements:
         mine = group.trainers[said.trainer]
         mine.heard_at = now
         if group.agreed and said.steps > group.agreed and not mine.saved:
-            raise Refused(
-                f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
-                f"{said.trainer} has made {said.steps}: it was not heard of for {LEASE:g} s"
-            )
+            if any(one.saved for one in group.trainers.values()):
+                raise Refused(
+                    f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
+                    f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
+                    "the way to it, was away for long"
+                )
+            self._commit(Agreed(said.group, said.steps + LEAST_AHEAD))
         if said.noticed and not group.noticed:
             self._commit(Noticed(said.group))
         if said.saved and not mine.saved:

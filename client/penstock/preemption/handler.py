@@ -28,8 +28,12 @@ REPORT_EVERY = 0.25
 """Seconds between two reports."""
 
 AT_A_STEP = 1.0
-"""Seconds for which a step waits that is further than its trainer may go; then it goes on, for
-the dispatcher may be away."""
+"""Seconds for which a step waits that is further than its trainer may go, though the dispatcher
+answers."""
+
+AWAY = 5.0
+"""Seconds without an answer after which steps are made without leave: the dispatcher may be away
+for long. One that restarts meanwhile finds nobody beyond the step that was agreed."""
 
 OTHERS_SAVE = 120.0
 """Seconds for which a trainer that has saved waits for the others."""
@@ -246,10 +250,11 @@ class PreemptionHandler:
     # --- the end ---
 
     def _await_leave(self) -> None:
-        """Wait for leave to make the next step, if the dispatcher answers."""
+        """Wait for leave to make the next step, unless the dispatcher is away for long."""
         until = time.monotonic() + AT_A_STEP
-        while self._steps >= self._verdict.allowed and not self._reports.silent:
-            if not self._reports.now() or time.monotonic() >= until:
+        while self._steps >= self._verdict.allowed and not self._over.is_set():
+            answered = self._reports.silent_for < AWAY and self._reports.now()
+            if self._reports.silent_for >= AWAY or (answered and time.monotonic() >= until):
                 return
             with self._changed:
                 if self._steps >= self._verdict.allowed:

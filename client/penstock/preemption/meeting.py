@@ -114,15 +114,15 @@ class Reports:
         self._interval = interval
         self._turn = threading.Lock()
         self._over = threading.Event()
-        self._silent = False
+        self._silent_since: float | None = None
         self._thread = threading.Thread(
             target=self._forever, name="penstock-preemption", daemon=True
         )
 
     @property
-    def silent(self) -> bool:
-        """Whether the last report had no answer."""
-        return self._silent
+    def silent_for(self) -> float:
+        """For how many seconds reports have had no answer; 0 if the last one had."""
+        return 0.0 if self._silent_since is None else time.monotonic() - self._silent_since
 
     def start(self) -> None:
         """Begin to report."""
@@ -140,15 +140,15 @@ class Reports:
             except PenstockError as exc:
                 if not exc.retryable:
                     raise
-                if not self._silent:
+                if self._silent_since is None:
+                    self._silent_since = time.monotonic()
                     log.warning(
                         "nobody can agree on where to stop while the dispatcher is away (%s); "
                         "training goes on",
                         exc,
                     )
-                self._silent = True
                 return False
-            self._silent = False
+            self._silent_since = None
             self._hear(verdict)
             return True
 
