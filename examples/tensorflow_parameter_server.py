@@ -7,13 +7,17 @@ servers and, outside the cluster, an evaluator. With the workers of `penstock up
 
 Workers read by TensorFlow's own client, which runs where Python does not: inside their graphs.
 `--by fit` trains by `Model.fit`, `--by coordinator` by a loop around `ClusterCoordinator`, which
-counts how often each sample was trained on, and the workers that were replaced. It needs
-``pip install "penstock[tensorflow]" tf-keras``: Keras 3 has no parameter servers.
+counts how often each sample was trained on, and the workers that were replaced. SIGTERM ends the
+chief at the end of an epoch. It needs ``pip install "penstock[tensorflow]" tf-keras``: Keras 3 has
+no parameter servers.
 """
 
 import argparse
 import os
 import random
+import signal
+import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -70,7 +74,7 @@ def compiled() -> keras.Model:
             keras.layers.Dense(1, activation="sigmoid"),
         ]
     )
-    optimizer = keras.optimizers.RMSprop(0.1)
+    optimizer = keras.optimizers.RMSprop(0.003)
     model.compile(optimizer, "binary_crossentropy", [keras.metrics.BinaryAccuracy("accuracy")])
     return model
 
@@ -80,6 +84,12 @@ def serve(place: Any) -> None:
     cluster = tf.train.ClusterSpec(place.addresses)
     server = tf.distribute.Server(cluster, place.role, place.index, protocol="grpc")
     server.join()
+
+
+def announce(model: keras.Model) -> None:
+    """Print how the embedding is divided."""
+    parts = [part.device.split("/")[3] for part in model.layers[0].embeddings.variables]
+    print(f"the embedding is divided: {', '.join(sorted(parts))}", flush=True)
 
 
 class Say(keras.callbacks.Callback):
@@ -109,10 +119,11 @@ def strategy_of(servers: int) -> tf.distribute.ParameterServerStrategy:
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
 
 
-def fit(strategy: Any, given: argparse.Namespace) -> None:
+def fit(strategy: Any, given: argparse.Namespace, over: threading.Event) -> None:
     """Train by `Model.fit`, with evaluation inline."""
     with strategy.scope():
         model = compiled()
+    announce(model)
 
     def creator(dataset_id: str, job_name: str) -> Any:
         return keras.utils.experimental.DatasetCreator(
@@ -123,6 +134,7 @@ def fit(strategy: Any, given: argparse.Namespace) -> None:
 
     def done(epoch: int, logs: dict[str, float]) -> None:
         checkpoint.save(f"{given.checkpoints}/epoch")
+        model.stop_training = over.is_set()
         print(
             f"epoch {epoch + 1}: accuracy {logs['accuracy']:.3f}, "
             f"evaluated {logs['val_accuracy']:.3f}",
@@ -188,8 +200,8 @@ class Loop:
         batch, _ = next(iterator)
         self.accuracy.update_state(batch["label"], self.model(batch["words"], training=False))
 
-    def over(self, step: Any, iterator: Any) -> tuple[list[Any], float]:
-        """Have so many steps done as an epoch has; return their values, and the accuracy."""
+    def done_with(self, step: Any, iterator: Any) -> tuple[list[Any], float]:
+        """Have an epoch's steps done; return what each returned, and the accuracy."""
         self.accuracy.reset_state()
         steps = [
             self.coordinator.schedule(step, args=(iterator,)) for _ in range(self.given.steps)
@@ -198,23 +210,26 @@ class Loop:
         assert self.coordinator.done()
         return self.coordinator.fetch(steps), float(self.accuracy.result())
 
-    def run(self) -> None:
-        """Train and evaluate in turn; save each epoch."""
+    def run(self, over: threading.Event) -> None:
+        """Train and evaluate in turn, until it is *over*; save each epoch."""
+        announce(self.model)
         checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.model.optimizer)
         training = self.batches(self.given.training, self.given.run)
         validation = self.batches(self.given.validation, f"{self.given.run} inline")
         for epoch in range(1, self.given.epochs + 1):
-            taken, accuracy = self.over(self.train, training)
+            taken, accuracy = self.done_with(self.train, training)
             for numbers, since in taken:
                 self.seen.update(numbers.tolist())
                 self.steps_of[float(since)] += 1
-            _, evaluated = self.over(self.evaluate, validation)
+            _, evaluated = self.done_with(self.evaluate, validation)
             checkpoint.save(f"{self.given.checkpoints}/epoch")
             print(
                 f"epoch {epoch}: accuracy {accuracy:.3f}, evaluated {evaluated:.3f}, "
                 f"by {len(self.steps_of)} lives of workers",
                 flush=True,
             )
+            if over.is_set():
+                break
         more = sum(times > 1 for times in self.seen.values())
         print(
             f"{sum(self.steps_of.values())} steps by {len(self.steps_of)} lives of workers; "
@@ -243,13 +258,21 @@ def main() -> None:
     given.validation = register_dataset(given.target, samples(2, 0))
     if place.role == "evaluator":
         evaluate_beside(given)
-        return
+    else:
+        train(place, given)
+    sys.stdout.flush()
+    os._exit(0)  # to end in order takes TensorFlow many seconds
+
+
+def train(place: Any, given: argparse.Namespace) -> None:
+    """Train, as the chief."""
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     strategy = strategy_of(len(place.addresses["ps"]))
     if given.by == "fit":
-        fit(strategy, given)
+        fit(strategy, given, over)
     else:
-        Loop(strategy, given).run()
-    os._exit(0)  # connections to servers would keep it for a while
+        Loop(strategy, given).run(over)
 
 
 if __name__ == "__main__":
