@@ -92,7 +92,7 @@ def announce(model: keras.Model) -> None:
     print(f"the embedding is divided: {', '.join(sorted(parts))}", flush=True)
 
 
-class Say(keras.callbacks.Callback):
+class Say(keras.callbacks.Callback):  # type: ignore[misc]
     """Prints what the side-car found."""
 
     def on_test_end(self, logs: dict[str, float] | None = None) -> None:
@@ -177,7 +177,6 @@ class Loop:
 
         return iter(self.coordinator.create_per_worker_dataset(dataset))
 
-    @tf.function
     def train(self, iterator: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Take one step, on a worker; return which samples it took, and who it is."""
         batch, since = next(iterator)
@@ -194,7 +193,6 @@ class Loop:
         self.strategy.run(replica, (batch["words"], batch["label"]))
         return batch["number"], since
 
-    @tf.function
     def evaluate(self, iterator: Any) -> None:
         """Count how often the model is right about one batch, on a worker."""
         batch, _ = next(iterator)
@@ -203,9 +201,7 @@ class Loop:
     def done_with(self, step: Any, iterator: Any) -> tuple[list[Any], float]:
         """Have an epoch's steps done; return what each returned, and the accuracy."""
         self.accuracy.reset_state()
-        steps = [
-            self.coordinator.schedule(step, args=(iterator,)) for _ in range(self.given.steps)
-        ]
+        steps = [self.coordinator.schedule(step, args=(iterator,)) for _ in range(self.given.steps)]
         self.coordinator.join()
         assert self.coordinator.done()
         return self.coordinator.fetch(steps), float(self.accuracy.result())
@@ -214,14 +210,15 @@ class Loop:
         """Train and evaluate in turn, until it is *over*; save each epoch."""
         announce(self.model)
         checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.model.optimizer)
+        train, evaluate = tf.function(self.train), tf.function(self.evaluate)
         training = self.batches(self.given.training, self.given.run)
         validation = self.batches(self.given.validation, f"{self.given.run} inline")
         for epoch in range(1, self.given.epochs + 1):
-            taken, accuracy = self.done_with(self.train, training)
+            taken, accuracy = self.done_with(train, training)
             for numbers, since in taken:
                 self.seen.update(numbers.tolist())
                 self.steps_of[float(since)] += 1
-            _, evaluated = self.done_with(self.evaluate, validation)
+            _, evaluated = self.done_with(evaluate, validation)
             checkpoint.save(f"{self.given.checkpoints}/epoch")
             print(
                 f"epoch {epoch}: accuracy {accuracy:.3f}, evaluated {evaluated:.3f}, "

@@ -77,7 +77,7 @@ def run_ranks(program, world, *args, **variables):
 
 
 class Task:
-    """A process of a cluster that `TF_CONFIG` describes; what it prints is at hand, line by line."""
+    """A process of a cluster that `TF_CONFIG` describes, and what it prints, line by line."""
 
     def __init__(self, program, args, role, index, cluster, log):
         task = {"cluster": cluster, "task": {"type": role, "index": index}}
@@ -134,7 +134,9 @@ class Tasks:
     def __init__(self, program, *args, log, **cluster):
         with ExitStack() as sockets:
             free = {
-                role: [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(n)]
+                role: [
+                    sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(n)
+                ]
                 for role, n in cluster.items()
             }
             addresses = {

@@ -9,6 +9,7 @@ import pytest
 from penstock_cluster import LocalCluster
 from penstock_cluster.cli.status import look
 from penstock_dispatcher import DispatcherConfig
+from penstock_worker import WorkerConfig
 from tests.docs.pages import ROOT
 from tests.frameworks.processes import Tasks
 
@@ -21,10 +22,21 @@ def numbers(line):
     return [int(found) for found in re.findall(r"\d+", line)]
 
 
+@pytest.fixture
+def own(clusters, tmp_path):
+    """A cluster that a test may kill; its workers do not fill large buffers with small elements."""
+    clusters.close()
+    config = DispatcherConfig(worker_timeout=2.0, client_timeout=3.0)
+    worker = WorkerConfig(buffer_bytes=1 << 20)
+    folder = tmp_path / "mesh"
+    with LocalCluster(2, work_dir=folder, dispatcher=config, worker=worker) as cluster:
+        yield cluster
+
+
 @pytest.mark.parametrize("by", ["coordinator", "fit"])
-def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(cluster, tmp_path, by):
+def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_path, by):
     saved = tmp_path / "checkpoints"
-    args = [cluster.target, "--by", by, "--run", by, "--epochs", EPOCHS, "--checkpoints", saved]
+    args = [own.target, "--by", by, "--run", by, "--epochs", EPOCHS, "--checkpoints", saved]
 
     with Tasks(PROGRAM, *args, log=tmp_path, ps=2, worker=3, evaluator=1, chief=1) as tasks:
         divided, *epochs = tasks["chief"][0].said()
@@ -42,18 +54,9 @@ def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(cluster, 
     assert said[-1] == "side-car: accuracy 1.000"
 
 
-@pytest.fixture
-def own(clusters, tmp_path):
-    """A cluster that a test may kill."""
-    clusters.close()
-    config = DispatcherConfig(worker_timeout=2.0, client_timeout=3.0)
-    with LocalCluster(2, work_dir=tmp_path / "mesh", dispatcher=config) as cluster:
-        yield cluster
-
-
 def moved(target):
     """Return whether a task of the training's data goes on at another data worker."""
-    passes = [one for one in look(target).stats.iterations if one.job == "vocabulary"]
+    passes = [one for one in look(target).stats.iterations if one.job.endswith("/vocabulary")]
     return any(task.attempt > 1 for one in passes for task in one.tasks)
 
 
