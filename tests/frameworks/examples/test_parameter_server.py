@@ -14,8 +14,7 @@ from tests.docs.pages import ROOT
 from tests.frameworks.processes import Tasks
 
 PROGRAM = ROOT / "examples" / "tensorflow_parameter_server.py"
-EPOCHS, STEPS, BATCH = 8, 5, 32
-"""Twice the epochs of TensorFlow's tutorial, as steps that overlap take a moment longer."""
+STEPS, BATCH = 5, 32
 
 
 def numbers(line):
@@ -33,10 +32,11 @@ def own(clusters, tmp_path):
         yield cluster
 
 
-@pytest.mark.parametrize("by", ["coordinator", "fit"])
-def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_path, by):
+# TensorFlow's tutorial learns the words in 4 epochs; here all workers share a third of the time.
+@pytest.mark.parametrize(("by", "given"), [("coordinator", 8), ("fit", 6)])
+def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_path, by, given):
     saved = tmp_path / "checkpoints"
-    args = [own.target, "--by", by, "--run", by, "--epochs", EPOCHS, "--checkpoints", saved]
+    args = [own.target, "--by", by, "--run", by, "--epochs", given, "--checkpoints", saved]
 
     with Tasks(PROGRAM, *args, log=tmp_path, ps=2, worker=3, evaluator=1, chief=1) as tasks:
         divided, *epochs = tasks["chief"][0].said()
@@ -46,10 +46,10 @@ def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_
     if by == "coordinator":
         *epochs, account = epochs
         steps, lives, once, more = numbers(account)
-        assert (steps, once, more) == (EPOCHS * STEPS, EPOCHS * STEPS * BATCH, 0)
+        assert (steps, once, more) == (given * STEPS, given * STEPS * BATCH, 0)
         assert lives <= 3
-    assert len(epochs) == EPOCHS
-    assert epochs[-1].startswith(f"epoch {EPOCHS}: accuracy 1.000, evaluated 1.000")
+    assert len(epochs) == given
+    assert epochs[-1].startswith(f"epoch {given}: accuracy 1.000, evaluated 1.000")
     said = [line for line in beside if line.startswith("side-car")]
     assert said[-1] == "side-car: accuracy 1.000"
 
