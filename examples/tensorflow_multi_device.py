@@ -255,12 +255,11 @@ def in_a_cluster(place: Any, given: argparse.Namespace) -> None:
         began = creator(place, server.target, given)
         # At the end nobody waits for the queue of gradients, to which none are added any more.
         with v1.train.MonitoredSession(began, hooks, stop_grace_period_secs=1) as session:
-            steps = 0
+            step, steps = session.run(v1.train.get_global_step()), 0
+            print(f"{place.role} {place.index} begins at step {step}", flush=True)
             while not session.should_stop():
-                _, step = session.run([train, v1.train.get_global_step()])
+                session.run(train)
                 steps += 1
-                if steps == 1:
-                    print(f"{place.role} {place.index} begins at step {step}", flush=True)
     print(f"{place.role} {place.index}: {steps} steps", flush=True)
     if place.is_chief:
         reader = tf.train.load_checkpoint(saved)
