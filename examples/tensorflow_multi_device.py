@@ -169,10 +169,15 @@ def in_one_process(given: argparse.Namespace) -> None:
 # In a cluster --------------------------------------------------------------------------------
 
 
+def cluster_of(place: Any) -> tf.train.ClusterSpec:
+    """Return those of the cluster that TensorFlow knows: it may have a dispatcher, too."""
+    roles = ("chief", "worker", "ps")
+    return tf.train.ClusterSpec({role: place.addresses[role] for role in roles})
+
+
 def serve(place: Any) -> Any:
     """Start this process's server of graphs; a parameter server is nothing else."""
-    cluster = tf.train.ClusterSpec(place.addresses)
-    server = tf.distribute.Server(cluster, place.role, place.index, protocol="grpc")
+    server = tf.distribute.Server(cluster_of(place), place.role, place.index, protocol="grpc")
     if place.role == "ps":
         server.join()
     return server
@@ -241,7 +246,7 @@ def in_a_cluster(place: Any, given: argparse.Namespace) -> None:
     """Serve variables, or step with a graph of our own until all steps are done."""
     server, saved = serve(place), str(given.checkpoints)
     setter = v1.train.replica_device_setter(
-        cluster=tf.train.ClusterSpec(place.addresses),
+        cluster=cluster_of(place),
         worker_device=f"/job:{place.role}/task:{place.index}",
     )
     with tf.Graph().as_default(), v1.device(setter):

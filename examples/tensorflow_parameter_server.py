@@ -79,16 +79,22 @@ def compiled() -> keras.Model:
     return model
 
 
+def cluster_of(place: Any) -> tf.train.ClusterSpec:
+    """Return those of the cluster that TensorFlow knows: it may have a dispatcher, too."""
+    roles = ("chief", "worker", "ps")
+    return tf.train.ClusterSpec({role: place.addresses[role] for role in roles})
+
+
 def serve(place: Any) -> None:
     """Run graphs, or keep variables, until the launcher ends this process."""
-    cluster = tf.train.ClusterSpec(place.addresses)
-    server = tf.distribute.Server(cluster, place.role, place.index, protocol="grpc")
+    server = tf.distribute.Server(cluster_of(place), place.role, place.index, protocol="grpc")
     server.join()
 
 
 def announce(model: keras.Model) -> None:
     """Print how the embedding is divided."""
-    parts = [part.device.split("/")[3] for part in model.layers[0].embeddings.variables]
+    whole = model.layers[0].embeddings
+    parts = [part.device.split("/")[3] for part in getattr(whole, "variables", [whole])]
     print(f"the embedding is divided: {', '.join(sorted(parts))}", flush=True)
 
 
@@ -112,10 +118,14 @@ def evaluate_beside(given: argparse.Namespace) -> None:
     ).start()
 
 
-def strategy_of(servers: int) -> tf.distribute.ParameterServerStrategy:
+def strategy_of(place: Any) -> tf.distribute.ParameterServerStrategy:
     """Return the strategy of the cluster, which divides variables of 256 KiB and more."""
-    partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(256 << 10, servers)
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(
+        256 << 10, len(place.addresses["ps"])
+    )
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        cluster_of(place), rpc_layer="grpc"
+    )
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
 
 
@@ -265,7 +275,7 @@ def train(place: Any, given: argparse.Namespace) -> None:
     """Train, as the chief."""
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    strategy = strategy_of(len(place.addresses["ps"]))
+    strategy = strategy_of(place)
     if given.by == "fit":
         fit(strategy, given, over)
     else:
