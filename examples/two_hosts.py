@@ -4,12 +4,13 @@ To see it on one machine, where it starts all of them itself:
 
     python examples/two_hosts.py
 
-For real, with Penstock installed on each host, and a network between them that you trust:
+For real, with Penstock installed on each host. Here everybody on the network between them is
+trusted; docs/how-to/securing-a-cluster.md has the same commands with TLS, and without --insecure:
 
-    a$ penstock dispatcher --host 0.0.0.0 --port 7000 --work-dir penstock-a
-    b$ penstock worker --dispatcher-address a:7000 --host 0.0.0.0 --worker-address b:%port%
-    c$ penstock worker --dispatcher-address a:7000 --host 0.0.0.0 --worker-address c:%port%
-    d$ python examples/two_hosts.py a:7000
+  a$ penstock dispatcher --host 0.0.0.0 --port 7000 --work-dir penstock-a --insecure
+  b$ penstock worker --insecure --dispatcher-address a:7000 --host 0.0.0.0 --worker-address b:%port%
+  c$ penstock worker --insecure --dispatcher-address a:7000 --host 0.0.0.0 --worker-address c:%port%
+  d$ python examples/two_hosts.py a:7000
 
 If several hosts train, each runs the last command with the same --job-name, a new one for each run:
 they share the samples, and each sample reaches one of them.

@@ -14,7 +14,7 @@ from typing import Any
 
 from loadtest.report import Cost
 from penstock.errors import PenstockError
-from penstock.reader.arguments import address_of
+from penstock.reader.arguments import address_of, service_of
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.member import Member
@@ -53,7 +53,7 @@ class Watch:
             self.trouble = f"the cluster is not watched any more: {type(exc).__name__}: {exc}"
 
     async def _look(self) -> None:
-        async with connect(address_of(self.target)) as channel:
+        async with connect(service_of(self.target)) as channel:
             client = DispatcherClient(channel, timeout=2.0)
             while not self._over.is_set():
                 try:

@@ -4,6 +4,7 @@ PenstockError                    .retryable says whether trying again may help
 ├── ConfigError                  settings contradict themselves              ValueError
 ├── DatasetError                 the pipeline or an argument is malformed    ValueError
 │   ├── DefinitionError          it cannot be sent to a worker, or not loaded there
+│   │   └── TamperedDefinition   it is not what a trainer registered
 │   ├── ElementError             an element is not what a dataset may yield
 │   │   └── ElementTooLarge      one element exceeds the message budget
 │   ├── StateError               a saved state does not fit this dataset
@@ -20,8 +21,11 @@ PenstockError                    .retryable says whether trying again may help
 │   ├── Superseded               another reader took this one's place        RuntimeError
 │   ├── VersionMismatch          the two sides cannot talk                   RuntimeError
 │   ├── StoreFull                nothing more can be written down            RuntimeError
+│   ├── Unauthenticated          who calls did not say so that it counts     PermissionError
+│   ├── WrongRole                who calls may not do this                   PermissionError
 │   └── Overloaded               it is full: wait, then try again            RuntimeError
 ├── Unavailable                  no answer came                              ConnectionError
+│   ├── Untrusted                the far end is not who it should be         ConnectionError
 │   ├── WaitedTooLong            a deadline passed; says for whom            TimeoutError
 │   └── ConsumerLost             one that all wait for is gone; says which   ConnectionError
 ├── InternalError                Penstock has a fault; the message says where RuntimeError
@@ -82,6 +86,10 @@ class DatasetError(PenstockError, ValueError):
 
 class DefinitionError(DatasetError):
     """A pipeline cannot be sent to a worker, or cannot be loaded there."""
+
+
+class TamperedDefinition(DefinitionError):
+    """A definition is not what a trainer registered: it was changed since, and is not run."""
 
 
 class ElementError(DatasetError):
@@ -246,6 +254,14 @@ class StoreFull(Refused, RuntimeError):
     """The dispatcher can write nothing more down, and so accepts nothing new."""
 
 
+class Unauthenticated(Refused, PermissionError):
+    """Who calls showed no credential, or one that does not count; the message says why."""
+
+
+class WrongRole(Refused, PermissionError):
+    """Who calls is known, and may not do this; the message names the roles that may."""
+
+
 class Overloaded(Refused, RuntimeError):
     """The service is full."""
 
@@ -256,6 +272,13 @@ class Unavailable(PenstockError, ConnectionError):
     """No answer came: the far end is gone, or cannot be reached."""
 
     retryable = True
+
+
+class Untrusted(Unavailable):
+    """The far end did not prove who it is, or speaks no TLS where it should.
+
+    Trying again may help, as certificates are replaced while services run.
+    """
 
 
 class WaitedTooLong(Unavailable, TimeoutError):

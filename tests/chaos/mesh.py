@@ -118,6 +118,7 @@ class Mesh:
         self.work_dir.mkdir(exist_ok=True)
         self.port = _free_port()
         config = DispatcherConfig(
+            insecure=True,  # proofs on loopback are for one port, and proxies have others
             port=self.port,
             work_dir=str(self.work_dir),
             worker_timeout=LEASE / 3,
@@ -258,6 +259,7 @@ class Mesh:
         port = _free_port()
         read = self.links.link((HOST, port))
         config = WorkerConfig(
+            insecure=True,
             dispatcher_address=up.address,
             worker_address=read.address,
             port=port,

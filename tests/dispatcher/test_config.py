@@ -26,7 +26,7 @@ def test_names_and_places_are_those_of_the_reference():
 def test_defaults_keep_to_this_machine():
     config = DispatcherConfig()
 
-    assert (config.host, config.port, config.is_open) == ("127.0.0.1", 0, False)
+    assert (config.host, config.port) == ("127.0.0.1", 0)
     assert (config.worker_timeout, config.client_timeout, config.job_gc_timeout) == (5, 30, 300)
     assert (config.heartbeat_interval, config.refresh_interval) == (1, 1)
 
@@ -131,3 +131,22 @@ def test_the_lease_of_consumers_is_no_longer_than_that_of_readers():
     assert DispatcherConfig(consumer_timeout=2.0).settings.tick_interval == pytest.approx(0.25)
     with pytest.raises(ConfigError, match=r"consumer_timeout=1 must be at least twice"):
         DispatcherConfig(consumer_timeout=1.0)
+
+
+@pytest.mark.parametrize("name", ["max_calls", "max_calls_per_identity"])
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
+def test_a_bound_of_calls_is_a_number_from_1_on(name, value):
+    with pytest.raises(ConfigError, match=name):
+        DispatcherConfig(**{name: value})
+
+
+def test_bounds_and_credentials_reach_the_entrance_and_contradictions_are_refused():
+    entrance = DispatcherConfig(max_calls=7, max_calls_per_identity=5).entrance()
+
+    assert (entrance.max_calls, entrance.max_calls_per_identity) == (7, 5)
+    with pytest.raises(ConfigError, match="contradict"):
+        DispatcherConfig(credentials="keys", insecure=True)
+    with pytest.raises(ConfigError, match="folder's path"):
+        DispatcherConfig(credentials=5)
+    with pytest.raises(ConfigError, match="True or False"):
+        DispatcherConfig(insecure="yes")

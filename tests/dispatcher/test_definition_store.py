@@ -4,7 +4,7 @@ import os
 import pytest
 
 from penstock.errors import ConfigError, DefinitionError, Refused, StoreFull
-from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions
+from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions, own_key
 
 
 class Clock:
@@ -155,3 +155,24 @@ async def test_no_room_is_reported_as_such(tmp_path, monkeypatch):
     with pytest.raises(StoreFull, match="no room to write .*abc.any .*No space left"):
         await FileDefinitions(tmp_path, power=True).keep("abc", b"x")
     assert not list(tmp_path.iterdir())
+
+
+async def test_a_definition_that_somebody_put_there_without_the_key_is_none(tmp_path, caplog):
+    store = FileDefinitions(tmp_path, key=b"k" * 32)
+    await store.keep("d", b"code")
+    stranger = FileDefinitions(tmp_path / "elsewhere", key=b"j" * 32)
+    await stranger.keep("d", b"evil")
+    (tmp_path / "d.any").write_bytes((tmp_path / "elsewhere" / "d.any").read_bytes())
+
+    assert await FileDefinitions(tmp_path, key=b"k" * 32).find("d") is None
+    assert "somebody changed it" in caplog.text
+
+
+def test_the_key_of_a_work_dir_is_made_once_and_for_its_user_alone(tmp_path):
+    key = own_key(tmp_path / "new")
+
+    assert own_key(tmp_path / "new") == key
+    assert (tmp_path / "new" / "definitions.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "new" / "definitions.key").chmod(0o644)
+    with pytest.raises(ConfigError, match="chmod 600"):
+        own_key(tmp_path / "new")

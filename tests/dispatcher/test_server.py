@@ -152,13 +152,18 @@ def test_a_config_of_another_type_is_refused():
         DispatchServer({"port": 1})
 
 
-def test_all_interfaces_are_a_warning_and_an_address_that_others_can_use(caplog):
+def test_a_dispatcher_that_others_can_reach_does_not_start_unless_something_says_who_may():
+    with pytest.raises(ConfigError, match="penstock keys init.*--insecure"):
+        DispatchServer(DispatcherConfig(host="0.0.0.0"))
+
+
+def test_insecure_on_all_interfaces_is_a_warning_and_an_address_that_others_can_use(caplog):
     with caplog.at_level("INFO", "penstock.dispatcher"):
-        with DispatchServer(DispatcherConfig(host="0.0.0.0")) as server:
+        with DispatchServer(DispatcherConfig(host="0.0.0.0", insecure=True)) as server:
             assert "0.0.0.0" not in server.target
 
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert len([w for w in warnings if "no authentication" in w]) == 1
+    assert len([w for w in warnings if "insecure" in w]) == 1
     assert [r for r in caplog.records if "a restart would lose" in r.getMessage()]
 
 

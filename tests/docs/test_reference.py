@@ -25,7 +25,16 @@ from tests.docs.pages import DOCS, PAGES, ROOT, blocks, name
 
 REFERENCE = DOCS / "reference"
 SETTINGS = (DispatcherConfig, WorkerConfig, ProcessSettings)
-COMMANDS = typer.main.get_command(app).commands
+
+
+def commands():
+    """Return each command by its words: those of a group behind the group's name."""
+    for group, made in typer.main.get_command(app).commands.items():
+        for word, inner in getattr(made, "commands", {"": made}).items():
+            yield f"{group} {word}".strip(), inner
+
+
+COMMANDS = dict(commands())
 
 
 def directives():
@@ -169,7 +178,11 @@ def test_each_command_and_option_is_in_the_reference_and_nothing_else():
     shown = dict(chapters())
     wanted = {
         " ".join(
-            ["penstock", command, *(p.name.upper() for p in made.params if not p.opts[0][0] == "-")]
+            [
+                "penstock",
+                command,
+                *(p.metavar or p.name.upper() for p in made.params if not p.opts[0][0] == "-"),
+            ]
         ): options(made)
         for command, made in COMMANDS.items()
     }
@@ -215,6 +228,11 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
         case ["srun" | "torchrun", *options, "penstock", "run", _] if all(
             option.startswith("--") or option.isdecimal() for option in options
         ):
+            assert "run" in COMMANDS
+        case ["penstock", "keys", command, *rest]:
+            check_call(COMMANDS[f"keys {command}"], rest)
+        case ["mpirun", "-x", setting, "penstock", "run", _]:
+            assert setting.startswith("PENSTOCK_TARGET=")
             assert "run" in COMMANDS
         case ["penstock", command, *rest]:
             check_call(COMMANDS[command], rest)

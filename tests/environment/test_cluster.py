@@ -1,6 +1,7 @@
 """What a launcher says of a process, in words."""
 
 from penstock.environment.cluster import ClusterEnvironment, Role, around, of_rank
+from penstock.environment.own_variables import completed
 
 
 def test_the_first_rank_is_the_chief_and_others_are_workers():
@@ -32,6 +33,16 @@ def test_it_explains_which_variable_said_what():
         "index: 1",
         "trial: 7",
         "ps at a:1, ? (TF_CONFIG, cluster)",
+    ]
+
+
+def test_addresses_that_another_variable_says_are_explained_by_it():
+    place = of_rank(0, 1, "torchrun", by=("R", "S"), addresses=(around("a:1", 1), "MASTER_ADDR"))
+    place = completed(place, {"PENSTOCK_TARGET": "d:7000"})
+
+    assert place.explain().splitlines()[-2:] == [
+        "chief at a:1 (MASTER_ADDR)",
+        "dispatcher at d:7000 (PENSTOCK_TARGET)",
     ]
 
 

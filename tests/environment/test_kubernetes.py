@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock import cluster_environment
 from penstock.environment.kubernetes import resolve_indexed_job, resolve_leader_worker_set
 from penstock.errors import ConfigError
 
@@ -24,7 +25,9 @@ def test_an_indexed_job_does_not_say_how_many_there_are():
 def test_that_is_told_beside_it():
     env = {"JOB_COMPLETION_INDEX": "4", "PENSTOCK_NUM_CONSUMERS": "5"}
 
-    assert resolve_indexed_job(env).num_consumers == 5
+    assert cluster_environment(env).num_consumers == 5
+    with pytest.raises(ConfigError, match=r"consumer_index is 4, but PENSTOCK_NUM_CONSUMERS is 4"):
+        cluster_environment({**env, "PENSTOCK_NUM_CONSUMERS": "4"})
 
 
 def test_nothing_is_none():

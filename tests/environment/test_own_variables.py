@@ -39,6 +39,21 @@ def test_a_target_and_a_trial_complete_what_another_system_says():
     assert whole.said["trial"] == "PENSTOCK_TRIAL"
 
 
+def test_a_number_of_consumers_that_differs_is_an_error_unless_that_is_settled():
+    found = ClusterEnvironment(
+        Role.WORKER, 0, 1, 4, source="torchrun", said={"num_consumers": "WORLD_SIZE"}
+    )
+    env = {"PENSTOCK_NUM_CONSUMERS": "2"}
+
+    with pytest.raises(
+        ConfigError,
+        match="torchrun and penstock disagree: by WORLD_SIZE .* 4, and by PENSTOCK_NUM_.* it is 2",
+    ):
+        completed(found, env)
+    assert completed(found, env, settled=True).num_consumers == 4
+    assert completed(found, {"PENSTOCK_NUM_CONSUMERS": "4"}).said == found.said
+
+
 @pytest.mark.parametrize(
     ("env", "said"),
     [

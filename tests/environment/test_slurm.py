@@ -75,6 +75,35 @@ def test_any_numbers_in_brackets_come_back_with_their_width(numbers, width):
     assert expand(f"node[{','.join(padded)}]") == [f"node{number}" for number in padded]
 
 
+@st.composite
+def _ranges(draw):
+    """Brackets, and the numbers within them as they are written out."""
+    written, names = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        first = draw(st.integers(0, 200))
+        last, width = first + draw(st.integers(0, 12)), draw(st.integers(1, 4))
+        begin = f"{first:0{width}}"
+        written.append(begin if first == last else f"{begin}-{last:0{width}}")
+        names += [f"{number:0{len(begin)}}" for number in range(first, last + 1)]
+    return f"[{','.join(written)}]", names
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["n", "gpu-", "r.x"]), _ranges()), min_size=1, max_size=4)
+)
+def test_lists_of_ranges_are_written_out_in_their_order(parts):
+    text = ",".join(f"{head}{brackets}" for head, (brackets, _) in parts)
+
+    assert expand(text) == [f"{head}{number}" for head, (_, all_) in parts for number in all_]
+
+
+@given(_ranges(), _ranges())
+def test_of_two_brackets_the_last_changes_first(outer, inner):
+    names = expand(f"rack{outer[0]}n{inner[0]}")
+
+    assert names == [f"rack{a}n{b}" for a in outer[1] for b in inner[1]]
+
+
 @given(st.text("a1[],-", max_size=12))
 def test_any_text_is_a_list_or_a_clear_error(text):
     try:

@@ -55,6 +55,21 @@ def test_a_cluster_may_list_some_of_its_addresses():
     assert found.consumer_index == 1
 
 
+def test_of_a_sparse_cluster_the_number_of_consumers_may_be_told_beside_it():
+    env = config({"type": "worker", "index": 1}, {"chief": ["a:1"], "worker": {"1": "b:1"}})
+
+    assert resolve(env).num_consumers == 3
+    assert resolve({**env, "PENSTOCK_NUM_CONSUMERS": "5"}).num_consumers == 5
+    with pytest.raises(ConfigError, match="PENSTOCK_NUM_CONSUMERS must be at least 3, not '2'"):
+        resolve({**env, "PENSTOCK_NUM_CONSUMERS": "2"})
+
+
+def test_a_task_alone_is_a_cluster_of_one():
+    found = resolve({"TF_CONFIG": '{"task": {"type": "worker", "index": 0}}'})
+
+    assert (found.consumer_index, found.num_consumers) == (0, 1)
+
+
 @pytest.mark.parametrize(
     "more", [{"task": {"type": "chief", "index": 0, "trial": "3"}}, {"job": {"trial": 3}}]
 )
@@ -95,6 +110,9 @@ def test_one_that_says_nothing_is_none(text):
         (config({"type": "worker"}, {"worker": {"x": "a"}}), "has the key 'x', which is no index"),
         (config({"type": "chief"}, {"chief": ["a:1"], "master": ["b:1"]}), "which are one"),
         (config(["worker"]), "task must be an object"),
+        (config({"type": "worker", "index": 3}, {}), "task.index is 3, but no cluster is there"),
+        (config({"type": "worker", "index": "1" * 5000}), "task.index must be .* not '1111"),
+        ({"TF_CONFIG": "[" * 100_000}, "is not JSON: .*recursion"),
     ],
 )
 def test_what_is_malformed_is_quoted_with_its_variable(variables, said):

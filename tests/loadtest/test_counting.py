@@ -105,7 +105,7 @@ def test_a_watch_that_ends_is_shown(monkeypatch):
     def broken(_target):
         raise RuntimeError("no loop")
 
-    monkeypatch.setattr(mesh, "address_of", broken)
+    monkeypatch.setattr(mesh, "service_of", broken)
     watch = Watch("127.0.0.1:1")
     with watch.going():
         pass

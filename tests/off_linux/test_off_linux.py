@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock_dispatcher import DispatcherConfig
+from penstock_worker import WorkerConfig
+
 ELSEWHERE = Path(__file__).with_name("elsewhere.py")
 SYSTEMS = ["darwin", "win32"]
 
@@ -104,8 +107,20 @@ def test_a_local_pipeline_runs_is_saved_and_goes_on(run, tmp_path, system):
     assert ran.returncode == 0, ran.stderr
 
 
+@pytest.fixture(scope="module")
+def insecure(clusters):
+    """A cluster that lets in everybody, as one on another machine would without credentials."""
+    configs = {
+        "dispatcher": DispatcherConfig(insecure=True),
+        "worker": WorkerConfig(insecure=True),
+    }
+    with clusters.own(workers=2, **configs) as cluster:
+        yield cluster
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_mesh_on_linux_is_read_saved_and_shown(cluster, run, system):
+def test_a_mesh_on_linux_is_read_saved_and_shown(insecure, run, system):
+    cluster = insecure
     ran = run(system, MESH, cluster.target)
     shown = run(system, "penstock_cluster.cli.app", "status", cluster.target)
 

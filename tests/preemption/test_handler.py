@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock import Dataset, PreemptionHandler, TerminationConfig
-from penstock.errors import Closed, ConfigError
+from penstock.errors import Closed, ConfigError, Unavailable
 
 LIMIT = 2000
 
@@ -121,6 +121,41 @@ def test_by_default_it_exits_with_a_code_that_asks_for_a_restart(begun):
 
     assert ended.value.code == 42
     assert len(loop.saved) == 1
+
+
+class Told:
+    """Where trainers meet: this host is told of once."""
+
+    def __init__(self, error=None):
+        self.error, self.times, self.told = error, 0, threading.Event()
+
+    def __call__(self):
+        self.times += 1
+        self.told.set()
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [None, Unavailable("it is away")])
+def test_by_a_notice_for_the_host_its_data_workers_leave_too(begun, monkeypatch, error):
+    told = Told(error)
+    monkeypatch.setattr("penstock.preemption.meeting.AloneHere.leave_host", lambda _: told())
+    loop = begun(watcher=lambda: True)
+
+    assert told.told.wait(LIMIT)
+    loop.run()
+    assert told.times == 1
+    assert len(loop.saved) == 1
+
+
+def test_a_signal_is_for_its_process_alone(begun, monkeypatch):
+    told = Told()
+    monkeypatch.setattr("penstock.preemption.meeting.AloneHere.leave_host", lambda _: told())
+    loop = begun()
+    os.kill(os.getpid(), signal.SIGTERM)
+    loop.run()
+
+    assert told.times == 0
 
 
 def test_a_second_notice_and_one_within_the_save_change_nothing(begun):

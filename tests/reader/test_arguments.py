@@ -1,5 +1,7 @@
 """What `distribute` is given: what it stands for, and what is refused."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import DatasetError
@@ -82,3 +84,42 @@ def test_a_transport_that_nobody_registered_is_refused_by_naming_those_there_are
     ]
     with pytest.raises(DatasetError, match="None or one of 'grpc', 'local', 'shm', not 'tcp'"):
         arguments.transport_of("tcp")
+
+
+@pytest.mark.parametrize(
+    "given, service, env, folder",
+    [
+        (None, "h:1", {}, None),
+        (None, "h:1", {"PENSTOCK_CREDENTIALS": "e"}, None),
+        (None, "grpc://h:1", {"PENSTOCK_CREDENTIALS": "e"}, ""),
+        (None, "grpcs://h:1", {"PENSTOCK_CREDENTIALS": "e"}, "e"),
+        ("f", "h:1", {"PENSTOCK_CREDENTIALS": "e"}, "f"),
+        (Path("f"), "grpcs://h:1", {}, "f"),
+        ("f", ("grpcs", "h:1"), {}, "f"),
+    ],
+)
+def test_credentials_are_those_given_or_the_variable_s_and_none_for_grpc(
+    given, service, env, folder
+):
+    assert arguments.credentials_of(given, service, env) == folder
+
+
+@pytest.mark.parametrize(
+    "given, service, words",
+    [
+        (None, "grpcs://h:1", "PENSTOCK_CREDENTIALS"),
+        ("f", "grpc://h:1", "say grpcs://"),
+        (5, "h:1", "must be a folder's path"),
+    ],
+)
+def test_credentials_that_contradict_the_address_are_refused_with_the_remedy(given, service, words):
+    with pytest.raises(DatasetError, match=words):
+        arguments.credentials_of(given, service, {})
+
+
+@pytest.mark.parametrize("service", ["grpcs://secret@h:1", "grpc://h:1?token=secret", "secret@h:1"])
+def test_a_token_in_an_address_is_refused_and_not_repeated(service):
+    with pytest.raises(DatasetError, match="must not hold a token") as raised:
+        arguments.address_of(service)
+
+    assert "secret" not in str(raised.value)

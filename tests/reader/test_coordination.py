@@ -75,3 +75,23 @@ def test_only_what_draws_splits_has_one_order(mode):
 def test_trainers_that_share_a_window_have_no_one_order():
     with pytest.raises(DatasetError, match="cross_trainer_cache do not go together"):
         is_ordered(Mode.DYNAMIC, object(), ordered=True)
+
+
+def test_consumers_of_one_order_read_no_rounds():
+    asked = given(1, 4, ordered=True).without_rounds()
+    versions = Versions(2, "3.11", "0")
+    request = OpenIterationRequest(versions, DatasetId("d"), Mode.DYNAMIC, "j", 0, Codec.NONE)
+
+    sent = asked.requested(request)
+
+    assert (sent.ordered, sent.stride, sent.num_consumers) == (True, 4, None)
+    assert asked.consumer(first=True).strided
+    assert not given(1, 4).consumer(first=True).strided
+
+
+@pytest.mark.parametrize(
+    "asked", [{"remainder": "repeat"}, {"patience": 0}, {"start_round": 0}], ids=str
+)
+def test_what_only_rounds_have_is_refused_of_one_order(asked):
+    with pytest.raises(DatasetError, match=r"is for rounds, and .* Leave \w+ out, or ordered"):
+        given(0, 2, ordered=True, **asked).without_rounds()

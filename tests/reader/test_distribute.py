@@ -59,6 +59,7 @@ def test_the_signature_is_the_one_that_programs_are_written_for():
         ("when_full", "skip", name),
         ("on_error", "raise", name),
         ("max_errors", None, name),
+        ("credentials", None, name),
     ]
     method = inspect.signature(Dataset.distribute).parameters
     assert [(p.name, p.default, p.kind.name) for p in list(method.values())[1:]] == shown

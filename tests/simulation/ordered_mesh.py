@@ -3,31 +3,64 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
-from penstock_dispatcher.core.facts import Fact, ReaderJoined
+from penstock_dispatcher.core.facts import Fact, IterationRestored, ReaderJoined, SplitsGranted
 from penstock_dispatcher.core.state import DispatcherState
-from simulation.ledger import Key, Ledger, Saved
+from simulation.ledger import Key, Ledger
 from simulation.mesh import Mesh, judged
 from simulation.pipeline import Element
 from simulation.plan import Plan
-from simulation.world import LawBroken
+from simulation.reader import SimReader
+from simulation.world import LawBroken, Process
+
+NONE: Mapping[int, int] = {}
 
 
 class OrderedMesh(Mesh):
-    """One schedule. In two of three, splits have one size; a single reader gets all in order."""
+    """One schedule. In two of three, splits have one size.
 
-    def __init__(self, plan: Plan, *, trace: bool = False) -> None:
+    With *consumers* each of these gets every so many-th element. Then, or if there is one reader,
+    one that is the only one of its kind gets all in order.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        firsts: Mapping[int, int] = NONE,
+        *,
+        trace: bool = False,
+        consumers: bool = False,
+    ) -> None:
         super().__init__(plan, trace=trace)
-        grid = Random(plan.seed).choice((0, 1, 3))
+        drawn = Random(plan.seed)
+        grid = drawn.choice((0, 1, 3))
         self.streams = (SplitProviderSpec(("",), plan.size, None, 1, grid=grid),)
-        straight = plan.readers == 1 and not any(one.has_operators for one in plan.habits)
-        self.ledger = self.witness = _InOrder(self, plan.origin, straight=straight)
+        self.stride = drawn.randint(1, plan.readers) if consumers else None
+        straight = not any(one.has_operators for one in plan.habits)
+        self.ledger = self.witness = _InOrder(self, self.stride, firsts, straight=straight)
+        self.stats["consumers"] = self.stride or 0
+
+    def begins_anew(self) -> None:
+        """Have consumers come back that had read to the end: what is theirs is nobody else's."""
+        if self.stride is not None:
+            for name in sorted(self.over):
+                self.at(self.chance.uniform(0.3, 9), self.start, name)
+            self.over.clear()
+
+    def gone(self, process: Process) -> None:
+        """See `Mesh.gone`: what a consumer read to its end may have begun anew meanwhile."""
+        super().gone(process)
+        if isinstance(process, SimReader) and process.finished:
+            if process.core.iteration != self.ledger.current:
+                self.begins_anew()
 
     @property
     def mode(self) -> Mode:
@@ -36,20 +69,26 @@ class OrderedMesh(Mesh):
 
     def request(self, restore: bytes) -> OpenIterationRequest:
         """See `Mesh.request`."""
-        return replace(super().request(restore), ordered=True)
+        return replace(super().request(restore), ordered=True, stride=self.stride)
 
 
 class _InOrder(Ledger):
     """Holds against the laws, too, in which order a reader hands elements out."""
 
-    def __init__(self, world: OrderedMesh, origin: Saved | None, *, straight: bool) -> None:
-        super().__init__(world, origin)
-        self._straight = straight
+    def __init__(
+        self, world: OrderedMesh, stride: int | None, firsts: Mapping[int, int], *, straight: bool
+    ) -> None:
+        super().__init__(world, world.plan.origin)
+        self._mesh, self._straight, self._stride = world, straight, stride
         self._last: dict[tuple[str, ReaderId | None, IterationId], Key] = defaultdict(
             lambda: (-1, -1)
         )
-        self._readers: dict[IterationId, set[ReaderId]] = defaultdict(set)
+        self._readers: dict[tuple[IterationId, int], set[ReaderId]] = defaultdict(set)
+        """Those that there ever were, of each consumer."""
         self._next_task: dict[IterationId, int] = {}
+        self.firsts: dict[tuple[IterationId, int], int] = {}
+        """The first unit of each task's split."""
+        self._firsts_before = dict(firsts)
 
     def consume(
         self, session: str, reader: ReaderId | None, task: TaskId, number: int, element: Element
@@ -57,9 +96,12 @@ class _InOrder(Ledger):
         """See `Ledger.consume`."""
         super().consume(session, reader, task, number, element)
         iteration, index = self.tasks[task]
-        who = session, reader, iteration
+        who, consumer = (session, reader, iteration), self._consumer(session)
+        place = self._first(iteration, index) + number
+        if self._stride is not None and place % self._stride != consumer:
+            raise LawBroken(f"order: consumer {consumer} of {self._stride} gets element {place}")
         # What a reader had that crashed, or was silent for too long, comes late to the next one.
-        alone = self._straight and len(self._readers[iteration]) == 1
+        alone = self._straight and len(self._readers[iteration, consumer]) == 1
         if alone and (index, number) < self._last[who]:
             raise LawBroken(f"order: {(index, number)} comes behind {self._last[who]}")
         self._last[who] = index, number
@@ -67,7 +109,11 @@ class _InOrder(Ledger):
     def decided(self, fact: Fact) -> None:
         """See `Ledger.decided`."""
         if isinstance(fact, ReaderJoined):
-            self._readers[fact.iteration].add(fact.reader)
+            self._readers[fact.iteration, self._consumer(fact.session)].add(fact.reader)
+        if isinstance(fact, IterationRestored):
+            self._mesh.begins_anew()
+        if isinstance(fact, SplitsGranted) and fact.splits[0]:
+            self.firsts[self.tasks[fact.task]] = fact.splits[0].start
         super().decided(fact)
 
     def restarted(self, state: DispatcherState) -> None:
@@ -75,27 +121,50 @@ class _InOrder(Ledger):
         self._next_task = {name: one.next_task for name, one in state.iterations.items()}
         super().restarted(state)
 
+    def _first(self, iteration: IterationId, index: int) -> int:
+        """Return the place of a task's first element: each unit of its split makes one."""
+        return self.firsts.get((iteration, index), self._firsts_before.get(index, 0))
+
+    def _consumer(self, session: str) -> int:
+        return int(session[1:].partition(".")[0]) % (self._stride or 1)
+
     def _void(self, iteration: IterationId, found: AbstractSet[TaskId]) -> None:
         known = self._next_task[iteration]
         done = {t for t, (of, index) in self.tasks.items() if of == iteration and index < known}
         super()._void(iteration, found | done)
 
 
-def run(seed: int, *, trace: bool = False) -> Counter[str]:
+def run(seed: int, *, trace: bool = False, consumers: bool = False) -> Counter[str]:
     """Run one schedule; and if a save succeeded in it, restore it with other counts.
 
     Raises:
         LawBroken: when it is not what it should be.
     """
-    plan = replace(Plan.draw(seed), dynamic=True, passes=1)
-    world = OrderedMesh(plan, trace=trace).run()
+    plan = _plan(Plan.draw(seed), consumers=consumers)
+    world = OrderedMesh(plan, trace=trace, consumers=consumers).run()
     stats = world.stats
     if world.ledger.saved is not None:
-        later = replace(Plan.draw(seed, (plan, world.ledger.saved)), dynamic=True, passes=1)
-        stats += OrderedMesh(later, trace=trace).run().stats
+        later = _plan(Plan.draw(seed, (plan, world.ledger.saved)), consumers=consumers)
+        last = world.ledger.current
+        firsts = {n: first for (of, n), first in world.ledger.firsts.items() if of == last}
+        stats += OrderedMesh(later, firsts, trace=trace, consumers=consumers).run().stats
     return stats
+
+
+def _plan(drawn: Plan, *, consumers: bool) -> Plan:
+    """Return a schedule of one pass. Consumers have unequal numbers of elements: no loop keeps step
+    with others, which would wait for what is not theirs."""
+    habits = drawn.habits
+    if consumers:
+        habits = tuple(replace(one, lockstep=False) for one in habits)
+    return replace(drawn, dynamic=True, passes=1, habits=habits)
 
 
 def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
     """Run one schedule; return the law that it breaks, if any, and what happened in it."""
     return judged(run, seed, trace=trace)
+
+
+def judge_consumers(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
+    """Do the same where each of several consumers gets every so many-th element."""
+    return judged(partial(run, consumers=True), seed, trace=trace)

@@ -60,6 +60,12 @@ class SimReader(TrainingProcess):
         self.spec, self.ledger, self.behind = spec, ledger, behind
         super().__init__(world, name, session, spec.request)
 
+    @property
+    def consumer(self) -> int | None:
+        """Which consumer it is, of one order that goes to several: the next reader is the next."""
+        stride = self.spec.request.stride
+        return None if stride is None else int(self.name[1:]) % stride
+
     def begin(self, answer: OpenIterationReply) -> None:
         """See `TrainingProcess.begin`."""
         frames = self.spec.frames
@@ -74,6 +80,7 @@ class SimReader(TrainingProcess):
             limit,
             None,
             trainer,
+            consumer=self.consumer,
             ordered=ordered,
         )
         self.reads = True

@@ -191,7 +191,8 @@ class SimRunner:
             self._wait_for_room()
             return
         if self._batch is None:
-            single = self.start.flush_each or self.start.assignment.grouped is not None
+            task = self.start.assignment
+            single = self.start.flush_each or task.grouped is not None or task.stride is not None
             self._batch = self._make(1 if single else chance.randint(1, MOST))
         batch = self._batch
         if not self._fits(batch):

@@ -27,7 +27,8 @@ def channels(monkeypatch):
     seen = []
 
     @asynccontextmanager
-    async def connect(worker):
+    async def connect(worker, *, caller, server):
+        assert server == "worker.penstock.internal"
         seen.append(("open", worker))
         await asyncio.sleep(0)
         yield Way(worker)
@@ -43,7 +44,7 @@ def shared(monkeypatch):
     """A transport that leads to workers whose addresses do not begin with ``far``."""
 
     @asynccontextmanager
-    async def open_(worker):
+    async def open_(worker, _caller):
         if worker.address.startswith("far"):
             raise Unavailable("its memory is not to be seen here")
         yield Way(f"memory of {worker.address}")

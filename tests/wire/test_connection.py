@@ -156,7 +156,7 @@ async def test_answers_that_are_no_messages_are_refused():
 
 async def test_requests_that_are_no_messages_are_refused_by_the_service():
     async with serve(PatientWorker()) as port, connect(f"127.0.0.1:{port}") as channel:
-        call = channel.grpc.stream_stream("/penstock.v1.Worker/Read")()
+        call = channel.inner.stream_stream("/penstock.v1.Worker/Read")()
         await call.write(b"\xff\xff")
 
         with pytest.raises(grpc.aio.AioRpcError, match="no ReadRequest"):

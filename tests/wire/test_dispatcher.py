@@ -80,6 +80,9 @@ class FakeDispatcher:
         if worker != "w:1":
             raise errors.Refused(f"there is no worker {worker}")
 
+    async def drain_host(self, boot_id):
+        return ("w:1", "w:2") if boot_id == "here" else ()
+
     async def status(self):
         return b'{"tasks": 3}'
 
@@ -172,6 +175,11 @@ async def test_an_iteration_is_opened(dispatcher):
 
 async def test_status_is_the_services_own_bytes(dispatcher):
     assert await dispatcher.status() == b'{"tasks": 3}'
+
+
+async def test_the_workers_of_a_host_are_told_to_leave(dispatcher):
+    assert await dispatcher.drain_host("here") == ("w:1", "w:2")
+    assert await dispatcher.drain_host("there") == ()
 
 
 async def test_a_worker_is_drained_or_the_refusal_names_it(dispatcher):
@@ -403,3 +411,17 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_read_with_the_wa
             await client.register_dataset(bytes(2 << 20), VERSIONS)
         with pytest.raises(errors.VersionMismatch, match="DrainRequest arrived with .* at most"):
             await client.drain("w" * 100_000)
+
+
+async def test_who_runs_definitions_looks_at_their_seals():
+    seen = []
+    handlers = dispatcher_handlers(FakeDispatcher(), lambda name, data: name.encode() + data)
+    async with (
+        listening(handlers, host="127.0.0.1", port=0, drain=0) as port,
+        connect(f"127.0.0.1:{port}") as channel,
+    ):
+        client = DispatcherClient(channel, check=lambda *about: seen.append(about))
+        name = await client.register_dataset(b"code", VERSIONS)
+        definition = await client.get_definition(name)
+
+    assert seen == [(name, definition, name.encode() + definition)]

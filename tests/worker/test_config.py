@@ -126,7 +126,6 @@ def test_an_open_worker_is_known_by_the_name_of_its_machine():
 
     config = WorkerConfig("host:1", host="0.0.0.0")
 
-    assert config.is_open
     assert advertised(config, 7) == f"{socket.gethostname()}:7"
 
 
@@ -136,3 +135,41 @@ def test_by_default_there_is_a_slot_for_each_core_that_the_process_may_use(monke
     assert WorkerConfig().slot_count == 7
     assert WorkerConfig(slots=3).slot_count == 3
     assert WorkerConfig.from_env({"PENSTOCK_SLOTS": "5"}).slot_count == 5
+
+
+@pytest.mark.parametrize("name", ["max_calls", "max_calls_per_identity"])
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
+def test_a_bound_of_calls_is_a_number_from_1_on(name, value):
+    with pytest.raises(ConfigError, match=name):
+        WorkerConfig(**{name: value})
+
+
+def test_bounds_and_credentials_reach_the_entrance_and_contradictions_are_refused():
+    entrance = WorkerConfig(max_calls=7, max_calls_per_identity=5).entrance()
+
+    assert (entrance.max_calls, entrance.max_calls_per_identity) == (7, 5)
+    with pytest.raises(ConfigError, match="contradict"):
+        WorkerConfig(credentials="keys", insecure=True)
+    with pytest.raises(ConfigError, match="folder's path"):
+        WorkerConfig(credentials=5)
+    with pytest.raises(ConfigError, match="True or False"):
+        WorkerConfig(insecure="yes")
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"runner_memory_bytes": 0}, "runner_memory_bytes"),
+        ({"runner_user": ""}, "runner_user"),
+        ({"runner_environment": "PATH"}, "runner_environment"),
+        ({"dispatcher_address": "grpcs://h:1"}, "PENSTOCK_CREDENTIALS"),
+        ({"dispatcher_address": "grpc://h:1", "credentials": "keys"}, "say grpcs://"),
+    ],
+)
+def test_what_concerns_runners_and_tls_is_refused_with_the_remedy(given, words):
+    with pytest.raises(ConfigError, match=words):
+        WorkerConfig(**given)
+
+
+def test_a_dispatcher_by_tls_is_known_by_its_plain_address():
+    assert WorkerConfig("grpcs://h:1", credentials="keys").dispatcher_address == "h:1"

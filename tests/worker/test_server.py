@@ -229,14 +229,21 @@ def test_a_worker_without_a_dispatcher_s_address_is_refused(nothing_left):
         WorkerServer("host:1")
 
 
-def test_a_worker_on_all_interfaces_warns_once(target, caplog):
-    with WorkerServer(WorkerConfig(target, host="0.0.0.0")):
+def test_a_worker_that_others_can_reach_does_not_start_unless_something_says_who_may(
+    target, nothing_left
+):
+    with pytest.raises(ConfigError, match="penstock keys init.*--insecure"):
+        WorkerServer(WorkerConfig(target, host="0.0.0.0"))
+
+
+def test_an_insecure_worker_on_all_interfaces_warns_once(target, caplog):
+    with WorkerServer(WorkerConfig(target, host="0.0.0.0", insecure=True)):
         pass
 
     warnings = [r.message for r in caplog.records if r.name == "penstock.worker"]
     assert len(warnings) == 1
     assert "0.0.0.0" in warnings[0]
-    assert "no authentication" in warnings[0]
+    assert "insecure" in warnings[0]
 
 
 def test_many_slots_for_each_core_are_warned_of_once(target, caplog, monkeypatch):

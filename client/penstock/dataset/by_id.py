@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 from penstock.analysis.array_spec import Spec
@@ -40,6 +41,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     when_full: str = "skip",
     on_error: str = "raise",
     max_errors: int | None = None,
+    credentials: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Return the dataset that is registered under an id, as `distribute` would have it read.
 
@@ -64,7 +66,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         cross_trainer_cache: which trainer reads, where elements are made once for several.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
             those in this process only.
-        ordered: whether elements come in one order, whatever the number of workers.
+        ordered: whether elements come in one order, whatever the number of workers; consumer k of
+            n gets the elements k, k + n, k + 2n, … of it.
         remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
             ``"pad"`` or ``"repeat"``.
         writable: whether arrays may be written to.
@@ -75,6 +78,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.
         on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
         max_errors: how many elements of a pass may be left out; None is any number.
+        credentials: the folder of a reader's credentials, for a dispatcher that asks for them.
 
     See `penstock.reader.distribute.distribute` for all of it. The compression is that of
     `register_dataset`.
@@ -122,10 +126,11 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         when_full=when_full,
         on_error=on_error,
         max_errors=max_errors,
+        credentials=credentials,
     )
     read_with()  # what is malformed is said before anybody is called
     asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)
-    address = arguments.address_of(filled_in(asked).service)
+    address = arguments.service_of(filled_in(asked).service, credentials)
     seconds = arguments.timeout_of(timeout)
     node, codec = find(address, dataset_id, element_spec, seconds)
     return Dataset(node).apply(read_with(compression=arguments.compression_of(codec)))

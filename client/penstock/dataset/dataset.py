@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -93,6 +94,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         when_full: str = "skip",
         on_error: str = "raise",
         max_errors: int | None = None,
+        credentials: str | os.PathLike[str] | None = None,
     ) -> Dataset:
         """Return the same elements, made by workers; what follows runs in this process.
 
@@ -102,7 +104,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             service: the dispatcher's address, as ``"grpc://host:port"``; or ``"env"``.
             job_name: readers of one name share the job's elements; None is a job of one reader.
             consumer_index: which of *num_consumers* this is, 0 or more, for coordinated reads: in
-                each round all get an element of the same group; or ``"env"``.
+                each round all get an element of the same group; or of *ordered* ones; or ``"env"``.
             num_consumers: how many consumers read in rounds; None is an uncoordinated read.
             max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
             data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
@@ -110,7 +112,8 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             cross_trainer_cache: which trainer reads, where elements are made once for several.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
                 those in this process only.
-            ordered: whether elements come in one order, whatever the number of workers.
+            ordered: whether elements come in one order, whatever the number of workers; consumer k
+                of n gets the elements k, k + n, k + 2n, … of it.
             remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
                 ``"pad"`` or ``"repeat"``.
             writable: whether arrays may be written to.
@@ -122,6 +125,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.
             on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
             max_errors: how many elements of a pass may be left out; None is any number.
+            credentials: the folder of credentials, for a dispatcher that asks for them.
 
         See `penstock.reader.distribute.distribute` for all of it.
 
@@ -157,6 +161,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
                 when_full=when_full,
                 on_error=on_error,
                 max_errors=max_errors,
+                credentials=credentials,
             )
         )
 

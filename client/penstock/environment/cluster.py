@@ -57,7 +57,7 @@ class ClusterEnvironment:
     addresses: Mapping[str, list[str | None]] = field(default_factory=dict)
     source: str = "local"
     said: Mapping[str, str] = field(default_factory=dict)
-    """For each field, the variable that says so."""
+    """For each field, and each role whose addresses another one says, the variable that does."""
 
     @property
     def is_chief(self) -> bool:
@@ -95,7 +95,8 @@ class ClusterEnvironment:
                 lines.append(f"{name}: {value}{by}")
         for role, places in self.addresses.items():
             where = ", ".join(place or "?" for place in places)
-            by = f" ({self.said['addresses']})" if "addresses" in self.said else ""
+            source = self.said.get(role, self.said.get("addresses"))
+            by = f" ({source})" if source else ""
             lines.append(f"{role} at {where}{by}")
         return "\n".join(lines)
 

@@ -48,7 +48,8 @@ def cluster_environment(
         env: the variables; those of this process by default.
         prefer: which system is believed where several are there that disagree: ``"tf_config"``,
             ``"cluster_spec"``, ``"torchrun"``, ``"jax"``, ``"leader_worker_set"``,
-            ``"kubernetes"``, ``"slurm"``, ``"mpi"`` or ``"penstock"``.
+            ``"kubernetes"``, ``"slurm"``, ``"mpi"`` or ``"penstock"``. By default what
+            ``PENSTOCK_PREFER`` says, if it is set: so it holds for ``service="env"``, too.
 
     Raises:
         ConfigError: when variables are malformed, when systems disagree, naming both, or when
@@ -62,21 +63,36 @@ def cluster_environment(
     (0, 1, 3, ['a:1'])
     """
     variables = os.environ if env is None else env
+    by = "prefer"
+    if prefer is None and variables.get(own_variables.PREFER):
+        prefer, by = variables[own_variables.PREFER], own_variables.PREFER
     if prefer is not None:
-        if prefer not in SYSTEMS:
-            known = ", ".join(map(repr, SYSTEMS))
-            raise ConfigError(f"prefer must be one of {known}, not {prefer!r}")
-        chosen = SYSTEMS[prefer](variables)
-        if chosen is None:
-            there = [name for name, resolve in SYSTEMS.items() if resolve(variables) is not None]
-            there_is = ", ".join(there) or "nothing"
-            raise ConfigError(f"prefer={prefer!r}, but nothing of that is set: there is {there_is}")
-        return own_variables.completed(chosen, variables)
+        return own_variables.completed(_preferred(variables, prefer, by), variables, settled=True)
     found = [place for resolve in SYSTEMS.values() if (place := resolve(variables)) is not None]
     for first, second in combinations(found, 2):
         _check_agreement(first, second)
     alone = ClusterEnvironment(Role.CHIEF, 0, 0, 1)
     return own_variables.completed(found[0] if found else alone, variables)
+
+
+def _preferred(variables: Mapping[str, str], prefer: str, by: str) -> ClusterEnvironment:
+    """Return what the system *prefer* says, which *by* asks for."""
+    if prefer not in SYSTEMS:
+        known = ", ".join(map(repr, SYSTEMS))
+        raise ConfigError(f"{by} must be one of {known}, not {prefer!r}")
+    chosen = SYSTEMS[prefer](variables)
+    if chosen is None:
+        there = [name for name, resolve in SYSTEMS.items() if _says_something(resolve, variables)]
+        there_is = ", ".join(there) or "nothing"
+        raise ConfigError(f"{by}={prefer!r}, but nothing of that is set: there is {there_is}")
+    return chosen
+
+
+def _says_something(resolve: Resolver, variables: Mapping[str, str]) -> bool:
+    try:
+        return resolve(variables) is not None
+    except ConfigError:  # malformed, but there
+        return True
 
 
 def _check_agreement(first: ClusterEnvironment, second: ClusterEnvironment) -> None:
@@ -85,19 +101,21 @@ def _check_agreement(first: ClusterEnvironment, second: ClusterEnvironment) -> N
     Raises:
         ConfigError: naming both, and what each says.
     """
-    for name in ("consumer_index", "num_consumers", "trial"):
+    train = first.role.trains and second.role.trains  # then a first worker may be called chief
+    names = ("consumer_index", "num_consumers") if train else ("role", "index")
+    for name in (*names, "trial"):
         one, other = getattr(first, name), getattr(second, name)
-        both = one is not None and other is not None
-        if first.role.trains != second.role.trains or (both and one != other):
+        if one is not None and other is not None and one != other:
             raise ConfigError(
                 f"{first.source} and {second.source} disagree: {_words(first, name)}, and "
                 f"{_words(second, name)}; say which one is right by "
-                f"cluster_environment(prefer={first.source!r}) or prefer={second.source!r}, or "
-                "unset the variables of the other"
+                f"cluster_environment(prefer={first.source!r}) or prefer={second.source!r}, by "
+                f"{own_variables.PREFER}={first.source} for all of this process, or unset the "
+                "variables of the other"
             )
 
 
 def _words(place: ClusterEnvironment, name: str) -> str:
-    if not place.role.trains:
+    if name == "role":
         return f"by {place.said.get('role', place.source)} this is {place.role.value!r}"
     return f"by {place.said.get(name, place.source)} {name} is {getattr(place, name)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.environment.cluster import ClusterEnvironment, around, number, of_rank
+from penstock.environment.own_variables import SIZE
 
 
 def resolve_leader_worker_set(env: Mapping[str, str]) -> ClusterEnvironment | None:
@@ -38,6 +39,4 @@ def resolve_indexed_job(env: Mapping[str, str]) -> ClusterEnvironment | None:
     if "JOB_COMPLETION_INDEX" not in env:
         return None
     rank = number(env, "JOB_COMPLETION_INDEX")
-    sized = "PENSTOCK_NUM_CONSUMERS"
-    world = number(env, sized, least=rank + 1) if sized in env else None
-    return of_rank(rank, world, "kubernetes", by=("JOB_COMPLETION_INDEX", sized))
+    return of_rank(rank, None, "kubernetes", by=("JOB_COMPLETION_INDEX", SIZE))

@@ -10,6 +10,8 @@ from penstock.errors import ConfigError
 
 WHO = ("PENSTOCK_ROLE", "PENSTOCK_INDEX", "PENSTOCK_CONSUMER_INDEX")
 SIZE, TRIAL, TARGET = "PENSTOCK_NUM_CONSUMERS", "PENSTOCK_TRIAL", "PENSTOCK_TARGET"
+PREFER = "PENSTOCK_PREFER"
+"""Which system is believed, where the caller does not say so."""
 
 
 def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
@@ -38,15 +40,51 @@ def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
     )
 
 
-def completed(found: ClusterEnvironment, env: Mapping[str, str]) -> ClusterEnvironment:
-    """Return *found* with the dispatcher and the trial that variables of our own name."""
+def completed(
+    found: ClusterEnvironment, env: Mapping[str, str], *, settled: bool = False
+) -> ClusterEnvironment:
+    """Return *found* with what variables of our own add: dispatcher, trial, number of consumers.
+
+    Where it is *settled* that *found* is right, a number of consumers that differs is nothing.
+
+    Raises:
+        ConfigError: when the number is malformed, contradicts *found*, or is all that is said.
+    """
     said, addresses, trial = dict(found.said), dict(found.addresses), found.trial
     if target := env.get(TARGET):
         addresses["dispatcher"] = [target.rpartition("://")[2]]
-        said["addresses"] = f"{said['addresses']}; {TARGET}" if "addresses" in said else TARGET
+        said["dispatcher"] = TARGET
     if given := env.get(TRIAL):
         trial, said["trial"] = given, TRIAL
-    return replace(found, addresses=addresses, trial=trial, said=said)
+    world = found.num_consumers
+    if SIZE in env and found.role.trains:
+        size = number(env, SIZE, least=1)
+        if world is None:
+            world, said["num_consumers"] = size, SIZE
+            _check_rank(found, size)
+        elif world != size and not settled:
+            raise _disagreement(found, size)
+    return replace(found, addresses=addresses, trial=trial, num_consumers=world, said=said)
+
+
+def _check_rank(found: ClusterEnvironment, size: int) -> None:
+    if found.consumer_index is not None and found.consumer_index >= size:
+        raise ConfigError(
+            f"by {found.said.get('consumer_index', found.source)} consumer_index is "
+            f"{found.consumer_index}, but {SIZE} is {size}: indexes begin at 0"
+        )
+
+
+def _disagreement(found: ClusterEnvironment, size: int) -> ConfigError:
+    if found.source == "local":
+        return ConfigError(
+            f"{SIZE} is {size}, but nothing says which of them this is: set {WHO[2]}, from 0 on"
+        )
+    return ConfigError(
+        f"{found.source} and penstock disagree: by {found.said.get('num_consumers', found.source)} "
+        f"num_consumers is {found.num_consumers}, and by {SIZE} it is {size}; say which one is "
+        f"right by prefer={found.source!r} or {PREFER}={found.source}, or unset {SIZE}"
+    )
 
 
 def _role(env: Mapping[str, str], rank: int | None) -> Role:

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from penstock.environment.cluster import ClusterEnvironment, Role
+from penstock.environment.cluster import ClusterEnvironment, Role, number
+from penstock.environment.own_variables import SIZE
 from penstock.errors import ConfigError
 
 VARIABLE = "TF_CONFIG"
+
+LONGEST_INDEX = 10
+"""Digits: no cluster is as large."""
 
 ROLES: Mapping[str, Role] = {
     **{role.value: role for role in Role},
@@ -40,7 +45,8 @@ def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
     listed = addresses.get(role.value, [])
     if role is not Role.EVALUATOR or listed:
         check_listed(VARIABLE, role.value, index, listed, addresses)
-    return placed(VARIABLE, "tf_config", role, index, addresses, trial_of(task, whole))
+    found = placed(VARIABLE, "tf_config", role, index, addresses, trial_of(task, whole))
+    return _of_sparse(found, env) if _is_sparse(whole) else found
 
 
 def parsed(variable: str, text: str) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def parsed(variable: str, text: str) -> dict[str, Any]:
     """
     try:
         whole = json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         at = getattr(exc, "pos", 0)
         near = text[max(0, at - 20) : at + 20]
         raise ConfigError(f"{variable} is not JSON: {exc}, near {near!r}") from None
@@ -71,10 +77,12 @@ def section(variable: str, whole: Mapping[str, Any], name: str) -> dict[str, Any
 def index_of(variable: str, task: Mapping[str, Any]) -> int:
     """Return the index of *task*, a number or digits."""
     given = task.get("index", 0)
-    if isinstance(given, str) and given.strip().isdecimal():
+    if isinstance(given, str) and given.strip().isdecimal() and len(given) < LONGEST_INDEX:
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise ConfigError(f"{variable}: task.index must be a number of at least 0, not {given!r}")
+        raise ConfigError(
+            f"{variable}: task.index must be a number of at least 0, not {given!r:.80}"
+        )
     return given
 
 
@@ -93,8 +101,12 @@ def check_listed(
     addresses: Mapping[str, list[str | None]],
 ) -> None:
     """Refuse a task that its cluster does not list."""
-    if not addresses:
-        return  # a task alone, of a cluster that is not described
+    if not addresses:  # a task alone, of a cluster that is not described
+        if index:
+            raise ConfigError(
+                f"{variable}: task.index is {index}, but no cluster is there that it is an index of"
+            )
+        return
     if not listed:
         there = ", ".join(addresses)
         raise ConfigError(f"{variable}: task.type is {role!r}, but the cluster has only {there}")
@@ -122,13 +134,13 @@ def placed(
     said = {
         "role": f"{variable}, task.type",
         "index": f"{variable}, task.index",
-        "trial": f"{variable}, task.trial",
+        "trial": f"{variable}, trial",
         "addresses": f"{variable}, cluster",
         "consumer_index": f"{variable}, task",
         "num_consumers": f"{variable}, cluster",
     }
-    number = None if consumer is None else consumers
-    return ClusterEnvironment(role, index, consumer, number, None, trial, addresses, source, said)
+    world = None if consumer is None else consumers
+    return ClusterEnvironment(role, index, consumer, world, None, trial, addresses, source, said)
 
 
 def _role(given: Any, where: str) -> Role:
@@ -176,6 +188,22 @@ def _sparse(variable: str, name: str, given: Mapping[str, Any]) -> list[str | No
         _check_address(variable, f"cluster.{name}.{key}", address)
         known[int(key)] = address
     return [known.get(at) for at in range(max(known, default=-1) + 1)]
+
+
+def _is_sparse(whole: Mapping[str, Any]) -> bool:
+    """Return whether workers may be missing, behind those that are listed."""
+    return isinstance(section(VARIABLE, whole, "cluster").get(Role.WORKER.value), dict)
+
+
+def _of_sparse(found: ClusterEnvironment, env: Mapping[str, str]) -> ClusterEnvironment:
+    """Return *found* with the number of consumers that `PENSTOCK_NUM_CONSUMERS` says, if it does.
+
+    An object of some addresses tells only that there are as many as its largest index says.
+    """
+    if SIZE not in env or found.num_consumers is None:
+        return found
+    world = number(env, SIZE, least=found.num_consumers)
+    return replace(found, num_consumers=world, said={**found.said, "num_consumers": SIZE})
 
 
 def _check_address(variable: str, where: str, address: Any) -> None:

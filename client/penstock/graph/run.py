@@ -49,7 +49,8 @@ def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
 def uncoordinated(what: str, found: int = 0) -> DatasetError:
     """Return the error of asking for *what* where *found* other than one source has rounds."""
     return DatasetError(
-        f"{what} is of coordinated reads: give distribute consumer_index and num_consumers"
+        f"{what} is of coordinated reads: give distribute consumer_index and num_consumers, "
+        "without ordered=True"
         if not found
         else f"{what} is of one distribute with num_consumers; this pipeline has {found}"
     )

@@ -93,9 +93,10 @@ def _placed(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 
 
 def _check_even(node: Any) -> None:
-    if any(job.shared and job.coordination is None for job in jobs(node)):
+    if any(job.shared and not job.in_rounds for job in jobs(node)):
         raise DatasetError(
-            f"Loader: {jax.process_count()} processes share a job first come, first served: each "
-            "would end at another step, and the others wait for it for ever. Give distribute("
-            "consumer_index=jax.process_index(), num_consumers=jax.process_count())"
+            f"Loader: {jax.process_count()} processes share a job that is not read in rounds: some "
+            "would end at an earlier step, and the others wait for them for ever. Give distribute("
+            "consumer_index=jax.process_index(), num_consumers=jax.process_count()), without "
+            "ordered=True"
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
-from penstock.errors import Closed, ConfigError
+from penstock.errors import Closed, ConfigError, PenstockError
 from penstock.preemption.meeting import AloneHere, AtDispatcher, Meeting, Reports
 from penstock.preemption.watchers import RESTART, detected
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
@@ -133,10 +133,10 @@ class PreemptionHandler:
         self._verdict = PreemptionVerdict(0)
         self._changed = threading.Condition()
         self._save_seconds = 0.0
-        self._saved = self._leaving = self._ended = False
+        self._saved = self._leaving = self._ended = self._host_left = False
         self._over = threading.Event()
         self._watcher = None if config.termination_watcher_fn else detected()
-        meeting = _meeting(target, self._iterators)
+        self._meeting = meeting = _meeting(target, self._iterators)
         self._reports = Reports(meeting, self._report, self._hear, REPORT_EVERY)
         self._signals: dict[int, Any] = {}
         self._watch()
@@ -327,26 +327,38 @@ class PreemptionHandler:
             self._signals[number] = signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self._notice(f"signal {signal.Signals(number).name}")
+        # SIGTERM is for this process; by SIGUSR1 Slurm says that the job's time ends, on all hosts.
+        self._notice(f"signal {signal.Signals(number).name}", host=number == signal.SIGUSR1)
 
     def _ask_forever(self, ask: Callable[[], bool], every: float) -> None:
         said = ""
         while not self._over.wait(every):
             try:
                 if ask():
-                    self._notice("the watcher")
+                    self._notice("the watcher", host=True)
                     return
             except Exception as exc:  # noqa: BLE001  it must never end training
                 if str(exc) != said:
                     said = str(exc)
                     log.warning("the preemption watcher failed, and is asked again: %r", exc)
 
-    def _notice(self, by: str) -> None:
+    def _notice(self, by: str, *, host: bool) -> None:
+        """Note that this process has to end; with *host* its data workers have to, too."""
         if self._noticed_at is None:
             self._noticed_at = time.monotonic()
             log.warning("this machine is to be taken away, by %s", by)
         else:
             log.warning("another notice by %s: training stops already", by)
+        if host and not self._host_left:
+            self._host_left = True
+            leaving = threading.Thread(target=self._leave_host, name="penstock-leave", daemon=True)
+            leaving.start()
+
+    def _leave_host(self) -> None:
+        try:
+            self._meeting.leave_host()
+        except PenstockError as exc:
+            log.warning("data workers of this host were not told to hand their tasks over: %s", exc)
 
 
 def _meeting(target: str | None, iterators: Sequence[Any]) -> Meeting:
@@ -357,9 +369,9 @@ def _meeting(target: str | None, iterators: Sequence[Any]) -> Meeting:
                 return AtDispatcher(read.address)
         return AloneHere()
     from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
-    from penstock.reader.arguments import address_of  # noqa: PLC0415  as above
+    from penstock.reader.arguments import service_of  # noqa: PLC0415  as above
     from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
 
     return AtDispatcher(
-        address_of(dispatcher_of(cluster_environment()) if target == ENV else target)
+        service_of(dispatcher_of(cluster_environment()) if target == ENV else target)
     )

@@ -5,17 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.errors import PenstockError
 from penstock.preemption.agreement import Agreements
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.types import WorkerId
+from penstock.runtime.linux import boot_id
+
+if TYPE_CHECKING:
+    from penstock.wire.dispatcher import DispatcherClient
 
 log = logging.getLogger("penstock.preemption")
 
 ANSWER_WITHIN = 2.0
 """Seconds that the dispatcher gets to answer a report."""
+
+LEAVES_WITHIN = 20.0
+"""Seconds for which the dispatcher is asked to have data workers leave, if it is away."""
 
 
 class Meeting(Protocol):
@@ -29,6 +37,14 @@ class Meeting(Protocol):
         """
         ...
 
+    def leave_host(self) -> None:
+        """Have data workers of this host hand their tasks over: it is to be taken away.
+
+        Raises:
+            PenstockError: when nobody answers, or this trainer may not say so.
+        """
+        ...
+
 
 class AloneHere:
     """A trainer that meets nobody: it reads from no dispatcher."""
@@ -39,6 +55,9 @@ class AloneHere:
     def report(self, said: PreemptionReport) -> PreemptionVerdict:
         """See `Meeting.report`."""
         return self._agreements.report(said, time.monotonic())
+
+    def leave_host(self) -> None:
+        """See `Meeting.leave_host`: nobody is known."""
 
 
 class AtDispatcher:
@@ -60,6 +79,21 @@ class AtDispatcher:
 
         with LoopThread.shared() as loop:
             return loop.run(call())
+
+    def leave_host(self) -> None:
+        """See `Meeting.leave_host`."""
+        from penstock.reader.session.call import call_dispatcher  # noqa: PLC0415  as above
+        from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
+
+        def call(dispatcher: DispatcherClient) -> Awaitable[tuple[WorkerId, ...]]:
+            return dispatcher.drain_host(boot_id())
+
+        with LoopThread.shared() as loop:
+            told = loop.run(call_dispatcher(self._address, LEAVES_WITHIN, call))
+        if told:
+            log.warning("data workers of this host hand their tasks over: %s", ", ".join(told))
+        else:
+            log.warning("data workers of this host go on, if there are any: there are no others")
 
 
 class Reports:

@@ -20,6 +20,7 @@ from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSe
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.static_shard import StaticShard
 from penstock.protocol.stride import Stride
 from penstock.protocol.types import (
     AT_START,
@@ -73,8 +74,7 @@ class OpenIterationRequest:
     max_errors: int | None = None
     """How many elements of a pass may be left out; None is any number."""
     stride: int | None = None
-    """Of a job in one order: how many consumers there are, each of which gets every n-th element.
-    Such a job has no *num_consumers*: it is not read in rounds."""
+    """Of one order, read in no rounds: each of so many consumers gets every n-th element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +170,6 @@ class SplitRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticShard:
-    """Which fixed part of a pipeline a task has: one of *shards*, as *mode* cuts it."""
-
-    mode: Mode
-    shards: int
-
-
-@dataclass(frozen=True, slots=True)
 class TaskAssignment:
     """An attempt of a task to run: where to start, and what readers have.
 
@@ -206,7 +198,7 @@ class TaskAssignment:
     ordered: bool = False
     """Whether it is one of many short tasks, which are read in the order of their indexes."""
     stride: Stride | None = None
-    """Of such a task whose elements go to several consumers: which element to which."""
+    """Which of its elements go to which consumer, if they do."""
 
     @property
     def fills_slot(self) -> bool:
@@ -355,7 +347,7 @@ class ReaderHeartbeat:
     links: tuple[LinkTraffic, ...] = ()
     """What came from workers, the most first; of many workers not all are named."""
     consumer: int | None = None
-    """Which consumer it is, of a job in one order that goes to several."""
+    """Which one it is, of consumers of one order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +355,8 @@ class TaskView:
     """Where a task can be read. Without a worker its attempt is over: the reader reports on it.
 
     *incarnation* is that of the worker that runs it, *profile* what that says of itself. Of
-    coordinated reads, *released* groups are in
-    the log of rounds, and all consumers have taken all elements below *floor*.
+    coordinated reads, *released* groups are in the log of rounds, and all consumers have taken all
+    elements below *floor*.
     """
 
     attempt: int

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Mapping
 from typing import Any, cast
 
+from penstock.credentials.caller import PLAIN, VARIABLE, choose
 from penstock.errors import DatasetError
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
@@ -18,7 +21,7 @@ MODES = {
     "distributed_epoch": ShardingPolicy.DYNAMIC,
 }
 _CODECS = {"AUTO": Codec.AUTO, "LZ4": Codec.LZ4, "ZSTD": Codec.ZSTD, None: Codec.NONE}
-_PROTOCOL = "grpc"
+_PROTOCOL, _SECURE = "grpc", "grpcs"
 
 
 def mode_of(given: Any) -> Mode:
@@ -33,10 +36,48 @@ def mode_of(given: Any) -> Mode:
 
 
 def address_of(given: Any) -> str:
-    """Return ``host:port`` of *given*: ``[grpc://]host:port`` or ``(protocol, address)``."""
+    """Return ``host:port`` of *given*: ``[grpc[s]://]host:port`` or ``(protocol, address)``."""
+    return _service_of(given)[1]
+
+
+def credentials_of(given: Any, service: Any, env: Mapping[str, str] = os.environ) -> str | None:
+    """Return the folder of credentials that *service* is called with.
+
+    It is *given*, or what ``PENSTOCK_CREDENTIALS`` says. None is what that says when it is
+    called; nothing is no TLS and no token, as ``grpc://`` asks for.
+    """
+    protocol = _service_of(service)[0]
+    if given is not None and not isinstance(given, str | os.PathLike):
+        raise DatasetError(f"credentials must be a folder's path, not {given!r}")
+    folder = "" if given is None else os.fspath(given)
+    if protocol == _PROTOCOL:
+        if folder:
+            raise DatasetError(
+                f"service {service!r} asks for no TLS, and credentials={folder!r} are for it: say "
+                "grpcs://, or leave the credentials out"
+            )
+        return PLAIN
+    if protocol == _SECURE and not folder and not env.get(VARIABLE):
+        raise DatasetError(
+            f"service {service!r} asks for TLS: give credentials=FOLDER, or set {VARIABLE}; "
+            "`penstock keys init` makes such folders"
+        )
+    return folder or (env[VARIABLE] if protocol == _SECURE else None)
+
+
+def service_of(given: Any, credentials: Any = None) -> str:
+    """Return the address that *given* says, having chosen the *credentials* to call it with."""
+    address, folder = address_of(given), credentials_of(credentials, given)
+    if folder is not None:
+        choose(address, folder)
+    return address
+
+
+def _service_of(given: Any) -> tuple[str, str]:
+    """Return the protocol that *given* says, or nothing, and the address."""
     if isinstance(given, str):
         protocol, found, address = given.rpartition("://")
-        protocol = protocol if found else _PROTOCOL
+        protocol = protocol or (found and "nothing")
     elif isinstance(given, tuple) and len(given) == 2 and all(isinstance(x, str) for x in given):
         protocol, address = given
     else:
@@ -47,11 +88,16 @@ def address_of(given: Any) -> str:
         raise DatasetError(
             f"service {given!r} is malformed: it has more than one '://'; {_SERVICE}"
         )
-    if protocol != _PROTOCOL:
+    if "@" in address or "?" in address:
+        raise DatasetError(
+            "service must not hold a token, which would be shown wherever the address is: put it "
+            "into a folder, and give credentials=FOLDER"
+        )
+    if protocol not in ("", _PROTOCOL, _SECURE):
         raise DatasetError(f"service {given!r} has the unknown protocol {protocol!r}; {_SERVICE}")
     if not is_address(address):
         raise DatasetError(f"service {given!r} is malformed; {_SERVICE}")
-    return address
+    return protocol, address
 
 
 _SERVICE = "give the dispatcher's address as 'grpc://host:port'"

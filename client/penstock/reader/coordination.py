@@ -1,4 +1,4 @@
-"""Coordinated reads, as `distribute` is asked for them: the arguments, checked."""
+"""Reads of consumers, in rounds or in one order, as `distribute` is asked for them: checked."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Protocol, TypeVar
 
 from penstock.analysis import auto_shard
@@ -56,6 +57,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     when_full: str = "skip",
     on_error: str = "raise",
     max_errors: int | None = None,
+    credentials: str | os.PathLike[str] | None = None,
 ) -> Distribution:
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
@@ -75,15 +77,16 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             whole dataset; `ShardingPolicy.DYNAMIC` or ``"distributed_epoch"``: every element comes
             once; the other policies: every element comes once, and each worker of the dispatcher's
             ``worker_addresses`` has a fixed part.
-        service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
-            ``("grpc", "host:port")``; or ``"env"``: what `penstock.cluster_environment` finds,
-            which is ``PENSTOCK_TARGET``, a dispatcher in the cluster, or the chief's host at port
-            7000.
+        service: the dispatcher, as ``"grpc://host:port"``, ``"grpcs://host:port"`` by TLS,
+            ``"host:port"`` or ``("grpc", "host:port")``; or ``"env"``: what
+            `penstock.cluster_environment` finds, which is ``PENSTOCK_TARGET``, a dispatcher in the
+            cluster, or the chief's host at port 7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
             pass over one dataset object is the job's next repetition.
-        consumer_index: which consumer this is, from 0 on, where *num_consumers* read in rounds:
-            in each round every one of them gets the next element of one and the same task. So
-            batches of one length reach all replicas in one step, if the pipeline makes
+        consumer_index: which consumer this is, from 0 on, where *num_consumers* read every n-th
+            element of one order each (see *ordered*), or in rounds: in each round every one of
+            them gets the next element of one and the same task. So batches of one length reach
+            all replicas in one step, if the pipeline makes
             *num_consumers* of them in a row (`bucket_by_sequence_length`, then
             ``group_by_window(..., window_size=num_consumers)``), and all make the same number of
             steps. A *job_name* is needed. ``"env"`` takes index and number from what
@@ -112,8 +115,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             resumed saves. Of several readers each gets what it gets in that order; what another
             requeues comes late. Each split is made by itself, so operators that keep something
             across splits (`shuffle`, `take_while`, `scan`) are refused; a slow split is waited for.
-            Of coordinated reads: whether rounds come from all tasks strictly in turn, from as many
-            as there were workers at the first read.
+            With *consumer_index* k of *num_consumers* n, a reader gets the elements k, k + n,
+            k + 2n, … of that order, and there are no rounds. Of a pipeline that has no one order,
+            consumers read rounds, from all tasks strictly in turn, from as many as there were
+            workers at the first read.
         remainder: what becomes of the last elements of a task if they are fewer than
             *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies of
             them and marks these (`DatasetIterator.padding`), ``"repeat"`` does not.
@@ -139,6 +144,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         max_errors: with ``on_error="skip"``, how many elements of a pass may be left out, by all
             workers together; more end the pass with an error for all its readers, within about a
             second. None is any number.
+        credentials: the folder of a trainer's or reader's credentials, which ``penstock keys
+            init`` makes, for a dispatcher that asks for them; then all goes by TLS, as with
+            ``"grpcs://host:port"``. None is what ``PENSTOCK_CREDENTIALS`` says, unless *service*
+            begins with ``grpc://``. One process calls one dispatcher with one folder: the last.
 
     Raises:
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
@@ -156,7 +165,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     frames = max_outstanding_requests
     if frames is not None:
         frames = check_count("distribute", "max_outstanding_requests", frames)
-    address = arguments.address_of(asked.service)
+    address = arguments.service_of(asked.service, credentials)
+    folder = arguments.credentials_of(credentials, asked.service)
     seconds = arguments.timeout_of(timeout)
     codec = arguments.codec_of(compression)
     mode = arguments.mode_of(processing_mode)
@@ -212,6 +222,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             errors,
             transport,
             in_order,
+            folder,
         )
         return type(dataset)(node)
 

@@ -252,7 +252,7 @@ class JobRun(PipelineRun):
 
     def _consumer(self, what: str) -> SessionApi | None:
         """Return the session that reads rounds now, if there is one: else the pass is over."""
-        paths = [path for path, node in self._nodes.items() if node.coordination is not None]
+        paths = [path for path, node in self._nodes.items() if node.in_rounds]
         if len(paths) != 1:
             raise uncoordinated(what, len(paths))
         sessions = (one.session for one in reversed(self._sessions.at(paths[0])))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.analysis.registered import Registered
+from penstock.credentials.caller import choose
 from penstock.definition import encode
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
@@ -112,6 +113,8 @@ class Distribute(Node):
     transport: str | None = None
     ordered: bool = False
     """Whether elements come in the order of the splits; of uncoordinated reads."""
+    credentials: str | None = None
+    """The folder with which the dispatcher is called; None is what this process's variable says."""
     passes: PassCounter = field(default_factory=PassCounter, init=False, repr=False)
 
     @property
@@ -131,6 +134,11 @@ class Distribute(Node):
     def shared(self) -> bool:
         """See `Node.shared`."""
         return self.job_name is not None
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether consumers read it in rounds: then all get equally many elements."""
+        return self.coordination is not None and not self.coordination.strided
 
     @property
     def identity(self) -> tuple[str, str]:
@@ -195,6 +203,8 @@ class Distribute(Node):
             if given is not None:
                 request = given.requested(request)
                 consumer = given.consumer(first=self.passes.first)
+            if self.credentials is not None:  # this may be another process than it was made in
+                choose(self.address, self.credentials)
             return ReadSpec(
                 self.address,
                 self.remote.definition.to_bytes,

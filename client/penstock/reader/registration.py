@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,6 +41,7 @@ def register_dataset(  # the reference's parameters, and two of ours
     *,
     element_spec: Spec | None = AUTO,
     timeout: float = 60.0,
+    credentials: str | os.PathLike[str] | None = None,
 ) -> str:
     """Return the id under which a dataset is registered, for `from_dataset_id`.
 
@@ -47,7 +49,7 @@ def register_dataset(  # the reference's parameters, and two of ours
     definition, and runs nothing of it; equal definitions are kept once.
 
     Args:
-        service: the dispatcher, as ``"grpc://host:port"``, ``"host:port"`` or
+        service: the dispatcher, as ``"grpc[s]://host:port"``, ``"host:port"`` or
             ``("grpc", "host:port")``.
         dataset: what workers are to make.
         compression: for all that read it: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With
@@ -60,6 +62,8 @@ def register_dataset(  # the reference's parameters, and two of ours
             is found out here: one element is made in this process. Where none can be made it is
             logged why, and readers have no `element_spec`, but can read. None makes no element.
         timeout: for how many seconds the dispatcher may be absent.
+        credentials: the folder of a trainer's credentials, for a dispatcher that asks for them;
+            see `distribute`.
 
     Raises:
         DatasetError: when an argument is malformed, or the id stands for another dataset already.
@@ -75,7 +79,8 @@ def register_dataset(  # the reference's parameters, and two of ours
     ...     name, list(dataset.batch(4))
     ('squares', [array([0, 1, 4, 9])])
     """
-    address, seconds = arguments.address_of(service), arguments.timeout_of(timeout)
+    address = arguments.service_of(service, credentials)
+    seconds = arguments.timeout_of(timeout)
     codec = arguments.registered_codec_of(compression)
     chosen = "" if dataset_id is None else checked_id(dataset_id)
     if not isinstance(dataset, DatasetBase):

@@ -11,8 +11,9 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,23 +25,43 @@ else:
 
 PREFIX = "PENSTOCK_"
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Interfaces that only this machine can connect to."""
-
 
 class ServiceSettings:
     """What the settings of each service have: where it listens, and how they are read."""
 
     __slots__ = ()
 
+    role: ClassVar[str]
+    """Whose credentials it has."""
+
     host: str
     port: int
     protocol: str | None
+    credentials: str | None
+    insecure: bool
+    max_calls: int
+    max_calls_per_identity: int
 
     @property
-    def is_open(self) -> bool:
-        """Whether others than this machine can connect."""
-        return self.host not in LOOPBACK
+    def scheme(self) -> str:
+        """How an address of this service begins: whether it is called with TLS."""
+        return "grpcs" if self.credentials else "grpc"
+
+    @property
+    def security(self) -> Security:
+        """What protects this service."""
+        return security_of(self.credentials, insecure=self.insecure)
+
+    def entrance(self) -> Entrance:
+        """Return how this service lets others in.
+
+        Raises:
+            ConfigError: when others than this machine can connect and nothing says who may, or
+                the credentials cannot be used.
+        """
+        made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
+        made.max_calls, made.max_calls_per_identity = self.max_calls, self.max_calls_per_identity
+        return made
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
@@ -68,6 +89,24 @@ class ServiceSettings:
             raise ConfigError(f"host must name an interface, as 127.0.0.1 does, not {self.host!r}")
         if self.protocol not in (None, "grpc"):
             raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
+        self._check_security()
+
+    def _check_security(self) -> None:
+        for name in ("max_calls", "max_calls_per_identity"):
+            most = getattr(self, name)
+            if not isinstance(most, int) or not is_number(most, 1):
+                raise ConfigError(f"{name} must be a number of calls from 1 on, not {most!r}")
+        if not isinstance(self.insecure, bool):
+            raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
+        if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):
+            raise ConfigError(f"credentials must be a folder's path, not {self.credentials!r}")
+        if self.credentials and self.insecure:
+            raise ConfigError(
+                f"credentials={os.fspath(self.credentials)!r} and insecure=True contradict each "
+                "other: leave one of them out"
+            )
+        if self.credentials is not None:
+            object.__setattr__(self, "credentials", os.fspath(self.credentials) or None)
 
 
 def from_env(kind: type[C], env: Mapping[str, str]) -> C:

@@ -30,8 +30,8 @@ class EvenEnd:
 def even_end(node: Node, even: bool | None) -> EvenEnd | None:
     """Return how the ranks end together, or None where they do so by themselves.
 
-    By default they are asked when there is more than one and they share a job first come, first
-    served: one of another name than None, without consumer indexes.
+    By default they are asked when there is more than one and they share a job that is not read in
+    rounds: first come, first served, or in one order, of which some get an element more.
 
     Raises:
         DatasetError: when *even* is asked for and there is no process group.
@@ -44,5 +44,5 @@ def even_end(node: Node, even: bool | None) -> EvenEnd | None:
         )
     if even is False or not ready or dist.get_world_size() == 1:
         return None
-    shared = any(job.shared and job.coordination is None for job in jobs(node))
+    shared = any(job.shared and not job.in_rounds for job in jobs(node))
     return EvenEnd() if even or shared else None

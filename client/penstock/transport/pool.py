@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
 
+from penstock.credentials.caller import LOCAL, Caller
 from penstock.errors import DatasetError, PenstockError, Unavailable
 from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
@@ -40,12 +41,13 @@ class TransportPool:
     """Transports by worker; all are closed on the way out.
 
     *wanted* is the name of the one that is to be used where it can be; None takes the nearest.
+    *caller* says what workers are shown.
     """
 
-    def __init__(self, wanted: str | None = None) -> None:
+    def __init__(self, wanted: str | None = None, caller: Caller = LOCAL) -> None:
         self.chosen: dict[str, str] = {}
         """The name of the transport to each worker; it stays behind the end."""
-        self._wanted = wanted
+        self._wanted, self._caller = wanted, caller
         self._made: dict[WorkerId, _Opened] = {}
         self._making = asyncio.Lock()
         self._said: set[str] = set()
@@ -104,13 +106,13 @@ class TransportPool:
         for kind in better:
             line = AsyncExitStack()
             try:
-                transport = await line.enter_async_context(kind.open(worker))
+                transport = await line.enter_async_context(kind.open(worker, self._caller))
             except (PenstockError, OSError) as exc:
                 self._say(worker, str(exc))
             else:
                 return _Opened(kind.name, transport, worker.incarnation, line)
         line = AsyncExitStack()
-        transport = await line.enter_async_context(last.open(worker))
+        transport = await line.enter_async_context(last.open(worker, self._caller))
         return _Opened(last.name, transport, worker.incarnation, line)
 
     async def _open_wanted(self, worker: KnownWorker, kind: TransportKind) -> _Opened:
@@ -122,7 +124,7 @@ class TransportPool:
         """
         line = AsyncExitStack()
         try:
-            transport = await line.enter_async_context(kind.open(worker))
+            transport = await line.enter_async_context(kind.open(worker, self._caller))
         except Unavailable as exc:
             since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
             here, there = boot_id(), worker.profile.boot_id

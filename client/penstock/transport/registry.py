@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.credentials.caller import Caller
 from penstock.errors import ConfigError
 from penstock.protocol.data import ReadRequest
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, SHARED_MEMORY, Distance, KnownWorker
@@ -45,13 +46,13 @@ class Transport(Protocol):
 class TransportKind:
     """A transport by *name*, which leads no farther than *farthest*.
 
-    *open* makes one to a worker; it raises `Unavailable`, saying why, where it cannot. Who wants
-    one that *insists* by name gets an error then, and else gRPC.
+    *open* makes one to a worker, which is called as a caller says; it raises `Unavailable`, saying
+    why, where it cannot. Who wants one that *insists* by name gets an error then, and else gRPC.
     """
 
     name: str
     farthest: Distance
-    open: Callable[[KnownWorker], AbstractAsyncContextManager[Transport]]
+    open: Callable[[KnownWorker, Caller], AbstractAsyncContextManager[Transport]]
     insists: bool = False
 
 
@@ -71,19 +72,19 @@ def names() -> list[str]:
     return sorted(KINDS)
 
 
-def _over_grpc(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
+def _over_grpc(worker: KnownWorker, caller: Caller) -> AbstractAsyncContextManager[Transport]:
     from penstock.transport.over_grpc import to_worker  # noqa: PLC0415  # it loads gRPC
 
-    return to_worker(worker)
+    return to_worker(worker, caller)
 
 
-def _in_process(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
+def _in_process(worker: KnownWorker, _: Caller) -> AbstractAsyncContextManager[Transport]:
     from penstock.transport.in_process import to_worker  # noqa: PLC0415  # as above
 
     return to_worker(worker)
 
 
-def _shared_memory(worker: KnownWorker) -> AbstractAsyncContextManager[Transport]:
+def _shared_memory(worker: KnownWorker, _: Caller) -> AbstractAsyncContextManager[Transport]:
     from penstock.transport.shared_memory import to_worker  # noqa: PLC0415  # it loads gRPC
 
     return to_worker(worker)

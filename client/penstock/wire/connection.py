@@ -1,20 +1,23 @@
 """Both ends of a connection: `connect` to a service, or be `listening` as one.
 
-What is set for every connection is set here, once, and so are the credentials.
+What is set for every connection is set here, once: TLS, and what is shown of who calls, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from penstock.errors import ConfigError
-from penstock.runtime.address import join
+from penstock.credentials.caller import LOCAL, Caller, caller_of
+from penstock.credentials.entrance import Entrance
+from penstock.credentials.folder import ServiceCredentials, WatchedFolder
+from penstock.errors import ConfigError, InternalError
+from penstock.runtime.address import is_address, join, split
+from penstock.wire.admission import TOKEN, Admission
 
 
 class HealthServicer:
@@ -66,56 +69,118 @@ _SERVER: tuple[tuple[str, int], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Channel:
-    """A connection to *address*."""
+    """A connection to *address*, made with the first call.
 
-    address: str
-    grpc: grpc.aio.Channel
-    calls: set[grpc.aio.StreamStreamCall] = field(default_factory=set)
-    """The streams that are open on it."""
+    *caller* says what is shown there. *server* is whose certificate is wanted; by default that of
+    the host in *address*.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        caller: Caller = LOCAL,
+        options: tuple[tuple[str, int | str], ...] = (),
+        server: str = "",
+    ) -> None:
+        self.address = address
+        self.calls: set[grpc.aio.StreamStreamCall] = set()
+        """The streams that are open on it."""
+        self._caller, self._options = caller, options
+        if server:
+            self._options = (*options, ("grpc.ssl_target_name_override", server))
+        self._place = split(address) if is_address(address) else ("", 0)
+        self._ca = caller.ca
+        self._open = [_open_channel(address, self._ca, self._options)]
+
+    @property
+    def inner(self) -> grpc.aio.Channel:
+        """What calls go by.
+
+        When other CAs are trusted there is a new one, as certificates are looked at when a
+        connection is made; streams on the one before go on.
+        """
+        if (ca := self._caller.ca) != self._ca:
+            self._ca = ca
+            self._open.append(_open_channel(self.address, ca, self._options))
+        return self._open[-1]
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What goes with each call: who calls."""
+        shown = self._caller.shown(*self._place)
+        return ((TOKEN, shown),) if shown else ()
+
+    def stream(self, path: str) -> grpc.aio.StreamStreamCall:
+        """Call the method of streams at *path*."""
+        call = self.inner.stream_stream(path)(metadata=self.metadata)
+        self.calls.add(call)
+        return call
+
+    async def aclose(self) -> None:
+        """End it; calls under way are cancelled."""
+        # gRPC finds only those that are waited for at this moment.
+        for call in tuple(self.calls):
+            call.cancel()
+        for one in self._open:
+            await one.close()
 
 
 @asynccontextmanager
-async def connect(address: str, *, patience: float = 5.0) -> AsyncIterator[Channel]:
+async def connect(
+    address: str, *, patience: float = 5.0, caller: Caller | None = None, server: str = ""
+) -> AsyncIterator[Channel]:
     """Open a channel to *address*, and close it on the way out: calls under way are cancelled.
 
     The connection is made with the first call. An attempt to make it gives up after *patience*
-    seconds.
+    seconds. *caller* says what is shown there; by default what this process shows to the
+    dispatcher at *address*. *server* is whose certificate is wanted in place of the host's.
+
+    Raises:
+        ConfigError: when the credentials for *address* cannot be used.
     """
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
-    async with _open_channel(address, options) as inner:
-        channel = Channel(address, inner)
-        try:
-            yield channel
-        finally:
-            # gRPC finds only those that are waited for at this moment.
-            for call in tuple(channel.calls):
-                call.cancel()
+    channel = Channel(address, caller_of(address) if caller is None else caller, options, server)
+    try:
+        yield channel
+    finally:
+        await channel.aclose()
 
 
 @asynccontextmanager
 async def listening(
-    *handlers: grpc.GenericRpcHandler, host: str, port: int, drain: float, largest: int = -1
+    *handlers: grpc.GenericRpcHandler,
+    host: str,
+    port: int,
+    drain: float,
+    largest: int = -1,
+    entrance: Entrance | None = None,
 ) -> AsyncIterator[int]:
     """Answer calls with *handlers*; yield the port, which differs if 0 was asked.
 
     The gRPC health protocol is answered, too. On the way out no new call is taken, and those under
     way, streams too, get *drain* seconds. A message that arrives may have *largest* bytes
-    (-1: any number); a larger one is refused before it is read.
+    (-1: any number); a larger one is refused before it is read. *entrance* says who may call what;
+    without one everybody may.
 
     Raises:
         ConfigError: when the port cannot be had.
     """
-    server = grpc.aio.server(options=(*_SERVER, ("grpc.max_receive_message_length", largest)))
+    server = grpc.aio.server(
+        interceptors=() if entrance is None else (_admission(entrance),),
+        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
+        options=(*_SERVER, ("grpc.max_receive_message_length", largest)),
+    )
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
-        bound = _open_port(server, host, port)
+        bound = _open_port(server, host, port, None if entrance is None else entrance.folder)
     except ConfigError:
         await server.start()  # a server that never ran keeps files open for ever
         await server.stop(None)
         raise
+    if entrance is not None:
+        entrance.port.number = bound
     await server.start()
     await health.serving()
     try:
@@ -125,17 +190,39 @@ async def listening(
         await server.stop(grace=drain)
 
 
-def _open_channel(address: str, options: tuple[tuple[str, int], ...]) -> grpc.aio.Channel:
-    """Make a channel with the credentials that all connections use, as `_open_port` does."""
-    return grpc.aio.insecure_channel(address, options=options)
+def _admission(entrance: Entrance) -> Admission:
+    return Admission(entrance.guard, entrance.max_calls_per_identity)
 
 
-def _open_port(server: grpc.aio.Server, host: str, port: int) -> int:
+def _open_channel(
+    address: str, ca: bytes, options: tuple[tuple[str, int | str], ...]
+) -> grpc.aio.Channel:
+    """Make a channel: by TLS, to what one of the CAs in *ca* certified, if there are some."""
+    if not ca:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options=options)
+
+
+def _open_port(server: grpc.aio.Server, host: str, port: int, folder: WatchedFolder | None) -> int:
     authority = join(host, port)
     try:
-        return int(server.add_insecure_port(authority))
+        if folder is None:
+            return int(server.add_insecure_port(authority))
+        return int(server.add_secure_port(authority, _tls(folder)))
     except RuntimeError as exc:
         raise ConfigError(
             f"cannot listen on {authority}: the port is in use, or the host is not one of this "
             "machine; choose another, or port 0 for any free one"
         ) from exc
+
+
+def _tls(folder: WatchedFolder) -> grpc.ServerCredentials:
+    """Return what shows the certificate that is in *folder* when somebody connects."""
+
+    def shown() -> grpc.ServerCertificateConfiguration:
+        found = folder.current()
+        if not isinstance(found, ServiceCredentials):
+            raise InternalError(f"{folder.folder} is not read as a service's credentials")
+        return grpc.ssl_server_certificate_configuration([(found.key, found.certificate)])
+
+    return grpc.dynamic_ssl_server_credentials(shown(), shown, require_client_authentication=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import grpc
 
@@ -57,6 +57,10 @@ class DispatcherApi(Protocol):
         """Have *worker* leave in order: its tasks go on elsewhere."""
         ...
 
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """Have the workers of a host leave in order, if others are there; return those told."""
+        ...
+
     async def status(self) -> bytes:
         """Return the dispatcher's counters as JSON."""
         ...
@@ -72,12 +76,25 @@ class DispatcherApi(Protocol):
         ...
 
 
-class DispatcherClient:
-    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds."""
+Seal: TypeAlias = Callable[[DatasetId, bytes], bytes]
+"""Returns the seal of the definition of a dataset; nothing where there is no key for it."""
 
-    def __init__(self, channel: Channel, *, timeout: float = 5.0) -> None:
+CheckSeal: TypeAlias = Callable[[DatasetId, bytes, bytes], None]
+"""Returns if a definition of a dataset has its seal, and raises `TamperedDefinition` if not."""
+
+
+class DispatcherClient:
+    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds.
+
+    *check* looks at the seals of definitions, for who runs them.
+    """
+
+    def __init__(
+        self, channel: Channel, *, timeout: float = 5.0, check: CheckSeal | None = None
+    ) -> None:
         self._channel = channel
         self._timeout = timeout
+        self._check = check
 
     async def register_dataset(
         self, definition: bytes, versions: Versions, registration: Registration | None = None
@@ -93,7 +110,10 @@ class DispatcherClient:
     async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
         """See `DispatcherApi.get_definition`."""
         request = GetDefinitionRequest(dataset, python)
-        return (await GET_DEFINITION.call(self._channel, request, self._timeout)).definition
+        reply = await GET_DEFINITION.call(self._channel, request, self._timeout)
+        if self._check is not None:
+            self._check(dataset, reply.definition, reply.seal)
+        return reply.definition
 
     async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
@@ -102,6 +122,11 @@ class DispatcherClient:
     async def drain(self, worker: WorkerId) -> None:
         """See `DispatcherApi.drain`."""
         await DRAIN.call(self._channel, DrainRequest(worker), self._timeout)
+
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """See `DispatcherApi.drain_host`."""
+        told = await DRAIN_HOST.call(self._channel, DrainHostRequest(boot_id), self._timeout)
+        return told.workers
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
@@ -118,8 +143,8 @@ class DispatcherClient:
         return READER_CONTROL.call(self._channel, heartbeats)
 
 
-def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
-    """Answer the dispatcher's methods with *api*."""
+def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.GenericRpcHandler:
+    """Answer the dispatcher's methods with *api*; definitions get the *seal*."""
 
     async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
         asked = (request.definition, request.versions, request.registration)
@@ -129,11 +154,15 @@ def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
         return await api.find_dataset(request.dataset_id)
 
     async def get_definition(request: GetDefinitionRequest) -> GetDefinitionReply:
-        return GetDefinitionReply(await api.get_definition(request.dataset, request.python))
+        found = await api.get_definition(request.dataset, request.python)
+        return GetDefinitionReply(found, b"" if seal is None else seal(request.dataset, found))
 
     async def drain(request: DrainRequest) -> DrainReply:
         await api.drain(request.worker)
         return DrainReply()
+
+    async def drain_host(request: DrainHostRequest) -> DrainHostReply:
+        return DrainHostReply(await api.drain_host(request.boot_id))
 
     async def status(_request: StatusRequest) -> StatusReply:
         return StatusReply(await api.status())
@@ -144,6 +173,7 @@ def dispatcher_handlers(api: DispatcherApi) -> grpc.GenericRpcHandler:
         "GetDefinition": GET_DEFINITION.handler(get_definition),
         "OpenIteration": OPEN_ITERATION.handler(api.open_iteration),
         "Drain": DRAIN.handler(drain),
+        "DrainHost": DRAIN_HOST.handler(drain_host),
         "Status": STATUS.handler(status),
         "WorkerControl": WORKER_CONTROL.handler(api.worker_control),
         "ReaderControl": READER_CONTROL.handler(api.reader_control),
@@ -187,6 +217,7 @@ class GetDefinitionReply:
     """See `protos/dispatcher.proto`."""
 
     definition: bytes
+    seal: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +230,20 @@ class DrainRequest:
 @dataclass(frozen=True, slots=True)
 class DrainReply:
     """See `protos/dispatcher.proto`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainHostRequest:
+    """See `protos/dispatcher.proto`."""
+
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainHostReply:
+    """See `protos/dispatcher.proto`."""
+
+    workers: tuple[WorkerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +288,11 @@ DRAIN: UnaryRpc[DrainRequest, DrainReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Drain",
     form(DrainRequest, dispatcher_pb2.DrainRequest, _SMALL),
     form(DrainReply, dispatcher_pb2.DrainReply),
+)
+DRAIN_HOST: UnaryRpc[DrainHostRequest, DrainHostReply] = UnaryRpc(
+    "/penstock.v1.Dispatcher/DrainHost",
+    form(DrainHostRequest, dispatcher_pb2.DrainHostRequest, _SMALL),
+    form(DrainHostReply, dispatcher_pb2.DrainHostReply),
 )
 STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/Status",

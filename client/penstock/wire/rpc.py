@@ -48,9 +48,11 @@ class UnaryRpc(Generic[Request, Reply]):
 
     async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
         """Call the method on *channel*; raise our errors, not gRPC's."""
-        method, before = channel.grpc.unary_unary(self.path), cancellations()
+        method, before = channel.inner.unary_unary(self.path), cancellations()
         try:
-            data = await method(self.request.encode(request), timeout=timeout)
+            data = await method(
+                self.request.encode(request), timeout=timeout, metadata=channel.metadata
+            )
         except grpc.aio.AioRpcError as exc:
             stop_if_asked(before)
             raise Status.of(exc).error(channel.address, self.path, timeout) from exc
@@ -103,8 +105,7 @@ class StreamRpc(Generic[Request, Reply]):
         It closes *requests*, too, if that is a generator. *greeted* is called as soon as the far
         side is known to be there.
         """
-        call, before = channel.grpc.stream_stream(self.path)(), cancellations()
-        channel.calls.add(call)
+        call, before = channel.stream(self.path), cancellations()
         ending = Ending(call)
         pump, messages = Pump(call, requests, self.request.encode), aiter(call)
         try:

@@ -36,6 +36,8 @@ _FAMILIES: tuple[tuple[type[errors.PenstockError], grpc.StatusCode], ...] = (
     (errors.UnknownDataset, Code.NOT_FOUND),
     (errors.UnknownIteration, Code.NOT_FOUND),
     (errors.StoreFull, Code.RESOURCE_EXHAUSTED),
+    (errors.Unauthenticated, Code.UNAUTHENTICATED),
+    (errors.WrongRole, Code.PERMISSION_DENIED),
     (errors.Refused, Code.FAILED_PRECONDITION),
     (errors.WaitedTooLong, Code.DEADLINE_EXCEEDED),
     (errors.Unavailable, Code.UNAVAILABLE),
@@ -70,18 +72,69 @@ class Status:
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
                 "older Penstock; check the address and the version there"
             )
-        if self.code is Code.RESOURCE_EXHAUSTED and "larger than max" in (self.details or ""):
-            return errors.Refused(
-                f"{address} takes no message so large for {path} ({self.details}): keep large data "
-                "in files, and read these in the pipeline; or raise the limit there "
-                "(max_definition_bytes)"
-            )
+        if self.code is Code.RESOURCE_EXHAUSTED and (bound := _bound(self.details or "")):
+            kind, met = bound
+            return kind(f"{address} {met} ({path}: {self.details})")
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
             return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")
+        if untrusted := _untrusted(self.details or ""):
+            return errors.Untrusted(f"{address} {untrusted}")
         return errors.Unavailable(
             f"{address} cannot be reached, or hung up during {path} "
-            f"({self.code.name}: {self.details})"
+            f"({self.code.name}: {self.details}){_PLAIN if _seems_plain(self.details) else ''}"
         )
+
+
+_UNTRUSTED = {
+    "certificate has expired": (
+        "shows a certificate that has expired: make new ones there (penstock keys renew), or set "
+        "the clock of this host"
+    ),
+    "certificate is not yet valid": (
+        "shows a certificate that is not valid yet: the clock of this host, or of the one where it "
+        "was made, is off; set it"
+    ),
+    "CERTIFICATE_VERIFY_FAILED": (
+        "shows a certificate of a CA that is not trusted here: it is of another cluster, or the "
+        "ca.crt in the credentials here is old; copy the folder that `penstock keys` made again"
+    ),
+    "Hostname Verification Check failed": (
+        "shows a certificate for another name: call it by a name in its certificate, or make one "
+        "with this name (penstock keys renew DIR --host NAME)"
+    ),
+    "WRONG_VERSION_NUMBER": (
+        "speaks no TLS, and there are credentials for it here: start it with credentials, or call "
+        "it without (grpc://)"
+    ),
+}
+"""What gRPC says where a connection was not made, and what that means."""
+
+
+def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
+    """Return which bound of a service gRPC met by itself, if any, as an error and its text."""
+    if "larger than max" in details:
+        return errors.Refused, (
+            "takes no message so large: keep large data in files, and read these in the pipeline; "
+            "or raise the limit there (max_definition_bytes)"
+        )
+    if "Concurrent RPC limit" in details:
+        return errors.Overloaded, (
+            "has as many calls and streams open as it may: try again, close some, or raise "
+            "max_calls there"
+        )
+    return None
+
+
+_PLAIN = "; if it speaks TLS, call it with credentials (grpcs://)"
+
+
+def _seems_plain(details: str | None) -> bool:
+    """Return whether a service may have hung up because it was called without TLS."""
+    return details is not None and "Socket closed" in details
+
+
+def _untrusted(details: str) -> str:
+    return next((meaning for sign, meaning in _UNTRUSTED.items() if sign in details), "")
 
 
 async def abort(context: grpc.aio.ServicerContext, exc: Exception, path: str) -> NoReturn:

@@ -79,8 +79,8 @@ class LocalCluster:
 
     @property
     def target(self) -> str:
-        """The service address for `distribute`: ``grpc://host:port``."""
-        return f"grpc://{self.dispatcher.address}"
+        """The service address for `distribute`: ``grpc://host:port``, or ``grpcs://`` with TLS."""
+        return f"{self._dispatcher_config.scheme}://{self.dispatcher.address}"
 
     @property
     def work_dir(self) -> Path:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from penstock_health.probe import probe
+from penstock_health.probe import authorities, probe
 
 TIMEOUT = 4.0
 
@@ -14,7 +15,12 @@ def main() -> int:
     if len(sys.argv) != 2:
         print("usage: python -m penstock_health HOST:PORT", file=sys.stderr)  # noqa: T201
         return 2
-    health = probe(sys.argv[1], TIMEOUT)
+    try:
+        ca = authorities(os.environ.get("PENSTOCK_CREDENTIALS", ""))
+    except OSError as exc:
+        print(f"PENSTOCK_CREDENTIALS: {exc}", file=sys.stderr)  # noqa: T201
+        return 2
+    health = probe(sys.argv[1], TIMEOUT, ca)
     print(health.text)  # noqa: T201
     return 0 if health.serves else 1
 

@@ -53,6 +53,13 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
             help="give the part of a listed worker that is not there to another one",
         ),
     ] = None,
+    credentials: Annotated[
+        str | None, typer.Option(help="folder of its credentials, which `penstock keys init` makes")
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats of a worker")
     ] = None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
 from penstock.errors import ConfigError
 from penstock.runtime.settings import ServiceSettings, is_number
 from penstock_dispatcher.core.settings import CoreSettings
@@ -31,6 +33,8 @@ class DispatcherConfig(ServiceSettings):
     Traceback (most recent call last):
     penstock.errors.ConfigError: fault_tolerant_mode=True needs a work_dir
     """
+
+    role: ClassVar[str] = "dispatcher"
 
     port: int = 0
     """The port to listen on; 0 takes any free one."""
@@ -82,8 +86,22 @@ class DispatcherConfig(ServiceSettings):
     new readers go on where those before were; if so, that is an error."""
 
     host: str = "127.0.0.1"
-    """The interface to listen on. There is no authentication, and definitions hold code: other
-    interfaces than loopback are for networks whose every member is trusted."""
+    """The interface to listen on. On loopback, processes of this user are let in and no others;
+    other interfaces need `credentials`, or `insecure`."""
+
+    credentials: str | None = None
+    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
+    tokens, on every interface. Files in it may be replaced while this runs."""
+
+    insecure: bool = False
+    """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
+    networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
+
+    max_calls: int = MAX_CALLS
+    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+
+    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
+    """How many of them one identity may have, as a token names it."""
 
     durability: str = "process"
     """What the journal outlasts. ``"process"``: the death of this process, however it comes; when

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from penstock.protocol.control import ReaderHeartbeat, SplitRequest, WorkerHeartbeat
 from penstock_dispatcher.core.events import (
+    DrainHost,
     DrainWorker,
     Event,
     FilesOrdered,
@@ -47,7 +48,7 @@ class DeferredEvents:
 
     def drop_calls(self) -> None:
         """Drop calls: they have been replied to."""
-        calls = RegisterDataset | FindDataset | OpenIteration | DrainWorker
+        calls = RegisterDataset | FindDataset | OpenIteration | DrainWorker | DrainHost
         self._events = {k: s for k, s in self._events.items() if not isinstance(s, calls)}
 
 
@@ -59,7 +60,7 @@ def _key(event: Event) -> Key:
             return (SplitRequest, event.worker, event.incarnation, event.task, event.provider)
         case ReaderHeartbeat() | ReaderDisconnected():
             return (type(event), event.iteration, event.session)
-        case RegisterDataset() | FindDataset() | OpenIteration() | DrainWorker():
+        case RegisterDataset() | FindDataset() | OpenIteration() | DrainWorker() | DrainHost():
             return (type(event), event.call)
         case FilesOrdered():
             return (FilesOrdered, event.iteration, event.provider, event.seed)

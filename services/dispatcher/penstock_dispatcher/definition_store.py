@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import logging
 import re
+import secrets
 import time
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Protocol
 
+from penstock.credentials.secret_file import read_secret, write_file
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
 from penstock_dispatcher.atomic_file import unwritten, write_whole
@@ -26,8 +29,12 @@ _PYTHON = re.compile(r"(\d{1,3}\.\d{1,3})?")
 
 _FILE = re.compile(rf"({_SAFE.pattern})\.(any|{_PYTHON.pattern})")
 
+KEY = "definitions.key"
+"""The file in a work_dir with the key of definitions that no credentials have one for."""
+
 _SUM = 16
-"""Bytes before a definition on disk: a digest of its name and of all that follows."""
+"""Bytes before a definition on disk: a keyed digest of its name and of all that follows. Who has no
+key cannot put another definition there."""
 
 KEPT = 600.0
 """Seconds for which a definition stays since it last came, whether or not it is registered yet."""
@@ -51,13 +58,31 @@ class DefinitionStore(Protocol):
         """Forget those that are not *used* and did not come lately."""
 
 
-def definitions_at(work_dir: str | None, *, power: bool) -> DefinitionStore:
-    """Return where definitions are kept: below *work_dir*, or in memory without one."""
-    return (
-        MemoryDefinitions()
-        if work_dir is None
-        else FileDefinitions(Path(work_dir) / "datasets", power=power)
-    )
+def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> DefinitionStore:
+    """Return where definitions are kept: below *work_dir*, or in memory without one.
+
+    Those on disk are sealed with *key*, or with one of *work_dir*, which is made if there is none.
+    """
+    if work_dir is None:
+        return MemoryDefinitions()
+    folder = Path(work_dir)
+    return FileDefinitions(folder / "datasets", power=power, key=key or own_key(folder))
+
+
+def own_key(work_dir: Path) -> bytes:
+    """Return the key in *work_dir*, which nobody but this user can read; make it if need be.
+
+    Raises:
+        ConfigError: when others can read it, or it cannot be written.
+    """
+    file = work_dir / KEY
+    if not file.exists():
+        try:
+            work_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise ConfigError(f"work_dir: {work_dir} cannot be used: {exc.strerror}") from exc
+        write_file(file, secrets.token_bytes(32), secret=True)
+    return read_secret(file)
 
 
 class MemoryDefinitions:
@@ -91,10 +116,15 @@ class FileDefinitions:
     """Keeps definitions as files, also for restarts; with *power* they survive power failures."""
 
     def __init__(
-        self, folder: Path, *, power: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        *,
+        power: bool = False,
+        key: bytes = b"",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder = folder
-        self._power = power
+        self._power, self._key = power, key
         self._dates = _Dates(clock)
         self._definitions: dict[DatasetId, dict[str, Path]] = {}
         try:
@@ -115,9 +145,9 @@ class FileDefinitions:
             raise DefinitionError(f"{python[:80]!r} is no version of Python, as 3.11 is one")
         file = self._file(dataset, python)
         self._dates.note(dataset)  # first: what comes is not forgotten meanwhile
-        if await asyncio.to_thread(_read, file, dataset) is None:
+        if await asyncio.to_thread(_read, file, dataset, self._key) is None:
             try:
-                parts = (_digest(dataset, definition), definition)
+                parts = (_digest(dataset, definition, self._key), definition)
                 await asyncio.to_thread(write_whole, file, parts, self._power)
             except OSError as exc:
                 raise unwritten(file, exc, "register the dataset again") from exc
@@ -127,7 +157,9 @@ class FileDefinitions:
         """See `DefinitionStore.find`. A damaged one is none: a reader registers it again."""
         variants = self._definitions.get(dataset, {})
         for one in _fitting(variants, python):
-            if (data := await asyncio.to_thread(_read, variants[one], dataset)) is not None:
+            if (
+                data := await asyncio.to_thread(_read, variants[one], dataset, self._key)
+            ) is not None:
                 return data
             variants.pop(one, None)
         return None
@@ -173,7 +205,7 @@ def _fitting(variants: Iterable[str], python: str) -> list[str]:
     return [one for one in variants if not python or one in ("", python)]
 
 
-def _read(file: Path, dataset: DatasetId) -> bytes | None:
+def _read(file: Path, dataset: DatasetId, key: bytes) -> bytes | None:
     """Return the definition in *file*, if it is there and what was written."""
     try:
         data = file.read_bytes()
@@ -182,13 +214,17 @@ def _read(file: Path, dataset: DatasetId) -> bytes | None:
     except OSError as exc:
         log.warning("%s cannot be read (%s): it must be registered again", file, exc.strerror)
         return None
-    if _digest(dataset, memoryview(data)[_SUM:]) != data[:_SUM]:
-        log.warning("%s is damaged: it must be registered again, and then is overwritten", file)
+    if not hmac.compare_digest(_digest(dataset, memoryview(data)[_SUM:], key), data[:_SUM]):
+        log.warning(
+            "%s is damaged, or somebody changed it: it must be registered again, and then is "
+            "overwritten",
+            file,
+        )
         return None
     return data[_SUM:]
 
 
-def _digest(dataset: DatasetId, definition: bytes | memoryview) -> bytes:
-    digest = hashlib.blake2b(dataset.encode(), digest_size=_SUM)
+def _digest(dataset: DatasetId, definition: bytes | memoryview, key: bytes) -> bytes:
+    digest = hashlib.blake2b(dataset.encode(), digest_size=_SUM, key=key[:64])
     digest.update(definition)
     return digest.digest()

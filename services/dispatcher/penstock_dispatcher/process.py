@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.runtime.signals import READY_FD, announce, run_service
+from penstock.runtime.tls import insist_on_1_3
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
@@ -19,17 +20,19 @@ def run(**given: Any) -> None:
     What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
     """
     try:
-        run_service(serve(DispatcherConfig.from_env(**given), _announce_ready))
+        config = DispatcherConfig.from_env(**given)
+        insist_on_1_3(config.credentials)
+        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config.scheme)))
     except PenstockError as exc:
         print(f"penstock_dispatcher: {exc}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
 
 
-def _announce_ready(dispatcher: DispatcherService) -> None:
+def _announce_ready(dispatcher: DispatcherService, scheme: str) -> None:
     """Print the address alone where a parent process waits for it, else a sentence."""
     if READY_FD in os.environ:
         announce(dispatcher.address)
         return
-    announce(f"listening on grpc://{dispatcher.address}")
+    announce(f"listening on {scheme}://{dispatcher.address}")
     if not dispatcher.remembers:
         announce(FORGETFUL)

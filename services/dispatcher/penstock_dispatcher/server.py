@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, PenstockError
 from penstock.preemption.agreement import Agreements
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
@@ -57,9 +58,10 @@ async def serve(
         InternalError: when a decision failed.
     """
     check_service("a dispatcher")
-    async with dispatching(config) as dispatcher:
+    entrance = config.entrance()
+    async with dispatching(config, entrance) as dispatcher:
         line = listening(
-            dispatcher_handlers(dispatcher),
+            dispatcher_handlers(dispatcher, entrance.seal),
             *tensorflow.dispatcher_handlers(
                 TensorFlowService(dispatcher, clients_at(config.work_dir), now)
             ),
@@ -68,15 +70,16 @@ async def serve(
             port=config.port,
             drain=DRAIN,
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
+            entrance=entrance,
         )
         async with line as port:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
-            if config.is_open:
+            if config.insecure:
                 log.warning(
-                    "listening on %s:%d: whoever reaches it can run code on the workers, for "
-                    "there is no authentication",
+                    "insecure: whoever reaches %s:%d can run code on the workers, for there are "
+                    "no credentials (`penstock keys init` makes some)",
                     config.host,
                     port,
                 )
@@ -95,7 +98,9 @@ def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdic
 
 
 @asynccontextmanager
-async def dispatching(config: DispatcherConfig) -> AsyncIterator[DispatcherService]:
+async def dispatching(
+    config: DispatcherConfig, entrance: Entrance | None = None
+) -> AsyncIterator[DispatcherService]:
     """Yield a dispatcher that goes on from its folder's state; close its journal behind it.
 
     Raises:
@@ -104,7 +109,7 @@ async def dispatching(config: DispatcherConfig) -> AsyncIterator[DispatcherServi
     """
     journal = await asyncio.to_thread(_open, config)
     try:
-        dispatcher = DispatcherService(config, journal)
+        dispatcher = DispatcherService(config, journal, entrance=entrance)
         try:
             yield dispatcher
         finally:
@@ -158,8 +163,8 @@ class DispatchServer(BackgroundServer):
 
     @property
     def target(self) -> str:
-        """The service address for `distribute`: ``grpc://host:port``."""
-        return f"grpc://{self.address}"
+        """The service address for `distribute`: ``grpc://host:port``, or ``grpcs://`` with TLS."""
+        return f"{self._config.scheme}://{self.address}"
 
     @property
     def port(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from penstock.credentials.entrance import Entrance
 from penstock.engine import seeds
 from penstock.errors import InternalError, PenstockError, StoreFull, Unavailable
 from penstock.protocol.control import (
@@ -36,6 +37,7 @@ from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.events import (
     AppendFact,
     Call,
+    DrainHost,
     DrainWorker,
     Effect,
     Event,
@@ -83,12 +85,14 @@ class DispatcherService:
         journal: Journal | None = None,
         *,
         clock: Callable[[], float] = now,
+        entrance: Entrance | None = None,
     ) -> None:
-        self._config = config
+        self._config, self._entrance = config, entrance
         self._clock = clock
         self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
-        kept = definitions_at(config.work_dir, power=config.outlasts_power)
+        sealing = entrance.definitions_key if entrance is not None else b""
+        kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
         largest = config.max_definition_bytes
         self._registrar = Registrar(self._core, kept, largest, self._ask_for)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
@@ -186,8 +190,12 @@ class DispatcherService:
     async def drain(self, worker: WorkerId) -> None:
         """See `DispatcherApi.drain`."""
         self._check_open()
-        call = self._calls.new_call()
-        await self._ask(call, DrainWorker(call, worker))
+        await self._ask_for(partial(DrainWorker, worker=worker))
+
+    async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
+        """See `DispatcherApi.drain_host`."""
+        self._check_open()
+        return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
 
     def live_workers(self) -> Iterable[tuple[str, int]]:
         """See `tensorflow.service.Knowledge.live_workers`."""
@@ -201,7 +209,9 @@ class DispatcherService:
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         now = self._core.stats(self._clock())
-        return msgspec.json.encode(replace(now, usage=usage(), versions=versions()))
+        security = self._entrance.security.value if self._entrance is not None else ""
+        told = replace(now, usage=usage(), versions=versions(), security=security)
+        return msgspec.json.encode(told)
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
         call = self._calls.new_call()

@@ -23,6 +23,13 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         str | None,
         typer.Option(help="folder of the socket by which readers on this host share its memory"),
     ] = None,
+    credentials: Annotated[
+        str | None, typer.Option(help="folder of its credentials, which `penstock keys init` makes")
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,
@@ -41,6 +48,12 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     ] = None,
     cross_trainer_cache_size_bytes: Annotated[
         int | None, typer.Option(help="bytes that a job with a cross-trainer cache may keep")
+    ] = None,
+    runner_memory_bytes: Annotated[
+        int | None, typer.Option(help="bytes of memory that a runner may have for itself")
+    ] = None,
+    runner_user: Annotated[
+        str | None, typer.Option(help="user that runners become; the worker is root then")
     ] = None,
     drain: Annotated[
         float | None, typer.Option(help="seconds that handing over the tasks may take at the stop")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
@@ -18,6 +20,9 @@ TRANSPORTS = (GRPC, LOCAL_TRANSPORT)
 """What each worker offers to readers."""
 
 DISPATCHER_TIMEOUT = 60.0
+
+LEAST = 64 << 20
+"""Bytes of memory that a runner needs."""
 
 CACHE_SIZE = 10 << 30
 
@@ -34,8 +39,11 @@ class WorkerConfig(ServiceSettings):
     penstock.errors.ConfigError: dispatcher_address must look like host:port or ...
     """
 
+    role: ClassVar[str] = "worker"
+
     dispatcher_address: str | None = None
-    """Where the dispatcher is: ``host:port`` or ``grpc://host:port``. A worker needs one."""
+    """Where the dispatcher is: ``host:port``, ``grpc://host:port``, or with `credentials`
+    ``grpcs://host:port``. A worker needs one."""
 
     worker_address: str | None = None
     """The address that readers are told, with ``%port%`` for the port that is bound.
@@ -70,8 +78,8 @@ class WorkerConfig(ServiceSettings):
     """
 
     host: str = "127.0.0.1"
-    """The interface to listen on. There is no authentication, and definitions hold code: other
-    interfaces than loopback are for networks whose every member is trusted."""
+    """The interface to listen on. On loopback, processes of this user are let in and no others;
+    other interfaces need `credentials`, or `insecure`."""
 
     worker_tags: tuple[str, ...] = ()
     """Words about this worker, shown in its status. With ``COLOCATED`` among them the worker is for
@@ -99,6 +107,32 @@ class WorkerConfig(ServiceSettings):
     tasks go on elsewhere from just there. After that, or with 0, it just ends, and what readers
     had not acked is replayed. Give containers longer than this before they are killed."""
 
+    credentials: str | None = None
+    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
+    tokens, on every interface. Files in it may be replaced while this runs."""
+
+    insecure: bool = False
+    """Whether everybody who can connect is let in, without TLS, to read what is made here: for
+    networks whose every member is trusted. Each start logs it, and its status shows it."""
+
+    max_calls: int = MAX_CALLS
+    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+
+    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
+    """How many of them one identity may have, as a token names it."""
+
+    runner_memory_bytes: int | None = None
+    """How much memory of its own a runner may have, in bytes, without what it has made; None is no
+    bound. What a function asks for beyond it is a `MemoryError` of that function."""
+
+    runner_user: str | None = None
+    """The user that runners become, who cannot read this worker's credentials; root has to start
+    the worker then. None is the worker's own user."""
+
+    runner_environment: tuple[str, ...] | None = None
+    """Names of the variables that runners get, as patterns (``AWS_*``). None is all, and with
+    `credentials` the usual ones. Which folder credentials are in they never get."""
+
     def __post_init__(self) -> None:
         self._check_addresses()
         self._check_socket_dir()
@@ -108,6 +142,7 @@ class WorkerConfig(ServiceSettings):
                 raise ConfigError(f"{name} must be a positive number of seconds, not {value!r}")
         if not is_number(self.drain, 0):
             raise ConfigError(f"drain must be a number of seconds from 0 on, not {self.drain!r}")
+        self._check_runners()
         for name in ("buffer_bytes", "max_element_bytes", "cross_trainer_cache_size_bytes"):
             value = getattr(self, name)
             if not isinstance(value, int) or not is_number(value, 1):
@@ -128,6 +163,20 @@ class WorkerConfig(ServiceSettings):
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
 
+    def _check_runners(self) -> None:
+        memory, user, names = self.runner_memory_bytes, self.runner_user, self.runner_environment
+        if memory is not None and (not isinstance(memory, int) or not is_number(memory, LEAST)):
+            raise ConfigError(
+                f"runner_memory_bytes must be a number of bytes from {LEAST} on (64 MiB: Python "
+                f"and NumPy alone need that), not {memory!r}"
+            )
+        if user is not None and not (isinstance(user, str) and user):
+            raise ConfigError(f"runner_user must be the name of a user, not {user!r}")
+        if names is not None:
+            if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
+                raise ConfigError(f"runner_environment must be a tuple of names, not {names!r}")
+            object.__setattr__(self, "runner_environment", tuple(names))
+
     def _check_socket_dir(self) -> None:
         if self.socket_dir is not None and not (
             isinstance(self.socket_dir, str) and self.socket_dir
@@ -142,12 +191,25 @@ class WorkerConfig(ServiceSettings):
                 f"each worker offers, not {self.data_transfer_protocol!r}"
             )
         if self.dispatcher_address is not None:
+            self._check_scheme(str(self.dispatcher_address))
             object.__setattr__(self, "dispatcher_address", _plain(self.dispatcher_address))
         template = self.worker_address
         fits = isinstance(template, str) and is_address(template.replace(PORT, "1", 1))
         if template is not None and not fits:
             raise ConfigError(
                 f"worker_address must look like host:port or host:{PORT}, not {template!r}"
+            )
+
+    def _check_scheme(self, address: str) -> None:
+        if address.startswith("grpcs://") and not self.credentials:
+            raise ConfigError(
+                f"dispatcher_address={address!r} asks for TLS: give credentials=FOLDER "
+                "(--credentials, PENSTOCK_CREDENTIALS), which `penstock keys init` makes"
+            )
+        if address.startswith("grpc://") and self.credentials:
+            raise ConfigError(
+                f"dispatcher_address={address!r} asks for no TLS, and there are credentials: "
+                "say grpcs://, or leave the credentials out"
             )
 
     @property
@@ -162,8 +224,9 @@ class WorkerConfig(ServiceSettings):
 
 
 def _plain(address: object) -> str:
-    """Return *address* of the dispatcher without ``grpc://``."""
-    plain = address.removeprefix("grpc://") if isinstance(address, str) else ""
+    """Return *address* of the dispatcher without ``grpc://`` or ``grpcs://``."""
+    plain = address if isinstance(address, str) else ""
+    plain = plain.removeprefix("grpc://").removeprefix("grpcs://")
     if not is_address(plain):
         raise ConfigError(
             "dispatcher_address must look like host:port or grpc://host:port, with a port from 1 "

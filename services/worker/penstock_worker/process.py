@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.runtime.signals import READY_FD, announce, run_service
+from penstock.runtime.tls import insist_on_1_3
 from penstock_worker.config import WorkerConfig
 from penstock_worker.server import serve
 from penstock_worker.service import WorkerService
@@ -21,6 +22,7 @@ def run(**given: Any) -> None:
     """
     try:
         config = WorkerConfig.from_env(**given)
+        insist_on_1_3(config.credentials)
         leave = asyncio.Event()
         service = serve(config, lambda worker: _announce_ready(worker, config), leave)
         run_service(service, leave=leave.set)

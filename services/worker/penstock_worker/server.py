@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
+from penstock.credentials.caller import PLAIN, caller_with
 from penstock.errors import ConfigError, Unavailable
 from penstock.protocol.data import ReadRequest
 from penstock.protocol.tensorflow import FindTaskRequest, FoundTask
@@ -29,6 +30,7 @@ from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
+from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
@@ -70,6 +72,7 @@ async def serve(
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
+    entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN, config.role)
     elements = element_service(address, door.find_task)
     _warn_of_slots(config)
     line = listening(
@@ -79,10 +82,13 @@ async def serve(
         port=config.port,
         drain=LAST_VIEW,
         largest=LARGEST,
+        entrance=entrance,
     )
-    async with _pool(config) as pool, connect(address) as channel, line as port:
-        _warn_if_open(config, port)
-        api, outbox = DispatcherClient(channel), ControlOutbox()
+    to_dispatcher = connect(address, caller=caller)
+    async with _pool(config) as pool, to_dispatcher as channel, line as port:
+        _warn_if_insecure(config, port)
+        api = DispatcherClient(channel, check=entrance.check_seal)
+        outbox = ControlOutbox()
         door.channel = channel
         inside = ExitStack()
         shm = inside.enter_context(opened(config.socket_dir))
@@ -118,6 +124,12 @@ def _pool(config: WorkerConfig) -> RunnerPool:
         max_element_bytes=config.max_element_bytes,
         cache_bytes=config.cross_trainer_cache_size_bytes,
         keep_idle=max(KEPT_WARM, config.slot_count),
+        confinement=confinement_of(
+            config.runner_memory_bytes,
+            config.runner_user,
+            config.runner_environment,
+            credentials=config.credentials is not None,
+        ),
     )
 
 
@@ -132,10 +144,11 @@ def _warn_of_slots(config: WorkerConfig) -> None:
         )
 
 
-def _warn_if_open(config: WorkerConfig, port: int) -> None:
-    if config.is_open:
+def _warn_if_insecure(config: WorkerConfig, port: int) -> None:
+    if config.insecure:
         log.warning(
-            "listening on %s:%d: whoever reaches it can read data, there is no authentication",
+            "insecure: whoever reaches %s:%d can read what is made here, for there are no "
+            "credentials (`penstock keys init` makes some)",
             config.host,
             port,
         )

@@ -345,6 +345,7 @@ class WorkerService:
             buffers=self._buffers(),
             caches=cache_stats(self._core.attempts.values()),
             usage=usage(),
+            security=self._config.security.value,
         )
 
     def _buffers(self) -> tuple[BufferStats, ...]:

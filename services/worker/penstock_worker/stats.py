@@ -135,6 +135,8 @@ class WorkerStats:
     caches: tuple[WindowStats, ...]
     usage: Usage
     """What the worker's process uses, and its runners."""
+    security: str = ""
+    """What protects the worker."""
 
     def as_json(self) -> bytes:
         """Write it for a status call."""

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from penstock.errors import ConfigError
+from penstock_cluster.cli.status import look
 from penstock_cluster.launch.run import run
 
 # In one process, one after another: two of them have a dispatcher at the port that is the default.
@@ -141,16 +142,23 @@ def test_a_cluster_of_five_processes_described_by_tf_config(hosts):
     assert left_behind() == []
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm"])
+RANKS = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    "mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+}
+
+
+@pytest.mark.parametrize("launcher", RANKS)
 def test_two_processes_of_a_launcher_share_what_the_first_one_starts(hosts, launcher):
-    for rank in range(2):
-        if launcher == "torchrun":
-            variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank)}
-            variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
-        else:
-            variables = {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(rank)}
-            variables |= {"SLURM_JOB_NODELIST": "localhost", "SLURM_TASKS_PER_NODE": "2"}
-        hosts.start(variables)
+    where = {
+        "torchrun": {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"},
+        "slurm": {"SLURM_JOB_NODELIST": "localhost", "SLURM_TASKS_PER_NODE": "2"},
+        "mpi": {"PENSTOCK_TARGET": f"127.0.0.1:{free_port()}"},  # it tells no addresses
+    }[launcher]
+    ranked, sized, local = RANKS[launcher]
+    for rank in map(str, range(2)):
+        hosts.start({ranked: rank, sized: "2", local: rank, **where})
     said, codes = hosts.ended()
 
     found = results(said)
@@ -194,6 +202,41 @@ def test_signals_are_passed_on_to_the_script(hosts, number):
 
     assert codes == [5]
     assert f"CAME {int(number)}" in said[0]
+    assert left_behind() == []
+
+
+def test_data_workers_of_a_host_that_leaves_hand_their_tasks_over_at_once(hosts):
+    hosts.script.write_text(
+        textwrap.dedent(
+            """
+            import signal, threading
+            gone = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: None)  # it saves for as long as it takes
+            signal.signal(signal.SIGUSR2, lambda *_: gone.set())
+            print("READY", flush=True)
+            gone.wait(60)
+            """
+        )
+    )
+    target = {"PENSTOCK_TARGET": f"127.0.0.1:{free_port()}"}
+    ranks = [{"PMI_RANK": str(rank), "PMI_SIZE": "2", **target} for rank in range(2)]
+    first, second = (hosts.start(ranks[rank]) for rank in range(2))
+    for host in (first, second):
+        assert any("READY" in line for line in iter(host.stdout.readline, ""))
+    within = time.monotonic() + 60
+    while len(look(target["PENSTOCK_TARGET"]).stats.workers) < 2:
+        assert time.monotonic() < within
+        time.sleep(0.05)
+
+    second.send_signal(signal.SIGTERM)
+
+    assert any("hand their tasks over" in line for line in iter(second.stdout.readline, ""))
+    assert any("has left, as it was told to" in line for line in iter(second.stdout.readline, ""))
+    assert second.poll() is None  # the script goes on
+    for host in (second, first):
+        host.send_signal(signal.SIGUSR2)
+    _, codes = hosts.ended()
+    assert codes == [0, 0]
     assert left_behind() == []
 
 

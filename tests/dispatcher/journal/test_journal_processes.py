@@ -363,5 +363,11 @@ async def test_a_process_that_is_told_to_stop_leaves_nothing_to_repair(tmp_path,
 
         assert process.wait(20) == 0
         assert time.monotonic() - began < 6
-    assert sorted(os.listdir(tmp_path)) == ["datasets", "journal.db", "listings", "lock"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "datasets",
+        "definitions.key",
+        "journal.db",
+        "listings",
+        "lock",
+    ]
     assert kept(tmp_path).iterations

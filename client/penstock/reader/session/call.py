@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Untrusted
 from penstock.reader.session.deadlines import WaitTimeout, dispatcher_silent
 from penstock.runtime import clock
 from penstock.wire.connection import connect
@@ -20,6 +20,9 @@ T = TypeVar("T")
 RETRY, MAX_RETRY = 0.05, 1.0
 """Seconds before an absent dispatcher is called again: doubled each time, up to the second."""
 
+REPLACED_WITHIN = 3.0
+"""Seconds within which certificates of both sides are replaced, when they are."""
+
 
 async def call_dispatcher(
     address: str, timeout: float, call: Callable[[DispatcherClient], Awaitable[T]]
@@ -28,9 +31,10 @@ async def call_dispatcher(
 
     Raises:
         WaitedTooLong: when nothing answers there.
+        Untrusted: when what answers has not the right certificate, and not for a moment only.
     """
     patience = WaitTimeout(timeout, clock.now(), longest_step=timeout)
-    reason, pause = "", RETRY
+    reason, pause, began = "", RETRY, clock.now()
     async with connect(address) as channel:
         while True:
             why = dispatcher_silent(address, reason)
@@ -39,7 +43,8 @@ async def call_dispatcher(
             try:
                 return await call(DispatcherClient(channel, timeout=patience.left))
             except PenstockError as exc:
-                if not exc.retryable:
+                for_good = isinstance(exc, Untrusted) and clock.now() > began + REPLACED_WITHIN
+                if for_good or not exc.retryable:
                     raise
                 reason = str(exc)
             await asyncio.sleep(min(pause, patience.left))

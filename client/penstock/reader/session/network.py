@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, assert_never
 
+from penstock.credentials.caller import caller_of
 from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
@@ -139,7 +140,7 @@ class SessionNetwork:
         self._session = session
         self._dispatcher, self._heartbeat_interval = dispatcher, heartbeat_interval
         self._streams: dict[TaskId, _NetworkStream] = {}
-        self._transports = TransportPool(transport)
+        self._transports = TransportPool(transport, caller_of(dispatcher))
         self._traffic = LinkMeter()
         self.trace = ReaderTrace()
         """When the frames were here that are traced."""

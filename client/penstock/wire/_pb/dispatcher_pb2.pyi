@@ -82,10 +82,12 @@ class GetDefinitionRequest(_message.Message):
     def __init__(self, dataset: _Optional[str] = ..., python: _Optional[str] = ...) -> None: ...
 
 class GetDefinitionReply(_message.Message):
-    __slots__ = ("definition",)
+    __slots__ = ("definition", "seal")
     DEFINITION_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     definition: bytes
-    def __init__(self, definition: _Optional[bytes] = ...) -> None: ...
+    seal: bytes
+    def __init__(self, definition: _Optional[bytes] = ..., seal: _Optional[bytes] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("worker",)
@@ -96,6 +98,18 @@ class DrainRequest(_message.Message):
 class DrainReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DrainHostRequest(_message.Message):
+    __slots__ = ("boot_id",)
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    boot_id: str
+    def __init__(self, boot_id: _Optional[str] = ...) -> None: ...
+
+class DrainHostReply(_message.Message):
+    __slots__ = ("workers",)
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    workers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, workers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenIterationRequest(_message.Message):
     __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride")

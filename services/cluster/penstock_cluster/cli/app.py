@@ -10,12 +10,14 @@ import typer
 
 import penstock_dispatcher.command
 import penstock_worker.command
+from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
-from penstock.reader.arguments import address_of
+from penstock.reader.arguments import service_of
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
 from penstock_cluster.cli.explain import explanations_json, show_explanations
+from penstock_cluster.cli.keys import app as keys_app
 from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
 from penstock_cluster.cli.status import watch as watch_status
 from penstock_cluster.cli.trace import trace as run_trace
@@ -43,6 +45,7 @@ def _version(wanted: bool) -> None:
 app.command("dispatcher")(penstock_dispatcher.command.run)
 app.command("worker")(penstock_worker.command.run)
 app.command("demo")(explained(run_demo))
+app.add_typer(keys_app)
 
 
 @app.callback()
@@ -185,7 +188,8 @@ def health(
     timeout: Annotated[float, typer.Option(min=0.1, help="seconds")] = PATIENCE,
 ) -> None:
     """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
-    answer = probe(address_of(address), timeout)
+    place = service_of(address)
+    answer = probe(place, timeout, caller_of(place, role=OPERATOR).ca)
     screen.print(answer.text, soft_wrap=True)
     raise typer.Exit(0 if answer.serves else FAILED)
 

@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError, DatasetError, PenstockError, Unavailable
 from penstock.protocol.names import printable_lines
-from penstock.reader.arguments import address_of
+from penstock.reader.arguments import service_of
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 
@@ -71,10 +72,11 @@ def ask(target: str, call: Callable[[DispatcherClient], Coroutine[Any, Any, T]])
         DatasetError: when *target* is no address.
         Unavailable: when no service answers there, or one that is no dispatcher.
     """
-    address = address_of(target)
+    address = service_of(target)
+    caller = caller_of(address, role=OPERATOR)
 
     async def run() -> T:
-        async with connect(address, patience=PATIENCE) as channel:
+        async with connect(address, patience=PATIENCE, caller=caller) as channel:
             return await call(DispatcherClient(channel, timeout=PATIENCE))
 
     return asyncio.run(run())

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from penstock.credentials.entrance import Security
 from penstock.explanation.looks import JobLook
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
@@ -121,7 +122,12 @@ def _head(now: Look, running: int, finished: int) -> Text:
         (now.target, "bold"),
         f"{speaks}  {counted(len(stats.workers), 'worker')}, "
         f"{counted(running, 'pass', 'passes')} running, {finished} finished",
+        ("  insecure: whoever can connect may run code" if _is_open(stats) else "", "red"),
     )
+
+
+def _is_open(stats: DispatcherStats) -> bool:
+    return stats.security == Security.INSECURE.value
 
 
 def _worker_table(now: Look, before: Look | None) -> RenderableType:

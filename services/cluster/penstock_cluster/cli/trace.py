@@ -6,10 +6,13 @@ import asyncio
 import time
 from pathlib import Path
 
+from penstock.credentials.caller import OPERATOR, Caller, caller_of
 from penstock.errors import ConfigError, PenstockError
 from penstock.explanation.trace import journeys, trace_json
 from penstock.protocol.names import printable_lines
 from penstock.protocol.trace import TraceEvent
+from penstock.reader.arguments import service_of
+from penstock.transport.over_grpc import SERVER
 from penstock.wire.connection import connect
 from penstock.wire.worker import WorkerClient
 from penstock_cluster.cli.client import PATIENCE, errors, screen
@@ -36,7 +39,7 @@ def trace(target: str, seconds: float, output: Path) -> None:
         raise ConfigError(f"--output {str(output)!r} cannot be written: {exc.strerror}") from exc
     before = look(target)
     workers = [one.address for one in before.stats.workers]
-    found = asyncio.run(_of_all(workers, seconds))
+    found = asyncio.run(_of_all(workers, seconds, caller_of(service_of(target), role=OPERATOR)))
     passes = (*before.stats.iterations, *look(target).stats.iterations)
     readers = {reader.reader: reader_name(reader) for one in passes for reader in one.readers}
     seen = journeys(found)
@@ -48,18 +51,20 @@ def trace(target: str, seconds: float, output: Path) -> None:
     )
 
 
-async def _of_all(workers: list[str], seconds: float) -> dict[str, list[TraceEvent]]:
+async def _of_all(
+    workers: list[str], seconds: float, caller: Caller
+) -> dict[str, list[TraceEvent]]:
     until = time.monotonic() + seconds
-    told = await asyncio.gather(*(_of(worker, until) for worker in workers))
+    told = await asyncio.gather(*(_of(worker, until, caller) for worker in workers))
     return {worker: events for worker, events in zip(workers, told, strict=True) if events}
 
 
-async def _of(worker: str, until: float) -> list[TraceEvent]:
+async def _of(worker: str, until: float, caller: Caller) -> list[TraceEvent]:
     """Return what a worker recorded; one that does not answer is told of, and left out."""
     events: list[TraceEvent] = []
     after, missed = -1, 0
     try:
-        async with connect(worker, patience=PATIENCE) as channel:
+        async with connect(worker, patience=PATIENCE, caller=caller, server=SERVER) as channel:
             client = WorkerClient(channel)
             over = False
             while not over:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
 
 from penstock.environment.cluster import ClusterEnvironment, Role
+from penstock.environment.own_variables import TARGET
 from penstock.errors import ConfigError, DatasetError
 from penstock.reader.launched import dispatcher_of
+from penstock.runtime.address import is_address
+from penstock_cluster.launch.surroundings import LOOPBACK, Surroundings, is_loopback
 
-EVERYWHERE, LOOPBACK = "0.0.0.0", "127.0.0.1"  # noqa: S104  where other hosts must come in
+EVERYWHERE = "0.0.0.0"  # noqa: S104  where other hosts must come in
+
+ANY_PORT = f"{LOOPBACK}:0"
+"""Where the dispatcher of a process is that trains alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +48,21 @@ class LaunchPlan:
         )
 
 
-def launch_plan(place: ClusterEnvironment, data_workers: int | None) -> LaunchPlan:
+def launch_plan(
+    place: ClusterEnvironment, data_workers: int | None, around: Surroundings
+) -> LaunchPlan:
     """Return what the host at *place* starts; *data_workers* None is one where that is needed.
 
     A host of data workers starts them, the chief the dispatcher unless another host has it, and
     every host that trains the script, with data workers beside it unless there are hosts for these.
+    What it cannot know of its *target* alone is what is *around*.
 
     Raises:
         ConfigError: when nothing says where the dispatcher is to be.
     """
-    role = place.role
-    elsewhere = bool(place.addresses.get(Role.DISPATCHER.value)) and role is not Role.DISPATCHER
-    target = _target(place)
-    host = _own_host(place) or target.rpartition(":")[0]
+    role, target = place.role, target_of(place)
+    elsewhere = _is_elsewhere(place, around)
+    host = _own_host(place) or around.own_host
     bind = LOOPBACK if is_loopback(host) else EVERYWHERE
     apart = bool(place.addresses.get(Role.DATA_WORKER.value))
     match role:
@@ -75,27 +82,40 @@ def launch_plan(place: ClusterEnvironment, data_workers: int | None) -> LaunchPl
             )
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine alone."""
-    name = host.strip("[]")
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
+def target_of(place: ClusterEnvironment) -> str:
+    """Return where the dispatcher is to be, as ``host:port``; port 0 is any that is free.
 
-
-def _target(place: ClusterEnvironment) -> str:
+    Raises:
+        ConfigError: when nothing says so, or what does is no address.
+    """
     if place.source == "local" and not place.addresses:
-        return f"{LOOPBACK}:0"  # alone: any free port will do
+        return ANY_PORT
     try:
-        return dispatcher_of(place)
+        target = dispatcher_of(place)
     except DatasetError as exc:
         if place.num_consumers == 1 and place.role.trains:
-            return f"{LOOPBACK}:0"
+            return ANY_PORT
         raise ConfigError(
-            f"nothing of {place.source} says where the dispatcher is to be: set PENSTOCK_TARGET to "
-            "a host:port that all hosts reach, of the host with consumer_index 0"
+            f"nothing of {place.source} says where the dispatcher is to be: set {TARGET} on all "
+            "hosts to one host:port that they reach, of the host with consumer_index 0, which "
+            "starts the dispatcher there; or of a dispatcher that runs already"
         ) from exc
+    if not is_address(target):
+        by = place.said.get(Role.DISPATCHER.value, place.said.get("addresses", place.source))
+        raise ConfigError(f"by {by} the dispatcher is at {target!r}, which is no host:port")
+    return target
+
+
+def _is_elsewhere(place: ClusterEnvironment, around: Surroundings) -> bool:
+    """Return whether another host has the dispatcher, or one runs already.
+
+    What a cluster lists is a host of its own. An address that was given by our own variable may be
+    that of the first who trains: then it is there that it starts, unless something listens there.
+    """
+    if not place.addresses.get(Role.DISPATCHER.value) or place.role is Role.DISPATCHER:
+        return False
+    given = place.said.get(Role.DISPATCHER.value) == TARGET
+    return not (given and around.here and not around.taken)
 
 
 def _own_host(place: ClusterEnvironment) -> str:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from penstock.environment.detect import cluster_environment
 from penstock.environment.own_variables import TARGET
@@ -21,8 +22,9 @@ from penstock.runtime.linux import check_service, end_with_parent
 from penstock.runtime.settings import to_env
 from penstock_cluster.cli.client import errors, screen
 from penstock_cluster.cli.status import look
-from penstock_cluster.launch.plan import LaunchPlan, launch_plan
+from penstock_cluster.launch.plan import LaunchPlan, launch_plan, target_of
 from penstock_cluster.launch.supervision import look_after
+from penstock_cluster.launch.surroundings import look_around
 from penstock_cluster.member import Member
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
@@ -39,12 +41,17 @@ LATE = 5.0
 GONE = 10.0
 """Seconds without an answer after which a dispatcher that was there has ended."""
 
+CREDENTIALS, INSECURE = "PENSTOCK_CREDENTIALS", "PENSTOCK_INSECURE"
+"""Variables of a launch whose members other hosts can reach; one of them has to be set."""
+
 PASSED_ON = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
     if hasattr(signal, name)  # the command loads anywhere
 )
 """They are passed on to the script."""
+
+_SIGUSR1 = getattr(signal, "SIGUSR1", None)
 
 
 def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) -> int:
@@ -56,7 +63,7 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
     """
     check_service("penstock run")
     place = cluster_environment()
-    plan = launch_plan(place, data_workers)
+    plan = launch_plan(place, data_workers, look_around(target_of(place)))
     if plan.script and not command:
         raise ConfigError(f"this host is a {place.role.value}, and there is no script to run")
     say(plan.words(place))
@@ -75,6 +82,8 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
         # In the end from the last to the first: a worker that waits for its dispatcher is not
         # waited for.
         held.callback(starter.join)
+        part = partial(_part, workers, plan.target, wanted, over)
+        threading.Thread(target=part, name="penstock-part", daemon=True).start()
         held.callback(_end, workers)
         held.callback(over.set)
         if not plan.script:
@@ -95,10 +104,14 @@ class Wanted:
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.leaves = threading.Event()
+        """Set by what says that this host is to be taken away."""
         self.script: subprocess.Popen[bytes] | None = None
 
     def take(self, number: int) -> None:
         """Pass signal *number* on; without a script it ends what serves."""
+        if number == signal.SIGTERM or (number == _SIGUSR1 and "SLURM_JOB_ID" in os.environ):
+            self.leaves.set()
         script = self.script
         if script is not None:
             with suppress(ProcessLookupError):
@@ -124,7 +137,7 @@ def _signals() -> Iterator[Wanted]:
 @contextmanager
 def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
     port = int(plan.target.rpartition(":")[2])
-    config = DispatcherConfig(host=plan.bind, port=port, work_dir=folder)
+    config = DispatcherConfig(host=plan.bind, port=port, work_dir=folder, **_security())
     member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN)
     try:
         member.wait_ready(member.launch(), time.monotonic() + START_WITHIN)
@@ -134,9 +147,19 @@ def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
         member.close()
 
 
+def _security() -> dict[str, Any]:
+    """Return what the variables of this process say of who is let in: for all that it starts."""
+    said = {name: os.environ[name] for name in (CREDENTIALS, INSECURE) if name in os.environ}
+    found = DispatcherConfig.from_env(said)
+    return {"credentials": found.credentials, "insecure": found.insecure}
+
+
 def _worker(plan: LaunchPlan, number: int) -> Member:
     config = WorkerConfig(
-        dispatcher_address=plan.target, host=plan.bind, dispatcher_timeout=START_WITHIN
+        dispatcher_address=plan.target,
+        host=plan.bind,
+        dispatcher_timeout=START_WITHIN,
+        **_security(),
     )
     if plan.bind != plan.host:
         config = replace(config, worker_address=f"{plan.host}:%port%")
@@ -159,13 +182,34 @@ def _start(workers: list[Member], dispatcher: Member | None, over: threading.Eve
     look_after(dispatcher, started, over, say)
 
 
-def _end(workers: list[Member]) -> None:
+def _part(workers: list[Member], target: str, wanted: Wanted, over: threading.Event) -> None:
+    """Have data workers hand their tasks over at a notice, if there are others to take them.
+
+    Without others the script could not make the steps that are left until it stops.
+    """
+    while not wanted.leaves.wait(LOOK_EVERY):
+        if over.is_set():
+            return
+    mine = {worker.address for worker in workers}
+    with suppress(PenstockError):
+        known = look(target).stats.workers
+        if mine and any(one.address not in mine and not one.draining for one in known):
+            say("this host is to be taken away: its data workers hand their tasks over")
+            _terminate(workers)
+
+
+def _terminate(workers: list[Member]) -> None:
     """End data workers, all at once: each hands its tasks over."""
     ending = [threading.Thread(target=worker.terminate) for worker in workers]
     for one in ending:
         one.start()
     for one in ending:
         one.join()
+
+
+def _end(workers: list[Member]) -> None:
+    """End data workers for good."""
+    _terminate(workers)
     for worker in workers:
         worker.close()
 

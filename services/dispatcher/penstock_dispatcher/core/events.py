@@ -91,6 +91,14 @@ class DrainWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainHost:
+    """A host is to be taken away: that of *boot_id*."""
+
+    call: Call
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDisconnected:
     """The stream of a worker ended. It may live, but gets nothing new until its next heartbeat."""
 
@@ -135,6 +143,7 @@ Event: TypeAlias = (
     | FindDataset
     | OpenIteration
     | DrainWorker
+    | DrainHost
     | WorkerHeartbeat
     | SplitRequest
     | WorkerDisconnected
@@ -184,7 +193,9 @@ class ReplyToCall:
     """Reply to a call; None only acknowledges it."""
 
     call: Call
-    answer: DatasetId | RegisteredDataset | OpenIterationReply | Failure | None
+    answer: (
+        DatasetId | RegisteredDataset | OpenIterationReply | tuple[WorkerId, ...] | Failure | None
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,10 +202,11 @@ def _check_target(request: OpenIterationRequest) -> None:
         raise DatasetError(
             f"target_workers must be one of {', '.join(known)}, not {request.target_workers!r}"
         )
-    if request.target_workers == TargetWorkers.LOCAL.value and request.num_consumers is not None:
+    consumers = (request.num_consumers or request.stride) is not None
+    if request.target_workers == TargetWorkers.LOCAL.value and consumers:
         raise DatasetError(
-            "target_workers='LOCAL' and num_consumers do not go together: in a round all consumers "
-            "read one task"
+            "target_workers='LOCAL' and num_consumers do not go together: all consumers read each "
+            "task"
         )
 
 
@@ -272,7 +273,7 @@ def _check_errors(request: OpenIterationRequest) -> None:
             "on_error='skip' and static sharding do not go together: what fails in one task only "
             "would move parts against each other"
         )
-    if skips and request.num_consumers is not None:
+    if skips and (request.num_consumers or request.stride) is not None:
         raise DatasetError(
             "on_error='skip' and num_consumers do not go together: what is left out would move all "
             "elements behind it to other rounds"

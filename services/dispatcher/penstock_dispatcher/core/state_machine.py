@@ -39,6 +39,7 @@ from penstock_dispatcher.core import (
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
 from penstock_dispatcher.core.events import (
+    DrainHost,
     DrainWorker,
     Effect,
     Event,
@@ -133,7 +134,12 @@ class DispatcherCore:
 
     def _on_call(
         self,
-        event: StartHistory | RegisterDataset | FindDataset | OpenIteration | DrainWorker,
+        event: StartHistory
+        | RegisterDataset
+        | FindDataset
+        | OpenIteration
+        | DrainWorker
+        | DrainHost,
         now: float,
     ) -> None:
         match event:
@@ -147,6 +153,8 @@ class DispatcherCore:
                 self._on_open(event, now)
             case DrainWorker():
                 workers.on_drain(self.ctx, event)
+            case DrainHost():
+                workers.on_drain_host(self.ctx, event)
             case _:
                 assert_never(event)
 

@@ -214,6 +214,8 @@ class DispatcherStats:
     """The newest passes that were deleted before their end."""
     registrations: tuple[RegistrationStats, ...] = ()
     """The ids that datasets can be read by."""
+    security: str = ""
+    """What protects the dispatcher; the service adds it."""
 
 
 def collect(

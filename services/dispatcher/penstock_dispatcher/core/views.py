@@ -8,11 +8,11 @@ from dataclasses import replace
 from penstock.protocol.control import (
     Assignment,
     ReaderView,
-    StaticShard,
     TaskAssignment,
     TaskView,
 )
 from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView
+from penstock.protocol.static_shard import StaticShard
 from penstock.protocol.stride import Stride
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
 from penstock_dispatcher.core import (

@@ -27,6 +27,7 @@ from penstock_dispatcher.core import (
 )
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import (
+    DrainHost,
     DrainWorker,
     ProbeWorker,
     ReplyToCall,
@@ -101,6 +102,25 @@ def on_drain(ctx: DecisionContext, event: DrainWorker) -> None:
     _depart(ctx, event.worker, departure)
     ctx.notifications.workers[event.worker] = None
     ctx.mark_all_dirty()
+
+
+def on_drain_host(ctx: DecisionContext, event: DrainHost) -> None:
+    """Have the workers of a host drain, and reply at once which; none if there are no others.
+
+    Then a training loop that is to stop at an agreed step still gets there.
+    """
+    workers, liveness_of = ctx.state.workers, ctx.soft_state.workers
+    mine = [name for name, one in workers.items() if one.profile.boot_id == event.boot_id]
+    others = [name for name in workers if name not in mine and liveness_of[name].able]
+    told = tuple(mine) if event.boot_id and others else ()
+    for worker in told:
+        incarnation = workers[worker].incarnation
+        departure = ctx.soft_state.departures.setdefault(worker, WorkerDeparture(incarnation))
+        _depart(ctx, worker, departure)
+        ctx.notifications.workers[worker] = None
+    if told:
+        ctx.mark_all_dirty()
+    ctx.effects.append(ReplyToCall(event.call, told))
 
 
 def _depart(ctx: DecisionContext, worker: WorkerId, departure: WorkerDeparture) -> None:

@@ -212,7 +212,7 @@ class Strided:
     def recall(self, out: list[Effect]) -> None:
         """Ask readers to requeue what others that are the same consumer starve for."""
         for one in self._served:
-            if not one.ownership.ready and not self._not_dealt:
+            if not (one.ownership.ready or self._not_dealt):
                 one.recall(out, ended=self.total is not None)
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import DefinitionError, PenstockError, TransformError, describe
 from penstock.protocol.types import Failure
 from penstock.runtime.tracebacks import shortened, told
+from penstock_worker.runner.confinement import memory_bound
 
 LONGEST = 1 << 16
 """Characters of an error's text that travel; the middle of a longer one is left out."""
@@ -13,10 +14,13 @@ LONGEST = 1 << 16
 def in_engine(error: BaseException, number: int) -> Failure:
     """Return the failure of a run at its element *number*, with where it was raised."""
     if isinstance(error, TransformError):
-        return _pack(error.but(remote_traceback=error.remote_traceback or told(error)))
+        trace = error.remote_traceback or told(error)
+        detail = f"{error.detail}{_bound_of(error.__cause__)}"
+        return _pack(error.but(detail=detail, remote_traceback=trace))
     if isinstance(error, PenstockError):
         return _pack(error)
-    return _pack(TransformError("the pipeline", number, describe(error), None, told(error)))
+    detail = f"{describe(error)}{_bound_of(error)}"
+    return _pack(TransformError("the pipeline", number, detail, None, told(error)))
 
 
 def in_loading(error: BaseException) -> Failure:
@@ -25,6 +29,17 @@ def in_loading(error: BaseException) -> Failure:
         return _pack(error)
     text = f"the pipeline cannot be loaded on a worker: {describe(error)}\n\n{told(error)}"
     return _pack(DefinitionError(text))
+
+
+def _bound_of(error: BaseException | None) -> str:
+    """Return which bound a lack of memory met, if there is one."""
+    bound = memory_bound() if isinstance(error, MemoryError) else None
+    if bound is None:
+        return ""
+    return (
+        f" (a runner of this worker may have {bound} bytes of memory for itself: make less at a "
+        "time, or raise runner_memory_bytes there)"
+    )
 
 
 def _pack(error: PenstockError) -> Failure:

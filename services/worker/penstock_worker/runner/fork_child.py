@@ -23,6 +23,7 @@ from penstock.ipc import child
 from penstock.protocol.types import Failure
 from penstock_worker.runner import main
 from penstock_worker.runner.arena import Arena
+from penstock_worker.runner.confinement import confine
 from penstock_worker.runner.fork_protocol import ForkRunner
 
 
@@ -37,6 +38,8 @@ def run(
     try:
         _detach(zygote, inherited)
         _set_environment(request)
+        confine(request.memory, request.uid, request.gid)
+        child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
         with socket.socket(fileno=sock) as line:
             main.serve(line, arena)
         code = 0

@@ -18,6 +18,7 @@ from typing import assert_never
 from penstock.errors import Closed, ConfigError, Overloaded, PenstockError, Unavailable
 from penstock.ipc.child import ONE_THREAD, ProcessEnvironment
 from penstock_worker.runner import capacity, fork_protocol
+from penstock_worker.runner.confinement import FREE, Confinement
 from penstock_worker.runner.fork_protocol import (
     Exited,
     Forked,
@@ -61,8 +62,8 @@ class ForkClient:
     *budget* and *largest* are those of their arenas.
     """
 
-    def __init__(self, budget: int, largest: int) -> None:
-        self._budget, self._largest = budget, largest
+    def __init__(self, budget: int, largest: int, confinement: Confinement = FREE) -> None:
+        self._budget, self._largest, self._confinement = budget, largest, confinement
         self._zygote: _Zygote | None = None
         self._request_ids = itertools.count()
         self._slots = asyncio.Semaphore(MAX_FORKS)
@@ -148,7 +149,8 @@ class ForkClient:
         command += ["--fd", str(theirs.fileno()), "--worker", str(os.getpid())]
         here = ProcessEnvironment.here()
         # The zygote has one thread, whatever the worker's own environment says.
-        environment = {**here.environment, **ONE_THREAD, b"PYTHONPATH": here.first_path}
+        passed_on = self._confinement.passed_on(here.environment)
+        environment = {**passed_on, **ONE_THREAD, b"PYTHONPATH": here.first_path}
         with theirs:
             try:
                 process = subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
@@ -227,11 +229,19 @@ class ForkClient:
 
     def _request(self, request_id: int, known: dict[bytes, bytes]) -> ForkRunner:
         here = ProcessEnvironment.here()
-        now = here.environment
+        now, confined = self._confinement.passed_on(here.environment), self._confinement
         changes: dict[bytes, bytes | None] = dict.fromkeys(known.keys() - now.keys())
         changes |= {name: value for name, value in now.items() if known.get(name) != value}
         return ForkRunner(
-            request_id, self._budget, self._largest, here.directory, here.path, changes
+            request_id,
+            self._budget,
+            self._largest,
+            here.directory,
+            here.path,
+            changes,
+            confined.memory,
+            confined.uid,
+            confined.gid,
         )
 
 

@@ -16,7 +16,8 @@ class ForkRunner(ForkPacket, frozen=True):
     """Fork a runner with the socket and the arena that come with this.
 
     *budget* and *largest* are those of `Arena`. The rest is how the worker differs from the
-    zygote by now: directory, module search path and environment (None: the variable is not set).
+    zygote by now: directory, module search path and environment (None: the variable is not set);
+    and how much less than the worker it may: see `Confinement`.
     """
 
     request_id: int
@@ -25,6 +26,9 @@ class ForkRunner(ForkPacket, frozen=True):
     directory: bytes
     path: list[bytes]
     environment: dict[bytes, bytes | None]
+    memory: int = 0
+    uid: int = -1
+    gid: int = -1
 
 
 class KillRunner(ForkPacket, frozen=True):

@@ -9,6 +9,7 @@ from penstock.errors import Closed, ConfigError, Overloaded
 from penstock.ipc.idle_pool import IdlePool
 from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import span
+from penstock_worker.runner.confinement import FREE, Confinement
 from penstock_worker.runner.fork_client import ForkClient
 from penstock_worker.runner.messages import RunnerReport, StartRun
 from penstock_worker.runner.process import OnReport, RunnerDied, RunnerPhase, RunnerProcess
@@ -25,6 +26,7 @@ class RunnerPool:
         cache_bytes: how much a runner may have produced that is not freed, if its run has a window.
         keep_idle: how many runners without a run are kept, for the next.
         patience: how long user code may hold up the end of a run before its runner is killed.
+        confinement: what runners may do less than this process.
     """
 
     def __init__(
@@ -35,12 +37,13 @@ class RunnerPool:
         cache_bytes: int = 0,
         keep_idle: int = 4,
         patience: float = 2.0,
+        confinement: Confinement = FREE,
     ) -> None:
         _check_positive("buffer_bytes", buffer_bytes)
         _check_positive("max_element_bytes", max_element_bytes)
         self._span = span(max(buffer_bytes, cache_bytes), max_element_bytes)
         self._patience = patience
-        self._fork_client = ForkClient(buffer_bytes, max_element_bytes)
+        self._fork_client = ForkClient(buffer_bytes, max_element_bytes, confinement)
         self._all: set[RunnerProcess] = set()
         self._idle: IdlePool[RunnerProcess] = IdlePool(keep_idle, math.inf)
         self._closed = False

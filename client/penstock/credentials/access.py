@@ -1,0 +1,93 @@
+"""The one table of who may call what. A method that is not in it is refused to everybody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.credentials.roles import EVERY_ROLE, AccessRole, Identity
+from penstock.errors import WrongRole
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which *roles* may call a method; *anybody* needs no credential for it.
+
+    What is for *tensorflow* is answered without one on loopback alone: TensorFlow's own clients
+    have none to show.
+    """
+
+    roles: frozenset[AccessRole] = frozenset()
+    anybody: bool = False
+    tensorflow: bool = False
+
+
+_READS = frozenset({AccessRole.READER, AccessRole.TRAINER})
+
+ANYBODY = Access(anybody=True)
+TENSORFLOW = Access(roles=_READS, tensorflow=True)
+
+_DISPATCHER, _WORKER = "/penstock.v1.Dispatcher/", "/penstock.v1.Worker/"
+_OF_TENSORFLOW = "/tensorflow.data.DispatcherService/"
+
+TABLE: Final[dict[str, Access]] = {
+    _DISPATCHER + "RegisterDataset": Access(frozenset({AccessRole.TRAINER})),
+    _DISPATCHER + "FindDataset": Access(_READS),
+    # A trainer compares its own with what is there, to say how the two differ.
+    _DISPATCHER + "GetDefinition": Access(frozenset({AccessRole.WORKER, AccessRole.TRAINER})),
+    _DISPATCHER + "OpenIteration": Access(_READS),
+    _DISPATCHER + "Drain": Access(frozenset({AccessRole.OPERATOR})),
+    # A trainer whose machine is to be taken away says so; workers of other hosts are none of its.
+    _DISPATCHER + "DrainHost": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
+    _DISPATCHER + "Status": Access(EVERY_ROLE),
+    _DISPATCHER + "WorkerControl": Access(frozenset({AccessRole.WORKER})),
+    _DISPATCHER + "ReaderControl": Access(_READS),
+    _WORKER + "Read": Access(_READS),
+    _WORKER + "Status": Access(EVERY_ROLE),
+    _WORKER + "Trace": Access(_READS | {AccessRole.OPERATOR}),
+    "/penstock.v1.Preemption/Report": Access(_READS),
+    "/penstock.v1.TensorFlow/FindTask": Access(frozenset({AccessRole.WORKER})),
+    _OF_TENSORFLOW + "GetVersion": TENSORFLOW,
+    _OF_TENSORFLOW + "GetDataServiceConfig": TENSORFLOW,
+    _OF_TENSORFLOW + "GetDataServiceMetadata": TENSORFLOW,
+    _OF_TENSORFLOW + "DisableCompressionAtRuntime": TENSORFLOW,
+    _OF_TENSORFLOW + "GetOrCreateJob": TENSORFLOW,
+    _OF_TENSORFLOW + "GetOrCreateIteration": TENSORFLOW,
+    _OF_TENSORFLOW + "ClientHeartbeat": TENSORFLOW,
+    _OF_TENSORFLOW + "ReleaseIterationClient": TENSORFLOW,
+    _OF_TENSORFLOW + "MaybeRemoveTask": TENSORFLOW,
+    _OF_TENSORFLOW + "GetOrRegisterDataset": TENSORFLOW,
+    _OF_TENSORFLOW + "Snapshot": TENSORFLOW,
+    _OF_TENSORFLOW + "GetSnapshotStreams": TENSORFLOW,
+    "/tensorflow.data.WorkerService/GetElement": TENSORFLOW,
+    # Probes of containers ask whether it serves, and have nothing to show.
+    "/grpc.health.v1.Health/Check": ANYBODY,
+    "/grpc.health.v1.Health/Watch": ANYBODY,
+}
+"""By gRPC path. Shared memory is not in it: its token comes from the dispatcher, in a view that
+only who may read gets."""
+
+
+def needs_nothing(path: str, *, loopback: bool) -> bool:
+    """Return whether the method at *path* is answered without a credential."""
+    access = TABLE.get(path, Access())
+    return access.anybody or (access.tensorflow and loopback)
+
+
+def check(path: str, identity: Identity) -> None:
+    """Return if *identity* may call the method at *path*.
+
+    Raises:
+        WrongRole: when none of its roles may; it names those that may.
+    """
+    access = TABLE.get(path, Access())
+    if access.anybody or access.roles & identity.roles:
+        return
+    theirs = " and ".join(sorted(role.value for role in identity.roles)) or "none"
+    may = " or ".join(role.value for role in AccessRole if role in access.roles)
+    if not may:
+        raise WrongRole(f"{path} is for nobody")
+    raise WrongRole(
+        f"{path} is for the role {may}, and {identity.name} has the role {theirs}: use the "
+        f"credentials of a {may}, which `penstock keys token --role ...` makes"
+    )

@@ -1,0 +1,292 @@
+"""What ``penstock keys`` makes: a CA, certificates of services, keys that sign tokens.
+
+An authority is a folder. Its own files are in ``DIR/authority``, which nobody else needs; beside
+it is a folder for each role, to be given to the processes that have it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from penstock.credentials import folder as names
+from penstock.credentials.roles import AccessRole, server_name
+from penstock.credentials.secret_file import read_public, read_secret, write_file
+from penstock.credentials.token import issue
+from penstock.errors import ConfigError
+
+OWN = "authority"
+"""Where the authority's own files are: who has them can make any credential."""
+
+DISPATCHER, WORKER = "dispatcher", "worker"
+"""The roles that are servers, and so have certificates."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+CA_DAYS, CERTIFICATE_DAYS = 3650, 365
+
+TOKEN_SECONDS = 365 * 86400.0
+"""How long tokens last that are made with the folders."""
+
+BACKDATED = timedelta(minutes=5)
+"""How far back a certificate begins, for hosts whose clocks are behind."""
+
+_CA_CERT, _CA_KEY, _SIGNING = "ca.crt", "ca.key", "signing.key"
+_BEFORE, _NEXT = "before-", "next-"
+"""Begin the names of what was in use before, and of what will be: both are trusted, too."""
+
+_HOSTS = "hosts"
+
+
+def init(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
+    """Make an authority in *folder*, and beside it what each role needs; return the roles' folders.
+
+    Args:
+        folder: where; it may be there, but have no authority.
+        hosts: names and addresses that the dispatcher is called by, beside those of loopback.
+        now: the time, with its zone.
+
+    Raises:
+        ConfigError: when there is an authority, *hosts* are malformed, or files cannot be written.
+    """
+    own = folder / OWN
+    if (own / _CA_KEY).exists():
+        raise ConfigError(
+            f"{folder} has an authority already: `penstock keys renew {folder}` makes new "
+            "certificates and tokens, `penstock keys rotate` new keys"
+        )
+    for host in hosts:
+        _name(host)
+    _make_folder(folder)
+    _make_folder(own)
+    write_file(own / _HOSTS, "\n".join(hosts).encode(), secret=False)
+    _new_keys(own, now)
+    definitions = secrets.token_bytes(32)
+    for role in (DISPATCHER, WORKER):
+        _make_folder(folder / role)
+        write_file(folder / role / names.DEFINITIONS, definitions, secret=True)
+    return renew(folder, (), now)
+
+
+def renew(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
+    """Make certificates and tokens of all roles again, from the keys there are; return the folders.
+
+    Args:
+        folder: of the authority.
+        hosts: what the dispatcher is called by from now on; the same as before if empty.
+        now: the time, with its zone.
+
+    Raises:
+        ConfigError: when there is no authority, or files cannot be written.
+    """
+    own = _own(folder)
+    if hosts:
+        for host in hosts:
+            _name(host)
+        write_file(own / _HOSTS, "\n".join(hosts).encode(), secret=False)
+    known = tuple(read_public(own / _HOSTS).decode().split())
+    made = []
+    for role in (DISPATCHER, *(role.value for role in AccessRole)):
+        place = folder / role
+        _make_folder(place)
+        write_file(place / names.CA, _bundle(own), secret=False)
+        if role in (DISPATCHER, WORKER):
+            key, certificate = _server(own, role, known, now)
+            write_file(place / names.TRUSTED, _trusted(own), secret=False)
+            # A key without its certificate is noticed, and waited out; so is the reverse.
+            write_file(place / names.KEY, key, secret=True)
+            write_file(place / names.CERTIFICATE, certificate, secret=False)
+        # A dispatcher calls nobody; whoever looks at it on its host does.
+        shown = AccessRole.OPERATOR if role == DISPATCHER else AccessRole(role)
+        made_token = token(folder, shown, role, now.timestamp(), TOKEN_SECONDS)
+        write_file(place / names.TOKEN, made_token.encode() + b"\n", secret=True)
+        made.append(place)
+    return made
+
+
+def rotate(folder: Path, now: datetime) -> tuple[list[Path], bool]:
+    """Go half of the way to a new CA and a new signing key; two of each are trusted at any time.
+
+    First the new ones are made and trusted, and nothing is made with them yet: as soon as all
+    processes have the folders as they are now, call it again. Then certificates and tokens are of
+    the new ones, and those of the old ones go on being good until the next time.
+
+    Returns:
+        The roles' folders, and whether the new ones are in use.
+
+    Raises:
+        ConfigError: when there is no authority, or files cannot be written.
+    """
+    own = _own(folder)
+    names_of_keys = (_CA_CERT, _CA_KEY, _SIGNING)
+    in_use = (own / f"{_NEXT}{_SIGNING}").exists()
+    if in_use:
+        for name in names_of_keys:
+            write_file(own / f"{_BEFORE}{name}", read_secret(own / name), secret=True)
+            (own / f"{_NEXT}{name}").replace(own / name)
+    else:
+        for name in names_of_keys:
+            (own / f"{_BEFORE}{name}").unlink(missing_ok=True)
+        _new_keys(own, now, _NEXT)
+    return renew(folder, (), now), in_use
+
+
+def token(folder: Path, role: AccessRole, name: str, now: float, lasts: float) -> str:
+    """Return a token for *role*, signed by the authority in *folder*.
+
+    Args:
+        folder: of the authority.
+        role: what its holder may do.
+        name: whom it is for, for logs and messages.
+        now: when it begins, in seconds of Unix time.
+        lasts: for how many seconds.
+
+    Raises:
+        ConfigError: when there is no authority, or others can read its key.
+    """
+    return issue(_signing_key(_own(folder) / _SIGNING), role, name, now=now, lasts=lasts)
+
+
+def _new_keys(own: Path, now: datetime, prefix: str = "") -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Penstock {secrets.token_hex(4)}")])
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _begun(name, name, now, CA_DAYS)
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write_file(own / f"{prefix}{_CA_KEY}", _private(key), secret=True)
+    write_file(own / f"{prefix}{_CA_CERT}", _pem(certificate), secret=True)
+    write_file(
+        own / f"{prefix}{_SIGNING}", _private(ed25519.Ed25519PrivateKey.generate()), secret=True
+    )
+
+
+def _server(own: Path, role: str, hosts: tuple[str, ...], now: datetime) -> tuple[bytes, bytes]:
+    """Return a new key of a server, and its certificate."""
+    authority = x509.load_pem_x509_certificate(read_secret(own / _CA_CERT))
+    signer = serialization.load_pem_private_key(read_secret(own / _CA_KEY), None)
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ConfigError(f"{own / _CA_KEY} is no key that `penstock keys init` made")
+    key = ec.generate_private_key(ec.SECP256R1())
+    mine = server_name(role)
+    # Workers come and go with their hosts: readers look for the role in their certificates.
+    known = (mine, *LOOPBACK, *(hosts if role == DISPATCHER else ()))
+    certificate = (
+        _begun(
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, mine)]),
+            authority.subject,
+            now,
+            CERTIFICATE_DAYS,
+        )
+        .public_key(key.public_key())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_name(one) for one in known]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+        .sign(signer, hashes.SHA256())
+    )
+    return _private(key), _pem(certificate)
+
+
+def _begun(
+    subject: x509.Name, issuer: x509.Name, now: datetime, days: int
+) -> x509.CertificateBuilder:
+    now = now.astimezone(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    plain = host.removeprefix("*.")
+    if not plain or len(host) > 253 or not all(map(_is_label, plain.split("."))):
+        raise ConfigError(f"host {host[:80]!r} is neither a name nor an IP address")
+    return x509.DNSName(host)
+
+
+def _is_label(text: str) -> bool:
+    return (
+        0 < len(text) < 64 and text.isascii() and text.replace("-", "").replace("_", "").isalnum()
+    )
+
+
+def _bundle(own: Path) -> bytes:
+    files = (own / f"{when}{_CA_CERT}" for when in ("", _NEXT, _BEFORE))
+    return b"".join(read_secret(file) for file in files if file.exists())
+
+
+def _trusted(own: Path) -> bytes:
+    files = (own / f"{when}{_SIGNING}" for when in ("", _NEXT, _BEFORE))
+    return b"".join(
+        _signing_key(file)
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        for file in files
+        if file.exists()
+    )
+
+
+def _signing_key(file: Path) -> ed25519.Ed25519PrivateKey:
+    key = serialization.load_pem_private_key(read_secret(file), None)
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise ConfigError(f"{file} is no key that `penstock keys init` made")
+    return key
+
+
+def _private(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _own(folder: Path) -> Path:
+    own = folder / OWN
+    if not (own / _CA_KEY).exists():
+        raise ConfigError(f"{folder} has no authority: `penstock keys init {folder}` makes one")
+    return own
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be made: {exc.strerror}") from exc

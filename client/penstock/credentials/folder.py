@@ -1,0 +1,188 @@
+"""A folder of credentials: all that one role needs, in files; read, checked, and read again.
+
+======================  ==========================================  ==========================
+file                    what is in it                               who has it
+======================  ==========================================  ==========================
+``ca.crt``              certificates of the CAs that are trusted    every role
+``token``               what it shows to others                     every role
+``tls.crt, tls.key``    what it shows as a server                   dispatcher, worker
+``trusted.keys``        public keys whose tokens count              dispatcher, worker
+``definitions.key``     what definitions are sealed with            dispatcher, worker
+======================  ==========================================  ==========================
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.credentials.secret_file import read_public, read_secret
+from penstock.credentials.token import TrustedKeys
+from penstock.errors import ConfigError
+
+log = logging.getLogger("penstock.credentials")
+
+CA, TOKEN, CERTIFICATE, KEY = "ca.crt", "token", "tls.crt", "tls.key"
+TRUSTED, DEFINITIONS = "trusted.keys", "definitions.key"
+
+_OF_CLIENTS = (CA, TOKEN)
+_OF_SERVICES = (*_OF_CLIENTS, CERTIFICATE, KEY, TRUSTED, DEFINITIONS)
+
+LOOK = 1.0
+"""Seconds between looks whether a file has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """What a process needs to call services: whom to trust, and what to show."""
+
+    ca: bytes
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceCredentials:
+    """What a service needs: as a client, as a server, and to verify who calls."""
+
+    client: ClientCredentials
+    certificate: bytes
+    key: bytes
+    trusted: bytes
+    definitions: bytes
+
+
+def folder_of(folder: str, role: str) -> Path:
+    """Return the folder of *role* in *folder*, where all roles are; or *folder*, if it is one's."""
+    inside = Path(folder) / role
+    return inside if inside.is_dir() else Path(folder)
+
+
+def load_client(folder: Path) -> ClientCredentials:
+    """Return what a client finds in *folder*.
+
+    Raises:
+        ConfigError: when a file is missing, or others can read what is secret.
+    """
+    _check_folder(folder, _OF_CLIENTS)
+    token = read_secret(folder / TOKEN).decode("ascii", "replace").strip()
+    return ClientCredentials(_certificates(folder / CA), token)
+
+
+def load_service(folder: Path) -> ServiceCredentials:
+    """Return what a service finds in *folder*.
+
+    Raises:
+        ConfigError: when a file is missing or malformed, others can read what is secret, or the
+            key is not that of the certificate.
+    """
+    _check_folder(folder, _OF_SERVICES)
+    definitions = read_secret(folder / DEFINITIONS)
+    if len(definitions) < 32:
+        raise ConfigError(f"{folder / DEFINITIONS} holds no key: it has less than 32 bytes")
+    trusted = read_public(folder / TRUSTED)
+    TrustedKeys.from_pem(trusted)
+    certificate, key = _certificates(folder / CERTIFICATE), read_secret(folder / KEY)
+    _check_pair(folder, certificate, key)
+    return ServiceCredentials(load_client(folder), certificate, key, trusted, definitions)
+
+
+class WatchedFolder:
+    """What is in a folder, as it is now: files may be replaced while processes run.
+
+    What cannot be read, as when half of it has been replaced, is left for later, and the log says
+    so once; until then that which was there goes on.
+
+    Args:
+        folder: where the files are.
+        load: reads them.
+        clock: seconds, for how often it looks.
+
+    Raises:
+        ConfigError: when *load* does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        load: Callable[[Path], ClientCredentials] | Callable[[Path], ServiceCredentials],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.folder = folder
+        self._load, self._clock = load, clock
+        self._seen = _stamps(folder)
+        self._current = load(folder)
+        self._looked = clock()
+        self._trouble = ""
+
+    def current(self) -> ClientCredentials | ServiceCredentials:
+        """Return what is there."""
+        if self._clock() - self._looked >= LOOK:
+            self._looked = self._clock()
+            self._look()
+        return self._current
+
+    def _look(self) -> None:
+        stamps = _stamps(self.folder)
+        if stamps == self._seen:
+            return
+        try:
+            current = self._load(self.folder)
+        except ConfigError as exc:
+            if str(exc) != self._trouble:
+                log.warning("%s; going on with the credentials from before", exc)
+            self._trouble = str(exc)
+            return
+        if current != self._current:
+            log.info("new credentials in %s are in use", self.folder)
+        self._current, self._seen, self._trouble = current, stamps, ""
+
+
+def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return what changes when a file of *folder* does."""
+    found = []
+    for name in _OF_SERVICES:
+        try:
+            stat = (folder / name).stat()
+        except OSError:
+            continue
+        found.append((name, stat.st_mtime_ns, stat.st_ino))
+    return tuple(found)
+
+
+def _check_folder(folder: Path, names: tuple[str, ...]) -> None:
+    if not folder.is_dir():
+        raise ConfigError(
+            f"credentials: {folder} is no folder; `penstock keys init DIR` makes one for each role"
+        )
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise ConfigError(
+            f"credentials: {folder} has no {', '.join(missing)}; give the folder of one role, as "
+            "`penstock keys init DIR` makes DIR/dispatcher, DIR/worker and DIR/trainer"
+        )
+
+
+def _certificates(file: Path) -> bytes:
+    data = read_public(file)
+    if b"-----BEGIN CERTIFICATE-----" not in data:
+        raise ConfigError(f"{file} holds no certificate in PEM")
+    return data
+
+
+def _check_pair(folder: Path, certificate: bytes, key: bytes) -> None:
+    # Services alone load it: who only calls starts sooner without.
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+
+    try:
+        mine = load_pem_private_key(key, None).public_key()
+        shown = x509.load_pem_x509_certificate(certificate).public_key()
+    except (ValueError, TypeError) as exc:
+        raise ConfigError(f"{folder}: {CERTIFICATE} or {KEY} cannot be read: {exc}") from exc
+    if mine != shown:
+        raise ConfigError(
+            f"{folder}: {KEY} is not the key of {CERTIFICATE}; `penstock keys renew` makes both"
+        )

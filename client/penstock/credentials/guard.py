@@ -1,0 +1,121 @@
+"""Admits a call, or refuses it: what a service asks of whoever calls, by how it listens."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeAlias
+
+from penstock.credentials.access import check, needs_nothing
+from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
+from penstock.credentials.local import SCHEME as LOCAL
+from penstock.credentials.local import LocalKey
+from penstock.credentials.roles import EVERY_ROLE, Identity
+from penstock.credentials.token import TrustedKeys
+from penstock.errors import Unauthenticated
+
+KEPT = 1024
+"""The most tokens whose signatures are remembered: to verify one takes longer than a call."""
+
+
+ANYBODY = Identity("whoever can connect", EVERY_ROLE)
+
+
+class OpenGuard:
+    """Admits everybody: what ``--insecure`` asks for."""
+
+    def admit(self, path: str, _shown: str) -> Identity | None:
+        """Return somebody, whoever calls."""
+        return None if needs_nothing(path, loopback=True) else ANYBODY
+
+
+class LocalGuard:
+    """Admits processes of this user alone, to a service on loopback.
+
+    Args:
+        key: what such processes share.
+        port: returns the service's own port.
+        clock: seconds of Unix time.
+    """
+
+    def __init__(
+        self, key: LocalKey, port: Callable[[], int], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._key, self._port, self._clock = key, port, clock
+        self._kept = clock()
+
+    def admit(self, path: str, shown: str) -> Identity | None:
+        """Return whom a call of *path* is from, who shows *shown*; None where nobody is asked.
+
+        Raises:
+            Unauthenticated: when it is no proof of this user's.
+            WrongRole: when nobody may call that.
+        """
+        if needs_nothing(path, loopback=True):
+            return None
+        if not shown.startswith(f"{LOCAL}."):
+            raise Unauthenticated(f"{path} needs a credential: {self._key.refusal()}")
+        now = self._clock()
+        if not self._kept <= now < self._kept + LOOK:
+            self._kept = now
+            self._key.keep()
+        identity = self._key.identity(shown, self._port(), now)
+        check(path, identity)
+        return identity
+
+
+class TokenGuard:
+    """Admits whom a signed token names, by the table of roles.
+
+    Args:
+        folder: what is trusted, as it is now.
+        clock: seconds of Unix time.
+    """
+
+    def __init__(self, folder: WatchedFolder, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._clock = folder, clock
+        self._known: OrderedDict[str, Identity] = OrderedDict()
+        self._trusted = b""
+        self._keys = TrustedKeys(())
+        self._follow()
+
+    def admit(self, path: str, shown: str) -> Identity | None:
+        """Return whom a call of *path* is from, who shows *shown*; None where nobody is asked.
+
+        Raises:
+            Unauthenticated: when it is no token that counts.
+            WrongRole: when its role may not call that.
+        """
+        if needs_nothing(path, loopback=False):
+            return None
+        if not shown:
+            raise Unauthenticated(
+                f"{path} needs a credential: give credentials=FOLDER, or set PENSTOCK_CREDENTIALS "
+                "to a folder that `penstock keys init` made"
+            )
+        identity = self._identity(shown)
+        check(path, identity)
+        return identity
+
+    def _identity(self, shown: str) -> Identity:
+        self._follow()
+        now = self._clock()
+        known = self._known.get(shown)
+        if known is None or (known.expires is not None and known.expires < now):
+            known = self._keys.identity(shown, now)
+            self._known[shown] = known
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return known
+
+    def _follow(self) -> None:
+        """Take the keys that are in the folder now, and forget what others signed."""
+        found = self._folder.current()
+        if isinstance(found, ServiceCredentials) and found.trusted != self._trusted:
+            self._keys = TrustedKeys.from_pem(found.trusted)
+            self._trusted = found.trusted
+            self._known.clear()
+
+
+Guard: TypeAlias = OpenGuard | LocalGuard | TokenGuard

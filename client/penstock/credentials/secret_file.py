@@ -1,0 +1,86 @@
+"""Files that only their user may read: written so, and refused otherwise."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from penstock.errors import ConfigError
+
+LARGEST = 1 << 20
+"""Bytes of a file of credentials; what is larger is none."""
+
+
+def read_secret(file: Path) -> bytes:
+    """Return what is in *file*, which nobody else may read.
+
+    One that belongs to root may be read by a group, too: so secrets are mounted into containers.
+
+    Raises:
+        ConfigError: when it is not there, belongs to somebody else, or others may read it.
+    """
+    try:
+        with file.open("rb") as opened:
+            _check_private(file, os.fstat(opened.fileno()))
+            return _bounded(file, opened.read(LARGEST + 1))
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be read: {exc.strerror}") from exc
+
+
+def read_public(file: Path) -> bytes:
+    """Return what is in *file*, which anybody may read.
+
+    Raises:
+        ConfigError: when it is not there.
+    """
+    try:
+        with file.open("rb") as opened:
+            return _bounded(file, opened.read(LARGEST + 1))
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be read: {exc.strerror}") from exc
+
+
+def write_file(file: Path, data: bytes, *, secret: bool) -> None:
+    """Write *data* to *file* as a whole, in place of what was there; only a *secret* is private.
+
+    Raises:
+        ConfigError: when it cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")  # mode 0600
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(data)
+                if not secret:
+                    os.fchmod(out.fileno(), 0o644)
+            Path(name).replace(file)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as exc:
+        raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
+
+
+def _check_private(file: Path, found: os.stat_result) -> None:
+    if not hasattr(os, "getuid"):
+        return  # Windows says who may read a file in another way
+    allowed = 0o740 if found.st_uid == 0 and os.getuid() != 0 else 0o700
+    mode = stat.S_IMODE(found.st_mode)
+    if found.st_uid not in (0, os.getuid()):
+        raise ConfigError(
+            f"{file} belongs to user {found.st_uid}, and this process runs as user {os.getuid()}: "
+            "whoever wrote it knows what is in it; use a file of this user's own, or of root"
+        )
+    if mode & 0o777 & ~allowed:
+        raise ConfigError(
+            f"{file} can be read or changed by others (mode {mode:04o}): take it from them with "
+            f"`chmod 600 {file}`, and replace what is in it, which they may have read"
+        )
+
+
+def _bounded(file: Path, data: bytes) -> bytes:
+    if len(data) > LARGEST:
+        raise ConfigError(f"{file} has more than {LARGEST} bytes: it is no file of credentials")
+    return data

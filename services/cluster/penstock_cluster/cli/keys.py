@@ -1,0 +1,82 @@
+"""``penstock keys``: credentials for a cluster that listens beyond loopback."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.credentials.roles import role_named
+from penstock.credentials.token import seconds_of
+from penstock_cluster.cli.client import explained, screen
+
+app = typer.Typer(
+    name="keys",
+    help="Make credentials: a CA, certificates, signed tokens.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Folder = Annotated[Path, typer.Argument(help="of the authority", metavar="DIR")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(help="a name or address that the dispatcher is called by; repeatable"),
+]
+
+
+@app.command()
+@explained
+def init(folder: Folder, host: Hosts = None) -> None:
+    """Make an authority in DIR, and beside it a folder of credentials for each role."""
+    from penstock.credentials import authority  # noqa: PLC0415  it loads `cryptography`
+
+    _show(authority.init(folder, tuple(host or ()), datetime.now(UTC)))
+    screen.print(f"{folder / authority.OWN} makes more: keep it where no service runs")
+
+
+@app.command()
+@explained
+def token(
+    folder: Folder,
+    role: Annotated[str, typer.Option(help="reader, trainer, worker or operator")],
+    expires: Annotated[str, typer.Option(help="how long it lasts: 30d, 12h, 90m")] = "30d",
+    name: Annotated[str | None, typer.Option(help="whom it is for; by default the role")] = None,
+) -> None:
+    """Print a signed token: the content of the file `token` of a folder of credentials."""
+    from penstock.credentials import authority  # noqa: PLC0415  as above
+
+    wanted, lasts = role_named(role), seconds_of(expires)
+    made = authority.token(folder, wanted, name or wanted.value, time.time(), lasts)
+    print(made)  # noqa: T201  as it is, not as rich would fold it
+
+
+@app.command()
+@explained
+def renew(folder: Folder, host: Hosts = None) -> None:
+    """Make the certificates and tokens of all roles again, from the keys there are."""
+    from penstock.credentials import authority  # noqa: PLC0415  as above
+
+    _show(authority.renew(folder, tuple(host or ()), datetime.now(UTC)))
+
+
+@app.command()
+@explained
+def rotate(folder: Folder) -> None:
+    """Go half of the way to a new CA and a new signing key: first trust them, then use them."""
+    from penstock.credentials import authority  # noqa: PLC0415  as above
+
+    folders, in_use = authority.rotate(folder, datetime.now(UTC))
+    _show(folders)
+    screen.print(
+        "the new keys are in use; the old ones are trusted until the next time"
+        if in_use
+        else "the new keys are trusted; give the folders to all processes, and do this again"
+    )
+
+
+def _show(folders: list[Path]) -> None:
+    for folder in folders:
+        screen.print(f"{folder}  PENSTOCK_CREDENTIALS of a {folder.name}", soft_wrap=True)

@@ -1,0 +1,107 @@
+"""What runners may do less than their worker."""
+
+import os
+import pwd
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import ConfigError
+from penstock_worker.runner.confinement import USUAL, Confinement, confinement_of
+from penstock_worker.runner.messages import RunFailed
+
+MIB = 1 << 20
+
+
+def status(field):
+    def read(_):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith(field))
+
+    return read
+
+
+def test_the_folder_of_credentials_is_told_to_no_runner():
+    given = {b"PENSTOCK_CREDENTIALS": b"/keys", b"A": b"1"}
+
+    for confinement in (Confinement(), Confinement(variables=("*",))):
+        assert confinement.passed_on(given) == {b"A": b"1"}
+
+
+def test_with_credentials_the_usual_variables_are_passed_on_and_those_that_are_named():
+    given = {b"PATH": b"p", b"LC_ALL": b"C", b"AWS_SECRET_ACCESS_KEY": b"s", b"DATA_AT": b"/d"}
+
+    usual = confinement_of(None, None, None, credentials=True)
+    assert usual.passed_on(given).keys() == {b"PATH", b"LC_ALL"}
+    named = confinement_of(None, None, (*USUAL, "DATA_*"), credentials=True)
+    assert named.passed_on(given).keys() == {b"PATH", b"LC_ALL", b"DATA_AT"}
+    assert confinement_of(None, None, None, credentials=False).passed_on(given) == given
+
+
+async def test_a_function_sees_only_the_variables_that_are_passed_on(working, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CREDENTIALS", "/keys")
+    monkeypatch.setenv("SECRET_OF_THE_WORKER", "s")
+    monkeypatch.setenv("DATA_AT", "/d")
+    names = ["PENSTOCK_CREDENTIALS", "SECRET_OF_THE_WORKER", "DATA_AT"]
+    dataset = Dataset.range(1).map(lambda _: tuple(str(os.environ.get(name)) for name in names))
+
+    async with working(confinement=Confinement(variables=(*USUAL, "DATA_*"))) as workplace:
+        (seen,) = (await workplace.read(dataset)).elements
+
+    assert [str(value) for value in seen] == ["None", "None", "/d"]
+
+
+async def test_a_runner_gets_no_new_privileges(working):
+    async with working() as workplace:
+        (seen,) = (await workplace.read(Dataset.range(1).map(status("NoNewPrivs")))).elements
+
+    assert str(seen) == "1"
+
+
+async def test_a_function_that_wants_more_memory_than_its_runner_may_have_is_told_the_bound(
+    working,
+):
+    dataset = Dataset.range(1).map(lambda _: np.ones(512 * MIB, np.uint8)[:1])
+
+    async with working(confinement=Confinement(memory=256 * MIB)) as workplace:
+        failed = (await (await workplace.begin(dataset)).end()).reports[-1]
+
+    assert isinstance(failed, RunFailed)
+    text = str(failed.failure.error())
+    assert str(256 * MIB) in text
+    assert "runner_memory_bytes" in text
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+async def test_a_runner_of_another_user_cannot_read_what_is_the_workers(working, tmp_path):
+    key = tmp_path / "tls.key"
+    key.write_text("secret")
+    key.chmod(0o600)
+
+    def read(_):
+        try:
+            return f"{os.getuid()} {key.read_text()}"
+        except PermissionError:
+            return f"{os.getuid()} refused"
+
+    confinement = confinement_of(None, "nobody", None, credentials=True)
+    async with working(confinement=confinement) as workplace:
+        (seen,) = (await workplace.read(Dataset.range(1).map(read))).elements
+
+    assert str(seen) == f"{pwd.getpwnam('nobody').pw_uid} refused"
+
+
+def test_a_user_that_is_unknown_or_cannot_be_become_is_refused(monkeypatch):
+    with pytest.raises(ConfigError, match="no such user"):
+        confinement_of(None, "no such user", None, credentials=False)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(ConfigError, match="only a worker that root started"):
+        confinement_of(None, "root", None, credentials=False)
+
+
+def test_a_user_that_the_worker_is_already_changes_nothing():
+    own = pwd.getpwuid(os.getuid()).pw_name
+
+    assert confinement_of(None, own, None, credentials=False) == Confinement()
