@@ -31,11 +31,13 @@ demo: $(READY)  ## train a small language model through two workers, for real
 test: $(READY)  ## run the tests, on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
 
-# The frameworks have a venv of their own: gigabytes that nothing else needs.
+# The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
+# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there.
 .venv-frameworks/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-frameworks/bin/python -m pip install --quiet --editable . --group dev --group frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --no-deps "tf-keras==2.21.*"
 	@touch $@
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face

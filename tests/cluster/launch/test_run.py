@@ -14,7 +14,8 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock_cluster.cli.status import look
-from penstock_cluster.launch.run import run
+from penstock_cluster.launch.plan import LaunchPlan
+from penstock_cluster.launch.run import _worker, run
 
 # In one process, one after another: two of them have a dispatcher at the port that is the default.
 pytestmark = pytest.mark.xdist_group("launch")
@@ -291,3 +292,15 @@ def test_a_script_that_fails_before_the_dispatcher_came_ends_at_once(hosts):
     assert codes == [4], said
     assert time.monotonic() - began < 60
     assert left_behind() == []
+
+
+def test_a_data_worker_has_the_settings_that_variables_give(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_BUFFER_BYTES", "1048576")
+    monkeypatch.setenv("PENSTOCK_PORT", "7007")
+    plan = LaunchPlan("127.0.0.1:7000", "127.0.0.1", "127.0.0.1", False, 1, True)
+
+    env = _worker(plan, 0)._env
+
+    assert env["PENSTOCK_BUFFER_BYTES"] == "1048576"
+    assert env["PENSTOCK_PORT"] == "0"
+    assert env["PENSTOCK_DISPATCHER_ADDRESS"] == "127.0.0.1:7000"

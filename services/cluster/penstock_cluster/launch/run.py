@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from penstock.environment.detect import cluster_environment
 from penstock.environment.own_variables import TARGET
@@ -40,9 +39,6 @@ LATE = 5.0
 
 GONE = 10.0
 """Seconds without an answer after which a dispatcher that was there has ended."""
-
-CREDENTIALS, INSECURE = "PENSTOCK_CREDENTIALS", "PENSTOCK_INSECURE"
-"""Variables of a launch whose members other hosts can reach; one of them has to be set."""
 
 PASSED_ON = tuple(
     getattr(signal, name)
@@ -137,7 +133,7 @@ def _signals() -> Iterator[Wanted]:
 @contextmanager
 def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
     port = int(plan.target.rpartition(":")[2])
-    config = DispatcherConfig(host=plan.bind, port=port, work_dir=folder, **_security())
+    config = DispatcherConfig.from_env(host=plan.bind, port=port, work_dir=folder)
     member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN)
     try:
         member.wait_ready(member.launch(), time.monotonic() + START_WITHIN)
@@ -147,19 +143,12 @@ def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
         member.close()
 
 
-def _security() -> dict[str, Any]:
-    """Return what the variables of this process say of who is let in: for all that it starts."""
-    said = {name: os.environ[name] for name in (CREDENTIALS, INSECURE) if name in os.environ}
-    found = DispatcherConfig.from_env(said)
-    return {"credentials": found.credentials, "insecure": found.insecure}
-
-
 def _worker(plan: LaunchPlan, number: int) -> Member:
-    config = WorkerConfig(
+    config = WorkerConfig.from_env(
         dispatcher_address=plan.target,
         host=plan.bind,
+        port=0,  # PENSTOCK_PORT would be for each of them, and the dispatcher
         dispatcher_timeout=START_WITHIN,
-        **_security(),
     )
     if plan.bind != plan.host:
         config = replace(config, worker_address=f"{plan.host}:%port%")

@@ -1,0 +1,87 @@
+"""The example of a cluster with parameter servers, as real processes."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from penstock_cluster import LocalCluster
+from penstock_cluster.cli.status import look
+from penstock_dispatcher import DispatcherConfig
+from penstock_worker import WorkerConfig
+from tests.docs.pages import ROOT
+from tests.frameworks.processes import Tasks
+
+PROGRAM = ROOT / "examples" / "tensorflow_parameter_server.py"
+STEPS, BATCH = 5, 32
+
+
+def numbers(line):
+    return [int(found) for found in re.findall(r"\d+", line)]
+
+
+@pytest.fixture
+def own(clusters, tmp_path):
+    """A cluster that a test may kill; its workers do not fill large buffers with small elements."""
+    clusters.close()
+    config = DispatcherConfig(worker_timeout=2.0, client_timeout=3.0)
+    worker = WorkerConfig(buffer_bytes=1 << 20)
+    folder = tmp_path / "mesh"
+    with LocalCluster(2, work_dir=folder, dispatcher=config, worker=worker) as cluster:
+        yield cluster
+
+
+# TensorFlow's tutorial learns the words in 4 epochs; here all workers share a third of the time.
+@pytest.mark.parametrize(("by", "given"), [("coordinator", 8), ("fit", 6)])
+def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_path, by, given):
+    saved = tmp_path / "checkpoints"
+    args = [own.target, "--by", by, "--run", by, "--epochs", given, "--checkpoints", saved]
+
+    with Tasks(PROGRAM, *args, log=tmp_path, ps=2, worker=3, evaluator=1, chief=1) as tasks:
+        divided, *epochs = tasks["chief"][0].said()
+        beside = tasks["evaluator"][0].said()
+
+    assert divided == "the embedding is divided: task:0, task:1"
+    if by == "coordinator":
+        *epochs, account = epochs
+        steps, lives, once, more = numbers(account)
+        assert (steps, once, more) == (given * STEPS, given * STEPS * BATCH, 0)
+        assert lives <= 3
+    assert len(epochs) == given
+    assert epochs[-1].startswith(f"epoch {given}: accuracy 1.000, evaluated 1.000")
+    said = [line for line in beside if line.startswith("side-car")]
+    assert said[-1] == "side-car: accuracy 1.000"
+
+
+def moved(target):
+    """Return whether a task of the training's data goes on at another data worker."""
+    passes = [one for one in look(target).stats.iterations if one.job.endswith("/vocabulary")]
+    return any(task.attempt > 1 for one in passes for task in one.tasks)
+
+
+def test_workers_of_both_kinds_are_killed_and_training_goes_on(own, tmp_path):
+    options = ["--epochs", 10**6, "--steps", 20, "--seconds", 0.001]
+    args = [own.target, *options, "--checkpoints", tmp_path / "checkpoints"]
+
+    with Tasks(PROGRAM, *args, log=tmp_path, ps=2, worker=3, chief=1) as tasks:
+        (chief,), worker = tasks["chief"], tasks["worker"][1]
+        chief.until("by 3 lives")
+        worker.kill()
+        before = numbers(chief.until("epoch"))[0]
+        worker.start()
+        chief.until("by 4 lives")
+        os.kill(own.workers[0].pid, signal.SIGKILL)
+        assert any(moved(own.target) for _ in chief.lines())
+        chief.until("epoch")
+        chief.process.terminate()
+        *_, last, account = chief.said()
+
+    assert last.startswith("epoch")
+    assert "accuracy 1.000, evaluated 1.000" in last
+    epochs = numbers(last)[0]
+    assert epochs > before
+    steps, lives, once, more = numbers(account)
+    assert (steps, lives) == (epochs * 20, 4)
+    # What the data worker answered in its last second or so is not known to anybody else.
+    assert once + more > BATCH * steps - 2000
