@@ -56,6 +56,15 @@ def test_consumer_k_of_n_gets_every_nth_element_on_one_worker_on_two_and_on_five
         assert all_of(consumers(kept, mesh.target, 3, "five")) == by_turns(wanted, 3)
 
 
+@pytest.mark.parametrize("kept", [3, 40])
+def test_splits_without_elements_move_nothing(clusters, request, kept):
+    far = Dataset.range(2000).map(slow).filter(lambda x: bool(x % 200 < 2 * kept))
+    wanted = [2 * x for x in range(2000) if 2 * x % 200 < 2 * kept]
+    target = clusters.shared(workers=2).target
+
+    assert all_of(consumers(far, target, 3, request.node.name)) == by_turns(wanted, 3)
+
+
 def test_the_order_outlives_workers_drains_and_the_dispatcher(another):
     with another(workers=4) as mesh:
         one, two = consumers(Dataset.range(3000).map(slow), mesh.target, 2, "hostile")

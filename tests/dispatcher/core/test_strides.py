@@ -100,6 +100,20 @@ def test_a_task_that_is_done_was_counted_before():
     assert world.tasks[second].place == 10
 
 
+def test_a_task_without_elements_is_over_when_all_before_it_are_counted():
+    world = Shared()
+    first, second, third, fourth = world.tasks
+
+    world.ends(third, 0, done=True, all_sent=True)
+    world.ends(second, 0, done=True, all_sent=True)
+    assert list(world.tasks) == [first, second, third, fourth]
+
+    world.ends(first, 10)
+
+    assert list(world.tasks) == [first, fourth]
+    assert world.tasks[fourth].place == 10
+
+
 def test_what_a_task_made_before_it_failed_counts():
     world = Shared()
     first, second, *_ = world.tasks

@@ -107,6 +107,8 @@ def finish_if_read(ctx: DecisionContext, name: TaskId, task: TaskRecord) -> None
     progress = ctx.soft_state.progress.get(name)
     if progress is None or not progress.ended or task.failure is not None:
         return
+    if not ctx.state.iterations[task.iteration].has_counted(task):
+        return  # one without elements may be over before those that come before it
     if task.expired_holders:
         return  # its worker has yet to say what of theirs was made again
     if progress.attempt == task.attempt and ctx.acked(name, task).floor >= progress.head:

@@ -218,6 +218,10 @@ class IterationRecord:
         """How many tasks there are, each with a fixed part and place; 0 without static sharding."""
         return self.parameters.shards
 
+    def has_counted(self, task: TaskRecord) -> bool:
+        """Return whether it is known where the task behind *task* begins, if that matters."""
+        return self.stride is None or task.index < self.counted[0]
+
     def count(self, total: int) -> None:
         """Record that the first task that was not counted has *total* elements."""
         tasks, elements = self.counted

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from penstock.errors import DatasetError, Refused
 from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
+from penstock_dispatcher.core import ordered_tasks
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.job_state import JobState
 from penstock_dispatcher.core.records import IterationRecord
@@ -37,6 +38,7 @@ def count(ctx: DecisionContext, iteration: IterationRecord) -> None:
         progress = ctx.soft_state.progress.get(name)
         if progress is not None and (progress.ended or progress.failure is not None):
             ctx.commit(TaskCounted(name, progress.head))
+            ordered_tasks.finish_if_read(ctx, name, task)  # if it is empty
         elif task.failure is not None and task.worker is None:
             ctx.commit(TaskCounted(name, task.head))
         else:

@@ -225,7 +225,8 @@ def _on_progress(
     if task.expired_holders:
         _resolve_in_doubt(ctx, name, task, progress, heartbeat.revision)
     strides.count(ctx, iteration)
-    _note_end(ctx, name, iteration, task, progress)
+    if name in iteration.tasks:  # or it is over by what is counted
+        _note_end(ctx, name, iteration, task, progress)
 
 
 def _note_end(
@@ -243,7 +244,7 @@ def _note_end(
         ctx.dirty[task.iteration] = None
     elif iteration.cached:
         cache_members.finish_trainers(ctx, name, iteration, task)
-    elif progress.done and not grouped:
+    elif progress.done and not grouped and iteration.has_counted(task):
         ctx.task_over(TaskDone(name, ctx.acked(name, task), ctx.totals_of(name)))
     elif iteration.ordered:
         ordered_tasks.finish_if_read(ctx, name, task)
