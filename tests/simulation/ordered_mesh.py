@@ -49,11 +49,16 @@ class OrderedMesh(Mesh):
         self.stats["consumers"] = self.stride or 0
 
     def begins_anew(self) -> None:
-        """Have consumers come back that had read to the end: what is theirs is nobody else's."""
-        if self.stride is not None:
-            for name in sorted(self.over):
-                self.at(self.chance.uniform(0.3, 9), self.start, name)
-            self.over.clear()
+        """Have consumers come back that had read to the end, if a pass lasts that is another now.
+
+        What is theirs is nobody else's.
+        """
+        current = self.iteration(self.ledger.current)
+        if self.stride is None or (current is not None and current.finished):
+            return
+        for name in sorted(self.over):
+            self.at(self.chance.uniform(0.3, 9), self.start, name)
+        self.over.clear()
 
     def gone(self, process: Process) -> None:
         """See `Mesh.gone`: what a consumer read to its end may have begun anew meanwhile."""
@@ -111,7 +116,7 @@ class _InOrder(Ledger):
         if isinstance(fact, ReaderJoined):
             self._readers[fact.iteration, self._consumer(fact.session)].add(fact.reader)
         if isinstance(fact, IterationRestored):
-            self._mesh.begins_anew()
+            self._mesh.at(2.0, self._mesh.begins_anew)  # where nothing is left it is over by then
         if isinstance(fact, SplitsGranted) and fact.splits[0]:
             self.firsts[self.tasks[fact.task]] = fact.splits[0].start
         super().decided(fact)

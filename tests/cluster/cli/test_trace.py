@@ -32,7 +32,12 @@ def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, tra
         Dataset.range(1000)
         .repeat()
         .map(lambda x: bytes(2000 + x))
-        .distribute("distributed_epoch", cluster.target, data_transfer_protocol=transport)
+        .distribute(
+            "distributed_epoch",
+            cluster.target,
+            data_transfer_protocol=transport,
+            max_outstanding_requests=8,  # a frame is with its loop soon, also on a busy machine
+        )
     )
 
     def read():
