@@ -176,15 +176,19 @@ def _part(workers: list[Member], target: str, wanted: Wanted, over: threading.Ev
 
     Without others the script could not make the steps that are left until it stops.
     """
-    while not wanted.leaves.wait(LOOK_EVERY):
-        if over.is_set():
-            return
-    mine = {worker.address for worker in workers}
-    with suppress(PenstockError):
-        known = look(target).stats.workers
+    while not over.is_set():
+        if not wanted.leaves.wait(LOOK_EVERY):
+            continue
+        mine = {worker.address for worker in workers}
+        try:
+            known = look(target).stats.workers
+        except PenstockError:
+            over.wait(LOOK_EVERY)  # it may be busy, or be starting again
+            continue
         if mine and any(one.address not in mine and not one.draining for one in known):
             say("this host is to be taken away: its data workers hand their tasks over")
             _terminate(workers)
+        return
 
 
 def _terminate(workers: list[Member]) -> None:
