@@ -47,8 +47,8 @@ class Hosts:
 
     def start(self, variables, *options):
         env = {name: value for name, value in os.environ.items() if name not in LAUNCHERS}
-        # What is left behind is found by this mark.
-        mark = {"PENSTOCK_TEST_RUN": str(os.getpid())}
+        # What is left behind is found by this mark. Lines are whole, however wide the screen is.
+        mark = {"PENSTOCK_TEST_RUN": str(os.getpid()), "COLUMNS": "300"}
         host = subprocess.Popen(
             [*RUN, *options, str(self.script)],
             env={**env, **variables, **mark},
@@ -231,8 +231,14 @@ def test_data_workers_of_a_host_that_leaves_hand_their_tasks_over_at_once(hosts)
 
     second.send_signal(signal.SIGTERM)
 
-    assert any("hand their tasks over" in line for line in iter(second.stdout.readline, ""))
-    assert any("has left, as it was told to" in line for line in iter(second.stdout.readline, ""))
+    heard = []
+    for words in ("hand their tasks over", "has left, as it was told to"):
+        for line in iter(second.stdout.readline, ""):
+            heard.append(line)
+            if words in line:
+                break
+        else:
+            pytest.fail("".join(heard))
     assert second.poll() is None  # the script goes on
     for host in (second, first):
         host.send_signal(signal.SIGUSR2)
