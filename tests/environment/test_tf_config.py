@@ -112,7 +112,7 @@ def test_one_that_says_nothing_is_none(text):
         (config(["worker"]), "task must be an object"),
         (config({"type": "worker", "index": 3}, {}), "task.index is 3, but no cluster is there"),
         (config({"type": "worker", "index": "1" * 5000}), "task.index must be .* not '1111"),
-        ({"TF_CONFIG": "[" * 100_000}, "is not JSON: .*recursion"),
+        ({"TF_CONFIG": "[" * 100_000}, "is not JSON: "),
     ],
 )
 def test_what_is_malformed_is_quoted_with_its_variable(variables, said):
