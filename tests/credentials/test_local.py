@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from penstock.credentials.local import FILE, LASTS, LocalKey, user_folder
+from penstock.credentials.local import FILE, LASTS, LocalKey, is_loopback, user_folder
 from penstock.credentials.roles import EVERY_ROLE
 from penstock.errors import ConfigError, Unauthenticated
 
@@ -88,3 +88,11 @@ def test_the_users_folder_is_the_same_for_every_job(monkeypatch, tmp_path):
     assert user_folder() == before
     assert before.stat().st_uid == os.getuid()
     assert LocalKey(before).proof(1, time.time())
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("[::1]", True), ("localhost", True), ("10.0.0.1", False), ("a", False)],
+)
+def test_what_is_this_machine_alone(host, loopback):
+    assert is_loopback(host) is loopback

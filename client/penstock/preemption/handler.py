@@ -241,11 +241,13 @@ class PreemptionHandler:
         self._over.set()
         self._leaving = True
         self._reports.stop()
-        self._reports.now()
-        for number, before in self._signals.items():
-            signal.signal(number, before)
-        if PreemptionHandler._there is self:
-            PreemptionHandler._there = None
+        try:
+            self._reports.now()
+        finally:  # it may be refused, and signals are given back all the same
+            for number, before in self._signals.items():
+                signal.signal(number, before)
+            if PreemptionHandler._there is self:
+                PreemptionHandler._there = None
 
     # --- the end ---
 

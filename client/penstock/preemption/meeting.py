@@ -99,8 +99,8 @@ class AtDispatcher:
 class Reports:
     """Reports of one trainer: *state* says what to report, *hear* takes what it is told.
 
-    Every *interval* seconds a thread reports; `now` does so at once. While nobody answers, steps go
-    on, and the log says so once.
+    Every *interval* seconds a thread reports; `now` does so at once. When nobody answers, the log
+    says so once.
     """
 
     def __init__(

@@ -123,15 +123,20 @@ def _with(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[tu
     return (*spans[:first], (start, stop), *spans[last:])
 
 
+def _overlapping(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[int, int]:
+    """Return which of *spans* share numbers with another one: from one index to the other."""
+    first = bisect_left(spans, (span[0],))
+    if first and spans[first - 1][1] > span[0]:
+        first -= 1
+    return first, bisect_left(spans, (span[1],), first)
+
+
 def _without(
     spans: tuple[tuple[int, int], ...], span: tuple[int, int]
 ) -> tuple[tuple[int, int], ...]:
     """Return *spans* without what lies in another one."""
     start, stop = span
-    first = bisect_left(spans, (start,))
-    if first and spans[first - 1][1] > start:
-        first -= 1
-    last = bisect_left(spans, (stop,), first)
+    first, last = _overlapping(spans, span)
     if last == first:
         return spans
     low, high = spans[first][0], spans[last - 1][1]
@@ -145,10 +150,7 @@ def _within(
 ) -> tuple[tuple[int, int], ...]:
     """Return what of *spans* lies in another one."""
     start, stop = span
-    first = bisect_left(spans, (start,))
-    if first and spans[first - 1][1] > start:
-        first -= 1
-    last = bisect_left(spans, (stop,), first)
+    first, last = _overlapping(spans, span)
     if last == first:
         return ()
     low, high = spans[first], spans[last - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,17 +53,12 @@ class Coordination:
         Raises:
             DatasetError: when something is asked for that only rounds have.
         """
-        for name, given, without in (
-            ("remainder", self.remainder.value, Remainder.DROP.value),
-            ("patience", self.patience, None),
-            ("start_round", self.start_round, None),
-        ):
-            if given != without:
-                raise DatasetError(
-                    f"distribute: {name}={given!r} is for rounds, and with ordered=True under "
-                    "ShardingPolicy.DYNAMIC there are none: each consumer gets every n-th element "
-                    f"of one order. Leave {name} out, or ordered"
-                )
+        for name, given in _asked_of_rounds(self.remainder, self.patience, self.start_round):
+            raise DatasetError(
+                f"distribute: {name}={given!r} is for rounds, and with ordered=True under "
+                "ShardingPolicy.DYNAMIC there are none: each consumer gets every n-th element "
+                f"of one order. Leave {name} out, or ordered"
+            )
         return replace(self, strided=True)
 
 
@@ -148,13 +144,20 @@ def _remainder(given: Any) -> Remainder:
 
 def _refuse_alone(remainder: Remainder, patience: int | None, start_round: int | None) -> None:
     """Refuse what only coordinated reads have."""
-    for name, given, without in (
-        ("remainder", remainder.value, Remainder.DROP.value),
-        ("patience", patience, None),
-        ("start_round", start_round, None),
-    ):
-        if given != without:
-            raise DatasetError(
-                f"distribute: {name}={given!r} is for coordinated reads: give consumer_index and "
-                "num_consumers, too"
-            )
+    for name, given in _asked_of_rounds(remainder, patience, start_round):
+        raise DatasetError(
+            f"distribute: {name}={given!r} is for coordinated reads: give consumer_index and "
+            "num_consumers, too"
+        )
+
+
+def _asked_of_rounds(
+    remainder: Remainder, patience: int | None, start_round: int | None
+) -> Iterator[tuple[str, object]]:
+    """Yield the arguments that only rounds have, and that are given."""
+    if remainder is not Remainder.DROP:
+        yield "remainder", remainder.value
+    if patience is not None:
+        yield "patience", patience
+    if start_round is not None:
+        yield "start_round", start_round

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from penstock_cluster.launch.surroundings import Surroundings, is_loopback, look_around
+from penstock_cluster.launch.surroundings import Surroundings, look_around
 
 
 @pytest.fixture
@@ -38,11 +38,3 @@ def test_a_name_that_nobody_knows_is_not_here():
 
     assert (found.here, found.taken) == (False, False)
     assert found.own_host
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("[::1]", True), ("localhost", True), ("10.0.0.1", False), ("a", False)],
-)
-def test_what_is_this_machine_alone(host, loopback):
-    assert is_loopback(host) is loopback

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.credentials.local import is_loopback
 from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.environment.own_variables import TARGET
 from penstock.errors import ConfigError, DatasetError
 from penstock.reader.launched import dispatcher_of
 from penstock.runtime.address import is_address
-from penstock_cluster.launch.surroundings import LOOPBACK, Surroundings, is_loopback
+from penstock_cluster.launch.surroundings import LOOPBACK, Surroundings
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  where other hosts must come in
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import platform
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
+
+from penstock.credentials.local import is_loopback
 
 LOOPBACK = "127.0.0.1"
 
@@ -34,15 +35,6 @@ def look_around(target: str) -> Surroundings:
     own_host = LOOPBACK if is_loopback(name) else _facing(name, port)
     here = _is_here(name)
     return Surroundings(own_host, here, here and port > 0 and _listens(name, port))
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine alone."""
-    name = host.strip("[]")
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
 
 
 def _facing(name: str, port: int) -> str:

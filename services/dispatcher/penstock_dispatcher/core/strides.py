@@ -14,7 +14,7 @@ from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
 from penstock_dispatcher.core import ordered_tasks
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.job_state import JobState
-from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.stride_facts import RestoredStride, TaskCounted
 
 MOST_CONSUMERS = 4096
@@ -43,6 +43,12 @@ def count(ctx: DecisionContext, iteration: IterationRecord) -> None:
             ctx.commit(TaskCounted(name, task.head))
         else:
             return
+
+
+def note_progress(ctx: DecisionContext, iteration: IterationRecord, task: TaskRecord) -> None:
+    """Count, if *task* is the first that is not counted: others wait for it, and it for none."""
+    if task.index == iteration.counted[0]:
+        count(ctx, iteration)
 
 
 def restored(state: JobState, request: OpenIterationRequest) -> RestoredStride | None:

@@ -110,9 +110,9 @@ def on_drain_host(ctx: DecisionContext, event: DrainHost) -> None:
     Then a training loop that is to stop at an agreed step still gets there.
     """
     workers, liveness_of = ctx.state.workers, ctx.soft_state.workers
-    mine = [name for name, one in workers.items() if one.profile.boot_id == event.boot_id]
-    others = [name for name in workers if name not in mine and liveness_of[name].able]
-    told = tuple(mine) if event.boot_id and others else ()
+    here = {name: one.profile.boot_id == event.boot_id for name, one in workers.items()}
+    others = any(liveness_of[name].able for name, mine in here.items() if not mine)
+    told = tuple(name for name, mine in here.items() if mine) if event.boot_id and others else ()
     for worker in told:
         incarnation = workers[worker].incarnation
         departure = ctx.soft_state.departures.setdefault(worker, WorkerDeparture(incarnation))
@@ -224,7 +224,7 @@ def _on_progress(
         ctx.commit(CheckpointSaved(name, state))
     if task.expired_holders:
         _resolve_in_doubt(ctx, name, task, progress, heartbeat.revision)
-    strides.count(ctx, iteration)
+    strides.note_progress(ctx, iteration, task)
     if name in iteration.tasks:  # or it is over by what is counted
         _note_end(ctx, name, iteration, task, progress)
 

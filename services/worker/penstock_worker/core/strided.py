@@ -15,7 +15,7 @@ from itertools import chain
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
-from penstock.protocol.ranges import RangeSet
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 from penstock.protocol.stride import STRIDED_NBYTES, Stride
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
 from penstock_worker.core.delivery_policy import DeliveryCounts, Parting, Sender, free
@@ -112,7 +112,7 @@ class Strided:
     def add(self, frame: FrameReady, start: int, stop: int) -> bool:
         """Add *frame*, which is element *start*; return False if it is acked."""
         self.head = max(self.head, stop)
-        if not RangeSet.of((start, stop)) - self.acked.ranges:
+        if start >= stop or start in self.acked:
             return False
         self._frames.put(BufferedFrame(start, stop, frame))
         return True
@@ -249,12 +249,15 @@ class Strided:
     @property
     def _not_dealt(self) -> RangeSet:
         """What is here and not dealt."""
+        if self._dealt >= self.head:
+            return NO_RANGES  # mostly, and then what is acked is not looked at
         return RangeSet.of((self._dealt, self.head)) - self.acked.ranges
 
     def _has_all(self, one: SharingReaders) -> bool:
         """Return whether a consumer's readers have all that there is for it."""
-        waits = one.ownership.ready or one.ownership.missing or self._not_dealt
-        return self.total is not None and self._stride.place is not None and not waits
+        if self.total is None or self._stride.place is None:
+            return False
+        return not (one.ownership.ready or one.ownership.missing or self._not_dealt)
 
     def _of(self, index: int, numbers: RangeSet) -> RangeSet:
         """Return what of *numbers* is consumer *index*'s."""
