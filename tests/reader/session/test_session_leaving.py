@@ -20,6 +20,7 @@ from penstock.protocol.types import IterationId
 from penstock.reader.core.effects import SendHeartbeat
 from penstock.reader.core.flow_control import FrameLimit
 from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.session.line import Line
 from penstock.reader.session.network import SessionNetwork
 from tests.reader.session.opened_sessions import far, numbers, session_of, wait_until
 
@@ -55,7 +56,9 @@ def test_all_is_closed_in_less_than_a_second_and_nothing_is_left(fake, nothing_l
 async def test_a_reader_that_leaves_while_a_heartbeat_is_on_its_way_says_so_by_the_next():
     core = ReaderCore(IterationId(1), "token", 30.0, FrameLimit(2))
     network = SessionNetwork(
-        SimpleNamespace(core=core, links=(), heartbeat=lambda: core.heartbeat(0.0)), "nowhere", 0.1
+        SimpleNamespace(core=core, links=(), heartbeat=lambda: core.heartbeat(0.0)),
+        Line("nowhere"),
+        0.1,
     )
     heartbeats = network._heartbeats()
 

@@ -9,6 +9,7 @@ from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import TaskId
+from penstock.reader.session.line import Line
 from penstock.reader.session.network import SessionNetwork
 from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.trace import ReaderTrace
@@ -25,7 +26,7 @@ def test_what_a_reader_noted_of_a_task_is_told_once():
 
 
 def test_what_was_not_told_when_a_stream_ends_is_forgotten():
-    network = SessionNetwork(SimpleNamespace(), "nowhere", 1.0)
+    network = SessionNetwork(SimpleNamespace(), Line("nowhere"), 1.0)
     network.trace.note(1, TIMES)
     network.trace.note(2, TIMES)
     network._close(TaskId(1))

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from penstock.errors import PenstockError, Untrusted
 from penstock.reader.session.deadlines import WaitTimeout, dispatcher_silent
+from penstock.reader.session.line import Line
 from penstock.runtime import clock
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
@@ -25,9 +26,14 @@ REPLACED_WITHIN = 3.0
 
 
 async def call_dispatcher(
-    address: str, timeout: float, call: Callable[[DispatcherClient], Awaitable[T]]
+    address: str,
+    timeout: float,
+    call: Callable[[DispatcherClient], Awaitable[T]],
+    line: Line | None = None,
 ) -> T:
     """Call until the dispatcher at *address* answers, or *timeout* seconds are over.
+
+    The connection is one of *line*'s, or one for this call alone.
 
     Raises:
         WaitedTooLong: when nothing answers there.
@@ -35,11 +41,11 @@ async def call_dispatcher(
     """
     patience = WaitTimeout(timeout, clock.now(), longest_step=timeout)
     reason, pause, began = "", RETRY, clock.now()
-    async with connect(address) as channel:
+    async with connect(address) if line is None else line.channel() as channel:
         while True:
             why = dispatcher_silent(address, reason)
-            if line := patience.spend(why, clock.now()):
-                log.warning("%s", line)
+            if news := patience.spend(why, clock.now()):
+                log.warning("%s", news)
             try:
                 return await call(DispatcherClient(channel, timeout=patience.left))
             except PenstockError as exc:

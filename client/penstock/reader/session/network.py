@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, assert_never
+from typing import Any, NoReturn, Protocol, assert_never
 
 from penstock.credentials.caller import caller_of
 from penstock.engine.loop_time import LoopClock
@@ -35,11 +35,11 @@ from penstock.reader.core.flow_control import ACK_EVERY
 from penstock.reader.core.reachability import ANSWER_WITHIN
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.task_stream import Held
+from penstock.reader.session.line import Line
 from penstock.reader.session.link_traffic import LinkMeter
 from penstock.reader.session.trace import ReaderTrace
 from penstock.transport.in_process import here
 from penstock.transport.pool import TransportPool
-from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import Replies
 
@@ -75,11 +75,13 @@ class SessionConfig:
     writable: bool
     transport: str | None = None
     """The name of the transport that is wanted; None takes the nearest."""
+    line: Line | None = None
+    """By which the pass was opened: its connection is read by, too."""
 
     @property
-    def network(self) -> tuple[str, float, str | None]:
+    def network(self) -> tuple[Line, float, str | None]:
         """What the network needs to know."""
-        return self.dispatcher, self.heartbeat_interval, self.transport
+        return self.line or Line(self.dispatcher), self.heartbeat_interval, self.transport
 
 
 @dataclass(slots=True, eq=False)
@@ -131,16 +133,16 @@ class SessionNetwork:
     def __init__(
         self,
         session: SessionPort,
-        dispatcher: str,
+        line: Line,
         heartbeat_interval: float,
         transport: str | None = None,
     ) -> None:
         self.loop_clock: LoopClock | None = None
         """Measures how long the training loop waits."""
         self._session = session
-        self._dispatcher, self._heartbeat_interval = dispatcher, heartbeat_interval
+        self._line, self._heartbeat_interval = line, heartbeat_interval
         self._streams: dict[TaskId, _NetworkStream] = {}
-        self._transports = TransportPool(transport, caller_of(dispatcher))
+        self._transports = TransportPool(transport, caller_of(line.address))
         self._traffic = LinkMeter()
         self.trace = ReaderTrace()
         """When the frames were here that are traced."""
@@ -179,6 +181,7 @@ class SessionNetwork:
             self._session.fail(_innermost(exc))
         finally:
             self._group = None
+            await self._line.close()
 
     def leave(self) -> None:
         """Perform the last effects, and end `run` when the dispatcher knows."""
@@ -252,7 +255,6 @@ class SessionNetwork:
         while True:
             try:
                 await self._control(silence)
-                raise Unavailable("it hung up")
             except PenstockError as exc:
                 if self._leaving.is_set():
                     break
@@ -267,11 +269,11 @@ class SessionNetwork:
             await asyncio.sleep(pause)
         self._parted.set()
 
-    async def _control(self, silence: float) -> None:
-        """Read views by a new connection, until nothing comes for *silence* seconds."""
+    async def _control(self, silence: float) -> NoReturn:
+        """Read views by one connection, until nothing comes for *silence* seconds."""
         core = self._session.core
         async with (
-            connect(self._dispatcher) as channel,
+            self._line.channel() as channel,
             aclosing(DispatcherClient(channel).reader_control(self._heartbeats())) as views,  # type: ignore[type-var]
         ):
             while True:
@@ -281,7 +283,7 @@ class SessionNetwork:
                 except TimeoutError:
                     raise Unavailable(f"silent for {silence:g} s") from None
                 if view is None:
-                    return
+                    raise Unavailable("it hung up")
                 self.reason = ""
                 core.vicinity.see(here())
                 self._session.apply(core.on_view, view)

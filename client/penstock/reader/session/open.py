@@ -7,12 +7,12 @@ import os
 import platform
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import uuid4
 
-from penstock.errors import JobMismatch, JobUsed, UnknownDataset
+from penstock.errors import Closed, JobMismatch, JobUsed, UnknownDataset
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderProcess
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.types import DatasetId
@@ -24,6 +24,7 @@ from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.state_machine import ReaderCore
 from penstock.reader.core.vicinity import Vicinity
 from penstock.reader.session.call import call_dispatcher
+from penstock.reader.session.line import Line
 from penstock.reader.session.local_workers import check_local
 from penstock.reader.session.mismatch import explained
 from penstock.reader.session.network import SessionConfig
@@ -72,18 +73,21 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
         WaitedTooLong: when nothing answers at the address within the timeout.
         JobUsed: when others have read it before, and *spec* says that this is an error.
     """
-    held = ExitStack()
+    held, line = ExitStack(), Line(spec.address)
     try:
         tune(one_arena=True)  # before there are threads, as far as it is up to us
         loop = held.enter_context(LoopThread.shared())
+        unread = held.enter_context(ExitStack())
+        unread.callback(_close, loop, line)
         if TargetWorkers(spec.request.target_workers) is TargetWorkers.LOCAL:
-            loop.run(_call(spec, lambda d: check_local(spec.address, d.status)))
-        dataset, opened = _open(loop, spec)
+            loop.run(_call(spec, line, lambda d: check_local(spec.address, d.status)))
+        dataset, opened = _open(loop, line, spec)
         _heed(opened, spec)
         held.enter_context(short_turns())
         core = _core(spec, opened)
         how = (spec.timeout, spec.writable, spec.transport)
-        config = SessionConfig(spec.address, opened.heartbeat_interval, *how)
+        config = SessionConfig(spec.address, opened.heartbeat_interval, *how, line)
+        unread.pop_all()  # the session closes it
         session = Session(core, config, loop, held)
     except BaseException:
         held.close()
@@ -150,27 +154,32 @@ def this_process() -> ReaderProcess:
     return ReaderProcess(*tag, mine.penstock, mine.python)
 
 
-def _open(loop: LoopThread, spec: ReadSpec) -> tuple[DatasetId, OpenIterationReply]:
+def _open(loop: LoopThread, line: Line, spec: ReadSpec) -> tuple[DatasetId, OpenIterationReply]:
     dataset, by_id = spec.request.dataset, bool(spec.request.dataset_id)
     if dataset:
         try:
-            return dataset, loop.run(_call(spec, lambda d: d.open_iteration(spec.request)))
+            return dataset, loop.run(_call(spec, line, lambda d: d.open_iteration(spec.request)))
         except UnknownDataset:
             if by_id:  # there is nothing here to register it with
                 raise
             log.info("the dispatcher at %s forgot dataset %s", spec.address, dataset)
     definition = spec.definition()
-    register = _call(spec, lambda d: d.register_dataset(definition, spec.request.versions))
+    register = _call(spec, line, lambda d: d.register_dataset(definition, spec.request.versions))
     dataset = loop.run(register)
     request = replace(spec.request, dataset=dataset)
     try:
-        return dataset, loop.run(_call(spec, lambda d: d.open_iteration(request)))
+        return dataset, loop.run(_call(spec, line, lambda d: d.open_iteration(request)))
     except JobMismatch as exc:
         raise loop.run(_explained(spec, exc, definition)) from None
 
 
-async def _call(spec: ReadSpec, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
-    return await call_dispatcher(spec.address, spec.timeout, call)
+def _close(loop: LoopThread, line: Line) -> None:
+    with suppress(Closed):  # then it is closed with the loop
+        loop.run(line.close())
+
+
+async def _call(spec: ReadSpec, line: Line, call: Callable[[DispatcherClient], Awaitable[T]]) -> T:
+    return await call_dispatcher(spec.address, spec.timeout, call, line)
 
 
 async def _explained(spec: ReadSpec, error: JobMismatch, definition: bytes) -> JobMismatch:
