@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from measure import arguments, in_turn, seconds, show
 
-from penstock import Dataset
+from penstock import AUTOTUNE, Dataset
 from penstock_cluster import LocalCluster
 from penstock_worker import WorkerConfig
 
@@ -34,8 +34,11 @@ def _busy(i: int) -> int:
     return i
 
 
-def _reader(cluster: LocalCluster) -> Callable[[], float]:
-    dataset = Dataset.range(ELEMENTS).map(_busy).distribute("distributed_epoch", cluster.target)
+def _reader(
+    cluster: LocalCluster, mode: str = "distributed_epoch", calls: int | None = None
+) -> Callable[[], float]:
+    dataset = Dataset.range(ELEMENTS).map(_busy, num_parallel_calls=calls)
+    dataset = dataset.distribute(mode, cluster.target)
 
     def read() -> None:
         assert sum(1 for _ in dataset) == ELEMENTS
@@ -62,7 +65,12 @@ def main() -> None:
         limits = in_turn(plain, "elements/s", options.runs)
         figures = in_turn(readers, "elements/s", options.runs)
         again = in_turn(readers[1:], "elements/s", options.runs)
-    figures = [*limits, *figures, replace(again[1], name="the same, beside two workers")]
+        off = [
+            (f"the same worker, OFF, map(f{told})", _reader(clusters[2], "parallel_epochs", calls))
+            for told, calls in (("", None), (", AUTOTUNE", AUTOTUNE))
+        ]
+        whole = in_turn(off, "elements/s", options.runs)
+    figures = [*limits, *figures, replace(again[1], name="the same, beside two workers"), *whole]
     show(question, figures, options.json)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.autotune.budget import Budget
+from penstock.autotune.executors import ExecutorTuner, Move
 from penstock.autotune.threads import Period, ThreadChange, ThreadTuner
 
 LEAST_SECONDS = 0.05
@@ -13,6 +15,28 @@ LEAST_SECONDS = 0.05
 
 LEAST_ELEMENTS = 4
 """How many elements of each thread a period has at the least."""
+
+
+class MovableCalls(Protocol):
+    """Calls that may be made in processes."""
+
+    def move(self, *, to_processes: bool) -> None:
+        """Have the next calls made in processes, or in the threads that ask."""
+        ...
+
+    def take_seconds(self) -> float:
+        """Return the seconds of a core that calls in threads took since this was last asked."""
+        ...
+
+    @property
+    def callers(self) -> int:
+        """How many threads have a process that calls."""
+        ...
+
+    @property
+    def failed(self) -> bool:
+        """Whether there can be no processes."""
+        ...
 
 
 class Meter:
@@ -27,7 +51,9 @@ class Meter:
         self._budget, self._clock = budget, clock
         self._most = most
         """The most threads that there may be, whatever the budget holds."""
-        self._tuner = ThreadTuner()
+        self._tuner, self._executor = ThreadTuner(), ExecutorTuner()
+        self.calls: MovableCalls | None = None
+        """The operator's calls, if they may move to processes."""
         self.threads = 1
         self._since: float | None = None
         self._entered = 0.0
@@ -49,13 +75,42 @@ class Meter:
             return False
         period = Period(self._elements, seconds, self._waited)
         self._since, self._elements, self._waited = now, 0, 0.0
+        if self.calls is not None and self._executor.on_trial:
+            return self._judge(self.calls, period)
         room = self.threads != self._most and self._budget.has_thread()
-        return self._take(self._tuner.step(period, room=room))
+        change = self._tuner.step(period, room=room)
+        changed = self._take(change)
+        if self.calls is not None:
+            busy = self.calls.take_seconds() / seconds
+            if self._executor.untried(period, change, busy) is Move.TO_PROCESSES:
+                return self._try_processes(self.calls)
+        return changed
 
     def close(self) -> None:
         """Give the threads back. Idempotent."""
         self._budget.give_threads(self.threads - 1)
         self.threads = 1
+
+    def _try_processes(self, calls: MovableCalls) -> bool:
+        """Move the calls to processes: to two, as one thread alone would gain nothing."""
+        if not self._take(ThreadChange.MORE):
+            self._executor.fail()
+            return True
+        calls.move(to_processes=True)
+        return True
+
+    def _judge(self, calls: MovableCalls, period: Period) -> bool:
+        """Let the calls stay in processes, or return them to one thread, once that is known."""
+        if calls.failed:
+            self._executor.fail()
+        elif self._executor.tried(period, ready=calls.callers >= self.threads) is not (
+            Move.TO_THREADS
+        ):
+            if not self._executor.on_trial:
+                self._tuner = ThreadTuner()
+            return False
+        calls.move(to_processes=False)
+        return self._take(ThreadChange.FEWER)
 
     def _take(self, step: ThreadChange) -> bool:
         match step:

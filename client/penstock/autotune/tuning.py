@@ -17,16 +17,20 @@ class Tuning:
 
     options: Options
     budget: Budget
+    spreads: bool = False
+    """Whether calls may move to other processes where threads do not help."""
 
     @classmethod
-    def of(cls, options: Options, share: int = 1) -> Tuning:
+    def of(cls, options: Options, share: int = 1, *, spreads: bool = False) -> Tuning:
         """Return the tuning of a run with *options*, which has one in *share* parts of the host.
 
-        What options say is for each run, however many there are.
+        What options say is for each run, however many there are. With *spreads* calls may move to
+        other processes.
         """
         auto = options.autotune
         core_budget = auto.cpu_budget or max(1, cores() // share)
-        return cls(options, Budget(core_budget, auto.ram_budget or RAM_BUDGET // share))
+        budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share)
+        return cls(options, budget, spreads)
 
     @property
     def enabled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from penstock.element import Element, preview
 from penstock.engine.seeds import ElementRng
@@ -17,11 +17,11 @@ from penstock.runtime.tracebacks import told, without_ours
 class FunctionCaller(ABC):
     """How an operator has a function called. Not for several threads: see `copy`."""
 
-    run_seconds: ClassVar[float] = 0.00025
+    run_seconds: float = 0.00025
     """About how long the calls that are made at a stretch in another thread may take together."""
-    most: ClassVar[int] = 16
+    most: int = 16
     """How many of them there may be."""
-    ahead: ClassVar[int] = 1
+    ahead: int = 1
     """How many such stretches to have ready for each thread, so that it need not wait."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
@@ -23,9 +23,9 @@ from penstock.serialization import pickling
 class ProcessFunction(FunctionCaller):
     """See `UserFunction`, which is called where the operator runs."""
 
-    run_seconds: ClassVar[float] = 0.025
-    most: ClassVar[int] = 256
-    ahead: ClassVar[int] = 2
+    run_seconds: float = 0.025
+    most: int = 256
+    ahead: int = 2
 
     def __init__(self, function: SharedFunction) -> None:
         self._function = function

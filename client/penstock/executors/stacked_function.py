@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -37,8 +37,8 @@ class StackedFunction(FunctionCaller):
     A plain tuple of arrays is unpacked into arguments, as by `UserFunction`.
     """
 
-    run_seconds: ClassVar[float] = 0.002
-    most: ClassVar[int] = 1024
+    run_seconds: float = 0.002
+    most: int = 1024
 
     def __init__(self, fn: Callable[..., Any], label: str) -> None:
         self._fn, self._label = fn, label

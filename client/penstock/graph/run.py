@@ -42,7 +42,7 @@ def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
     Raises:
         StateError: when the state does not fit.
     """
-    tuning = Tuning.of(options_of(node), context.share)
+    tuning = Tuning.of(options_of(node), context.share, spreads=context.spreads)
     return open_node(node, replace(context, tuning=tuning), state)
 
 

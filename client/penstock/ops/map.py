@@ -20,6 +20,7 @@ from penstock.engine.iterator import OpIterator, State
 from penstock.engine.rows import elements_of
 from penstock.errors import DatasetError
 from penstock.executors.function import FunctionCaller, UserFunction
+from penstock.executors.movable_function import MovableFunction
 from penstock.executors.process_function import ProcessFunction
 from penstock.graph.node import Node, function
 from penstock.ops.internal.one_to_one import OneToOneIterator
@@ -69,6 +70,8 @@ class Map(Node):
         call = _CALLS[self.executor](self.fn, self.label, context.seed())
         upstream = context.open(self.upstream, below)
         threads, meter = self._threads(context.tuned)
+        if meter is not None and context.tuned.spreads:
+            call = meter.calls = MovableFunction.of(self.fn, self.label, context.seed())
         if self.parallel is None and not returned and isinstance(call, UserFunction):
             return _MapIterator(upstream, call, number)
         tracked = context.sessions is not None

@@ -109,7 +109,8 @@ class EngineLoop:
     def _open(self, pipeline: Pipeline) -> OpIterator:
         start = self._start
         context = Context.local(start.seed, start.index)
-        context = replace(context, skipped=self._skipped, times=self._times, share=start.share)
+        context = replace(context, skipped=self._skipped, times=self._times)
+        context = replace(context, share=start.share, spreads=True)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)
