@@ -263,9 +263,21 @@ class WrongRole(Refused, PermissionError):
 
 
 class Overloaded(Refused, RuntimeError):
-    """The service is full."""
+    """The service is full.
+
+    Attributes:
+        retry_after: the seconds after which trying again is worth it, if the service knows.
+    """
 
     retryable = True
+
+    def __init__(self, message: str, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = 0.0 if retry_after_ms is None else retry_after_ms / 1000
+
+    def fields(self) -> tuple[Any, ...]:
+        """See `PenstockError.fields`."""
+        return (str(self), round(1000 * self.retry_after) or None)
 
 
 class Unavailable(PenstockError, ConnectionError):

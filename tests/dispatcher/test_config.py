@@ -133,9 +133,20 @@ def test_the_lease_of_consumers_is_no_longer_than_that_of_readers():
         DispatcherConfig(consumer_timeout=1.0)
 
 
-@pytest.mark.parametrize("name", ["max_calls", "max_calls_per_identity"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "max_calls",
+        "max_calls_per_identity",
+        "max_connections",
+        "max_openings",
+        "max_jobs",
+        "max_readers",
+        "max_datasets",
+    ],
+)
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
-def test_a_bound_of_calls_is_a_number_from_1_on(name, value):
+def test_a_bound_is_a_number_from_1_on(name, value):
     with pytest.raises(ConfigError, match=name):
         DispatcherConfig(**{name: value})
 

@@ -6,11 +6,13 @@ from contextlib import aclosing, asynccontextmanager, closing
 import grpc
 import pytest
 
+from penstock.credentials.entrance import Entrance, Security
+from penstock.credentials.guard import OpenGuard
 from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
 from penstock.protocol.data import Recall, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.wire.connection import connect, listening
-from penstock.wire.worker import WorkerClient, encode_reply, worker_handlers
+from penstock.wire.worker import HEALTH, WorkerClient, encode_reply, worker_handlers
 from tests.wire.foreign_servers import stranger_that_says
 
 OPEN = Subscribe(1, 5, 1, 2, AckedSet(3), RangeSet(), 1 << 20)
@@ -297,3 +299,34 @@ async def test_a_proxy_of_the_environment_is_not_used(monkeypatch):
 
     async with serve(PatientWorker()) as port, client_of(f"127.0.0.1:{port}") as client:
         assert await client.status() == b"{}"
+
+
+async def _closed_within(sock, seconds):
+    """Return whether the far side closes *sock*, whatever it says before."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(seconds):
+            while await loop.sock_recv(sock, 1 << 16):
+                pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+async def test_connections_beyond_the_bound_are_closed_and_those_that_are_there_served():
+    entrance = Entrance(Security.LOCAL, OpenGuard(), max_connections=3)
+    line = listening(host="127.0.0.1", port=0, drain=0, entrance=entrance)
+    async with line as port, connect(f"127.0.0.1:{port}") as channel:
+        assert await HEALTH.call(channel, b"", 5) is not None
+        socks = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        try:
+            for sock in socks:
+                sock.setblocking(False)
+            closed = await asyncio.gather(*(_closed_within(sock, 3.0) for sock in socks))
+            assert sum(closed) >= 18
+            assert await HEALTH.call(channel, b"", 5) is not None
+        finally:
+            for sock in socks:
+                sock.close()

@@ -137,9 +137,9 @@ def test_by_default_there_is_a_slot_for_each_core_that_the_process_may_use(monke
     assert WorkerConfig.from_env({"PENSTOCK_SLOTS": "5"}).slot_count == 5
 
 
-@pytest.mark.parametrize("name", ["max_calls", "max_calls_per_identity"])
+@pytest.mark.parametrize("name", ["max_calls", "max_calls_per_identity", "max_connections"])
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
-def test_a_bound_of_calls_is_a_number_from_1_on(name, value):
+def test_a_bound_is_a_number_from_1_on(name, value):
     with pytest.raises(ConfigError, match=name):
         WorkerConfig(**{name: value})
 

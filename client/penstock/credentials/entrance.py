@@ -13,6 +13,7 @@ from penstock.credentials.seal import check_seal, seal
 from penstock.errors import ConfigError
 
 MAX_CALLS, MAX_CALLS_PER_IDENTITY = 20_000, 10_000
+MAX_CONNECTIONS = 10_000
 
 
 class Security(Enum):
@@ -44,6 +45,8 @@ class Entrance:
     """How many calls and streams may be open at once."""
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
     """How many of them one identity may have."""
+    max_connections: int = MAX_CONNECTIONS
+    """How many connections there may be."""
     folder: WatchedFolder | None = None
     """What TLS is done with; None is no TLS."""
     port: BoundPort = field(default_factory=BoundPort)

@@ -41,6 +41,7 @@ class ServiceSettings:
     insecure: bool
     max_calls: int
     max_calls_per_identity: int
+    max_connections: int
 
     @property
     def scheme(self) -> str:
@@ -61,6 +62,7 @@ class ServiceSettings:
         """
         made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
         made.max_calls, made.max_calls_per_identity = self.max_calls, self.max_calls_per_identity
+        made.max_connections = self.max_connections
         return made
 
     @classmethod
@@ -92,10 +94,10 @@ class ServiceSettings:
         self._check_security()
 
     def _check_security(self) -> None:
-        for name in ("max_calls", "max_calls_per_identity"):
+        for name in ("max_calls", "max_calls_per_identity", "max_connections"):
             most = getattr(self, name)
             if not isinstance(most, int) or not is_number(most, 1):
-                raise ConfigError(f"{name} must be a number of calls from 1 on, not {most!r}")
+                raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
         if not isinstance(self.insecure, bool):
             raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
         if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):

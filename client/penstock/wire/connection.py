@@ -66,6 +66,10 @@ _SERVER: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
+    # Who connects and says nothing is let go; so is a peer whose host vanished silently.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
 
 
@@ -169,7 +173,7 @@ async def listening(
     server = grpc.aio.server(
         interceptors=() if entrance is None else (_admission(entrance),),
         maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest)),
+        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
     )
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
@@ -188,6 +192,13 @@ async def listening(
     finally:
         await health.leaving()
         await server.stop(grace=drain)
+
+
+def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
+    """Return how many connections there may be; more are closed before anything is read."""
+    if entrance is None:
+        return ()
+    return (("grpc.max_allowed_incoming_connections", entrance.max_connections),)
 
 
 def _admission(entrance: Entrance) -> Admission:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -143,12 +144,24 @@ class DispatcherClient:
         return READER_CONTROL.call(self._channel, heartbeats)
 
 
-def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.GenericRpcHandler:
-    """Answer the dispatcher's methods with *api*; definitions get the *seal*."""
+def dispatcher_handlers(
+    api: DispatcherApi,
+    seal: Seal | None = None,
+    opening: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> grpc.GenericRpcHandler:
+    """Answer the dispatcher's methods with *api*; definitions get the *seal*.
+
+    Datasets are registered and jobs opened within *opening*, which may raise what refuses it.
+    """
 
     async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
         asked = (request.definition, request.versions, request.registration)
-        return RegisterDatasetReply(await api.register_dataset(*asked))
+        with opening():
+            return RegisterDatasetReply(await api.register_dataset(*asked))
+
+    async def open_iteration(request: OpenIterationRequest) -> OpenIterationReply:
+        with opening():
+            return await api.open_iteration(request)
 
     async def find_dataset(request: FindDatasetRequest) -> RegisteredDataset:
         return await api.find_dataset(request.dataset_id)
@@ -171,7 +184,7 @@ def dispatcher_handlers(api: DispatcherApi, seal: Seal | None = None) -> grpc.Ge
         "RegisterDataset": REGISTER_DATASET.handler(register_dataset),
         "FindDataset": FIND_DATASET.handler(find_dataset),
         "GetDefinition": GET_DEFINITION.handler(get_definition),
-        "OpenIteration": OPEN_ITERATION.handler(api.open_iteration),
+        "OpenIteration": OPEN_ITERATION.handler(open_iteration),
         "Drain": DRAIN.handler(drain),
         "DrainHost": DRAIN_HOST.handler(drain_host),
         "Status": STATUS.handler(status),

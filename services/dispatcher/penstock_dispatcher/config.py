@@ -7,7 +7,7 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS
 from penstock.errors import ConfigError
 from penstock.runtime.settings import ServiceSettings, is_number
 from penstock_dispatcher.core.settings import CoreSettings
@@ -103,6 +103,23 @@ class DispatcherConfig(ServiceSettings):
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
     """How many of them one identity may have, as a token names it."""
 
+    max_connections: int = MAX_CONNECTIONS
+    """How many connections there may be; more are closed at once."""
+
+    max_openings: int = 256
+    """How many datasets and jobs may be being registered and opened at once; more are refused with
+    `Overloaded`, which says when to try again, so that those who read already are served."""
+
+    max_jobs: int = 1 << 16
+    """How many jobs may be open at once, `max_readers` and `max_datasets` likewise; more are
+    refused with `Overloaded`."""
+
+    max_readers: int = 1 << 16
+    """How many readers may be connected."""
+
+    max_datasets: int = 1 << 16
+    """How many datasets may be registered."""
+
     durability: str = "process"
     """What the journal outlasts. ``"process"``: the death of this process, however it comes; when
     the machine loses power, its last moments may be gone. ``"power"``: that too, for an fsync with
@@ -139,6 +156,8 @@ class DispatcherConfig(ServiceSettings):
         ):
             self._check_time(name)
         self._check_definition()
+        for name in ("max_openings", "max_jobs", "max_readers", "max_datasets"):
+            self._check_number(name)
         self._check_pair("worker_timeout", "heartbeat_interval")
         self._check_pair("client_timeout", "refresh_interval")
         self._check_pair("consumer_timeout", "refresh_interval")
@@ -166,6 +185,9 @@ class DispatcherConfig(ServiceSettings):
             tick_interval=min(0.25, shortest / 8),
             worker_addresses=self.worker_addresses or (),
             reassign_static_tasks=self.reassign_static_tasks,
+            max_jobs=self.max_jobs,
+            max_readers=self.max_readers,
+            max_datasets=self.max_datasets,
         )
 
     def _check_work_dir(self) -> None:
@@ -193,6 +215,11 @@ class DispatcherConfig(ServiceSettings):
                 "name each host:port once"
             )
         object.__setattr__(self, "worker_addresses", tuple(entries))
+
+    def _check_number(self, name: str) -> None:
+        most = getattr(self, name)
+        if not isinstance(most, int) or not is_number(most, 1):
+            raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
 
     def _check_definition(self) -> None:
         most = self.max_definition_bytes

@@ -26,6 +26,7 @@ from penstock.wire.preemption import preemption_handlers
 from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
+from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
 from penstock_dispatcher.tensorflow.service import TensorFlowService
@@ -61,7 +62,7 @@ async def serve(
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
         line = listening(
-            dispatcher_handlers(dispatcher, entrance.seal),
+            dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
                 TensorFlowService(dispatcher, clients_at(config.work_dir), now)
             ),

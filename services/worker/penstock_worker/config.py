@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY
+from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
@@ -120,6 +120,9 @@ class WorkerConfig(ServiceSettings):
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
     """How many of them one identity may have, as a token names it."""
+
+    max_connections: int = MAX_CONNECTIONS
+    """How many connections there may be; more are closed at once."""
 
     runner_memory_bytes: int | None = None
     """How much memory of its own a runner may have, in bytes, without what it has made; None is no

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from penstock.errors import PenstockError, Untrusted
+from penstock.errors import Overloaded, PenstockError, Untrusted
 from penstock.reader.session.deadlines import WaitTimeout, dispatcher_silent
 from penstock.reader.session.line import Line
 from penstock.runtime import clock
@@ -52,6 +53,7 @@ async def call_dispatcher(
                 for_good = isinstance(exc, Untrusted) and clock.now() > began + REPLACED_WITHIN
                 if for_good or not exc.retryable:
                     raise
-                reason = str(exc)
-            await asyncio.sleep(min(pause, patience.left))
+                reason, told = str(exc), exc.retry_after if isinstance(exc, Overloaded) else 0.0
+            # All that were refused together would come together again.
+            await asyncio.sleep(min(max(pause, told * random.uniform(1.0, 1.5)), patience.left))
             pause = min(2 * pause, MAX_RETRY)

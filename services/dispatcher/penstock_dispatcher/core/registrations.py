@@ -6,6 +6,7 @@ from penstock.errors import DatasetError, PenstockError, UnknownDataset
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import Failure
+from penstock_dispatcher.core import bounds
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.dataset_facts import (
     DatasetForgotten,
@@ -23,6 +24,8 @@ def on_register(ctx: DecisionContext, event: RegisterDataset) -> None:
     try:
         check_protocol("the client", event.versions)
         named = None if event.registration is None else _named(ctx.state, event, event.registration)
+        if event.dataset not in ctx.state.datasets:
+            bounds.check_dataset(ctx.state, ctx.settings.max_datasets)
     except PenstockError as exc:
         ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))
         return

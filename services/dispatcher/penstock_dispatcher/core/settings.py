@@ -27,3 +27,6 @@ class CoreSettings:
     worker_addresses: tuple[str, ...] = ()
     reassign_static_tasks: bool = False
     """Whether a static task goes on elsewhere when its place was vacant for a worker lease."""
+    max_jobs: int = 1 << 16
+    max_readers: int = 1 << 16
+    max_datasets: int = 1 << 16

@@ -22,6 +22,7 @@ from penstock.protocol.control import (
 from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import (
     admission,
+    bounds,
     cache_members,
     consumers,
     jobs,
@@ -170,6 +171,7 @@ class DispatcherCore:
                 plan = jobs.plan_opening(ctx.state, event, ctx.settings.worker_addresses)
             if plan.iteration != jobs.OVER:
                 admission.check_python(ctx, request.dataset)
+            bounds.check_job(ctx, new=bool(plan.facts and not plan.superseded))
         except PenstockError as exc:
             ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))
             return

@@ -1,0 +1,102 @@
+"""More jobs, readers and datasets than there may be are refused by the name of the bound."""
+
+import pytest
+
+from penstock.errors import Overloaded
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, ReaderProcess
+from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
+from penstock_dispatcher.core.events import (
+    CloseReaderStream,
+    OpenIteration,
+    ReaderDisconnected,
+    RegisterDataset,
+    ReplyToCall,
+    StartHistory,
+    Tick,
+)
+from penstock_dispatcher.core.settings import CoreSettings
+from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.state_machine import DispatcherCore
+
+VERSIONS = Versions(PROTOCOL, "3.11", "0")
+
+
+class Life:
+    """A core with one dataset and few of everything."""
+
+    def __init__(self, **bounds):
+        self.now, self.beats = 100.0, 0
+        settings = CoreSettings(**bounds)
+        self.core = DispatcherCore(DispatcherState(), settings, self.now, 1_800_000_000.0)
+        self.tell(StartHistory(1))
+        self.register("d")
+
+    def tell(self, event):
+        return [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
+
+    def ask(self, event):
+        (reply,) = [e.answer for e in self.tell(event) if isinstance(e, ReplyToCall)]
+        if isinstance(reply, Failure):
+            raise reply.error()
+        return reply
+
+    def register(self, name):
+        return self.ask(RegisterDataset(1, VERSIONS, name, (SplitProviderSpec((".0",), 100),), ""))
+
+    def open(self, job, repetition=0):
+        request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
+        return self.ask(OpenIteration(1, request, 5)).iteration
+
+    def beat(self, session, iteration):
+        """Send a first heartbeat; return the error that ends the reader's stream, if one does."""
+        self.beats += 1
+        beat = ReaderHeartbeat(iteration, session, None, self.beats, process=ReaderProcess("h", 1))
+        ended = [e for e in self.tell(beat) if isinstance(e, CloseReaderStream)]
+        return ended[0].failure.error() if ended else None
+
+
+def test_a_job_too_many_is_refused_and_those_that_are_open_are_not():
+    life = Life(max_jobs=2)
+    first = life.open("a")
+    life.open("b")
+
+    with pytest.raises(Overloaded, match="max_jobs"):
+        life.open("c")
+    assert life.open("a") == first
+
+
+def test_a_job_that_is_forgotten_makes_room():
+    life = Life(max_jobs=1, idle=1.0, reader_lease=1.0, sweep_interval=0.5)
+    life.open("a")
+    for _ in range(240):
+        life.now += 0.25
+        life.tell(Tick())
+
+    assert life.open("b")
+
+
+def test_a_reader_too_many_is_refused_until_another_is_gone():
+    life = Life(max_readers=2)
+    job = life.open("a")
+    assert life.beat("x", job) is None
+    assert life.beat("y", job) is None
+
+    refused = life.beat("z", job)
+    again = life.beat("y", job)
+    life.tell(ReaderDisconnected(job, "x"))
+
+    assert isinstance(refused, Overloaded)
+    assert "max_readers" in str(refused)
+    assert refused.retryable
+    assert again is None
+    assert life.beat("z", job) is None
+
+
+def test_a_dataset_too_many_is_refused_and_a_known_one_is_not():
+    life = Life(max_datasets=2)
+    life.register("e")
+
+    with pytest.raises(Overloaded, match="max_datasets"):
+        life.register("f")
+    assert life.register("d") == "d"
