@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.executors import process_pool
 from penstock_cluster.cli.status import fetch
 from penstock_cluster.local import LocalCluster
 
@@ -64,6 +65,17 @@ def no_threads_of_other_tests():
     deadline = time.monotonic() + 10
     while left := [t for t in threading.enumerate() if t.name.startswith("penstock")]:
         assert time.monotonic() < deadline, f"threads that another test left: {left}"
+        time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def function_processes_end():
+    """End the processes of `map(executor="process")` behind a module that starts some."""
+    yield
+    process_pool.close()
+    deadline = time.monotonic() + 20
+    while "penstock-keeper" in [thread.name for thread in threading.enumerate()]:
+        assert time.monotonic() < deadline, "the pool's thread goes on after it was closed"
         time.sleep(0.001)
 
 

@@ -277,7 +277,8 @@ class Overloaded(Refused, RuntimeError):
 
     def fields(self) -> tuple[Any, ...]:
         """See `PenstockError.fields`."""
-        return (str(self), round(1000 * self.retry_after) or None)
+        after = round(1000 * self.retry_after)
+        return (str(self), after) if after else (str(self),)
 
 
 class Unavailable(PenstockError, ConnectionError):

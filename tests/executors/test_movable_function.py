@@ -12,6 +12,8 @@ import pytest
 from penstock.errors import TransformError
 from penstock.executors.movable_function import MovableFunction
 
+pytestmark = pytest.mark.usefixtures("function_processes_end")
+
 
 def place(x):
     return x, os.getpid()

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fuzz import outside
 from fuzz.mutations import damaged, repacked, twisted
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
@@ -371,4 +372,12 @@ TARGETS = [
     Target("job states", 2, make_job_state, read_job_state),
     Target("saved states", 1, make_saved, read_saved),
     Target("definitions", 2, make_definition, read_definition),
+    Target("TFRecord files", 2, outside.make_records, outside.read_records),
+    Target("CSV files", 1, outside.make_csv, outside.read_csv),
+    Target("text files", 1, outside.make_csv, outside.read_lines),
+    Target("cache files", 1, outside.make_cache, outside.read_cache),
+    Target("tokens", 2, outside.make_token, outside.read_token),
+    Target("launchers' variables", 3, outside.make_place, outside.read_place),
+    Target("the socket within a host", 2, outside.make_said, outside.read_said),
+    Target("TensorFlow's clients", 2, outside.make_tensorflow, outside.read_tensorflow),
 ]

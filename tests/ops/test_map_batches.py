@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context
 from penstock.errors import DatasetError, TransformError
-from penstock.executors import process_pool
 from penstock.graph.run import open_root
 
 
@@ -21,18 +18,7 @@ class Point(NamedTuple):
     y: Any
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ended_at_last():
-    yield
-    process_pool.close()
-    wait_until(lambda: "penstock-keeper" not in [t.name for t in threading.enumerate()])
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in twenty seconds"
-        time.sleep(0.001)
+pytestmark = pytest.mark.usefixtures("function_processes_end")
 
 
 def double(x):

@@ -20,12 +20,7 @@ from penstock.errors import DatasetError, DefinitionError, TransformError, Unava
 from penstock.executors import process_pool as pools
 from penstock.executors.process_pool import ProcessPool, ProcessSettings
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _ended_at_last():
-    yield
-    pools.close()
-    wait_until(lambda: "penstock-keeper" not in [t.name for t in threading.enumerate()])
+pytestmark = pytest.mark.usefixtures("function_processes_end")
 
 
 @pytest.fixture

@@ -26,14 +26,21 @@ def pack(message: msgspec.Struct) -> bytearray:
 
 
 class Unpacker(Generic[M]):
-    """Cuts what arrives into messages, which *decoder* reads."""
+    """Cuts what arrives into messages of at most *most* bytes, which *decoder* reads.
 
-    def __init__(self, decoder: msgspec.msgpack.Decoder[M]) -> None:
-        self._decoder = decoder
+    None is any length: for what comes from processes that this one started.
+    """
+
+    def __init__(self, decoder: msgspec.msgpack.Decoder[M], most: int | None = None) -> None:
+        self._decoder, self._most = decoder, most
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[M]:
-        """Take in *data*; return the messages that are complete now."""
+        """Take in *data*; return the messages that are complete now.
+
+        Raises:
+            ValueError: when a message says that it is longer than it may be: nothing waits for it.
+        """
         self._rest += data
         with memoryview(self._rest) as view:
             messages, stop = self._cut(view)
@@ -45,6 +52,8 @@ class Unpacker(Generic[M]):
         at = 0
         while (start := at + _LENGTH.size) <= len(view):
             (length,) = _LENGTH.unpack_from(view, at)
+            if self._most is not None and length > self._most:
+                raise ValueError(f"a message of {length} bytes, where {self._most} are the most")
             if start + length > len(view):
                 break
             with view[start : start + length] as body:

@@ -16,6 +16,9 @@ from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
 
 M = TypeVar("M")
 
+LARGEST = 1 << 31
+"""Bytes of one message: an element that travels as bytes is the largest."""
+
 FILES = 64
 """The most files that come with one read."""
 
@@ -23,10 +26,10 @@ FILES = 64
 class MessageLine(Generic[M]):
     """One end of a connected unix socket, on the loop that runs here.
 
-    *on_message* gets what arrives, which is of the type *said*. *on_gone* is called once, when
-    nothing more can come: the other side hung up, or said what cannot be read. Files that arrived
-    are in `files`, in order; each is there before the message that it came with. Who does not take
-    files gets none: the system drops them.
+    *on_message* gets what arrives, which is of the type *said* and has at most *most* bytes.
+    *on_gone* is called once, when nothing more can come: the other side hung up, or said what
+    cannot be read. Files that arrived are in `files`, in order; each is there before the message
+    that it came with. Who does not take files gets none: the system drops them.
     """
 
     def __init__(
@@ -37,12 +40,13 @@ class MessageLine(Generic[M]):
         on_gone: Callable[[str], None],
         *,
         takes_files: bool = False,
+        most: int = LARGEST,
     ) -> None:
         sock.setblocking(False)
         self.files: deque[int] = deque()
         self._sock, self._on_message, self._on_gone = sock, on_message, on_gone
         self._loop = asyncio.get_running_loop()
-        self._unpacker: Unpacker[M] = Unpacker(msgspec.msgpack.Decoder(said))
+        self._unpacker: Unpacker[M] = Unpacker(msgspec.msgpack.Decoder(said), most)
         self._unsent: deque[tuple[memoryview, int]] = deque()
         self._drained = asyncio.Event()
         self._drained.set()

@@ -35,6 +35,7 @@ from penstock.transport.shm_messages import (
     StreamOver,
     Welcome,
 )
+from penstock.wire.dispatcher import LARGEST
 from penstock.wire.worker import encode_frames, encode_reply
 from penstock_worker.core.loans import BorrowerId
 from penstock_worker.reply_form import Payload, ReplyForm
@@ -98,6 +99,7 @@ class LocalReader:
             FromReader,  # type: ignore[arg-type]
             self._hear,
             self._on_gone,
+            most=LARGEST,  # as over gRPC
         )
 
     def close(self) -> None:
