@@ -29,6 +29,8 @@ from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journ
 from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.clients import TensorFlowClients
+from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
 
 log = logging.getLogger("penstock.dispatcher")
@@ -61,10 +63,11 @@ async def serve(
     check_service("a dispatcher")
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
+        clients = clients_at(config.work_dir)
         line = listening(
             dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
-                TensorFlowService(dispatcher, clients_at(config.work_dir), now)
+                TensorFlowService(dispatcher.knowledge, clients, now, config.tensorflow_datasets)
             ),
             preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
@@ -73,7 +76,7 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        async with line as port:
+        async with line as port, _opened(config, entrance, dispatcher, clients):
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -92,6 +95,39 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+@asynccontextmanager
+async def _opened(
+    config: DispatcherConfig,
+    entrance: Entrance,
+    dispatcher: DispatcherService,
+    clients: TensorFlowClients,
+) -> AsyncIterator[None]:
+    """Answer TensorFlow's clients without credentials, where the settings say so."""
+    if config.tensorflow_port is None:
+        yield
+        return
+    names, host = config.tensorflow_datasets, config.tensorflow_host or config.host
+    api = OpenedDatasets(dispatcher.knowledge, clients, now, names)
+    line = listening(
+        *tensorflow.dispatcher_handlers(api),
+        host=host,
+        port=config.tensorflow_port,
+        drain=DRAIN,
+        largest=MARGIN,
+        entrance=entrance.for_tensorflow(),
+    )
+    async with line as port:
+        dispatcher.knowledge.opened_at = advertised(host, port)
+        log.warning(
+            "whoever reaches %s:%d can read %s without credentials, by TensorFlow's protocol "
+            "(tensorflow_port)",
+            host,
+            port,
+            ", ".join(names),
+        )
+        yield
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:

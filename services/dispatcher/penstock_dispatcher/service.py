@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ from penstock.protocol.control import (
     WorkerCommand,
     WorkerEvent,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration, scoped
+from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, IterationId, ReaderStatus, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
@@ -57,6 +57,7 @@ from penstock_dispatcher.listing_store import listings_at
 from penstock_dispatcher.outbox import Outbox
 from penstock_dispatcher.performer import OutwardEffect, Performer
 from penstock_dispatcher.registrar import Registrar
+from penstock_dispatcher.tensorflow.knowledge import MeshKnowledge
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -107,6 +108,9 @@ class DispatcherService:
         self._journal.attach(self)
         if not self._core.state.history:
             self._handle(StartHistory(new_history()))
+
+        self.knowledge = MeshKnowledge(self.find_dataset, self._core, config.tensorflow_datasets)
+        """What is told to TensorFlow's clients."""
 
     @property
     def address(self) -> str:
@@ -197,21 +201,12 @@ class DispatcherService:
         self._check_open()
         return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
 
-    def live_workers(self) -> Iterable[tuple[str, int]]:
-        """See `tensorflow.service.Knowledge.live_workers`."""
-        return [(name, one.incarnation) for name, one in self._core.state.workers.items()]
-
-    def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
-        """See `tensorflow.service.Knowledge.is_finished`."""
-        job = self._core.state.jobs.get(scoped(dataset_id, job_name))
-        return job is not None and repetition in job.finished
-
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
         now = self._core.stats(self._clock())
         security = self._entrance.security.value if self._entrance is not None else ""
         told = replace(now, usage=usage(), versions=versions(), security=security)
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(self.knowledge.told(told))
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
         call = self._calls.new_call()

@@ -303,3 +303,12 @@ def test_it_is_said_what_auto_means_and_why():
         "compression of 1 task AUTO: lz4 (ratio 4.6, link 90 MB/s)",
         "compression of 2 tasks AUTO: none",
     ]
+
+
+def test_what_can_be_read_without_credentials_is_shown():
+    now = look()
+    opened = replace(now.stats, tensorflow="big:7001", tensorflow_datasets=("train", "eval"))
+
+    assert "without credentials" not in shown(picture(now, None))
+    found = " ".join(shown(picture(replace(now, stats=opened), None), 160).split())
+    assert "without credentials, at big:7001: train, eval" in found

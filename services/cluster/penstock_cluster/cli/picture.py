@@ -123,11 +123,20 @@ def _head(now: Look, running: int, finished: int) -> Text:
         f"{speaks}  {counted(len(stats.workers), 'worker')}, "
         f"{counted(running, 'pass', 'passes')} running, {finished} finished",
         ("  insecure: whoever can connect may run code" if _is_open(stats) else "", "red"),
+        (_opened(stats), "yellow"),
     )
 
 
 def _is_open(stats: DispatcherStats) -> bool:
     return stats.security == Security.INSECURE.value
+
+
+def _opened(stats: DispatcherStats) -> str:
+    """Return what can be read without credentials, if something can."""
+    if not stats.tensorflow:
+        return ""
+    names = ", ".join(stats.tensorflow_datasets)
+    return f"  without credentials, at {stats.tensorflow}: {names}"
 
 
 def _worker_table(now: Look, before: Look | None) -> RenderableType:

@@ -216,6 +216,10 @@ class DispatcherStats:
     """The ids that datasets can be read by."""
     security: str = ""
     """What protects the dispatcher; the service adds it."""
+    tensorflow: str = ""
+    """Where TensorFlow's clients are answered without credentials; the service adds it."""
+    tensorflow_datasets: tuple[str, ...] = ()
+    """The ids that they may read there."""
 
 
 def collect(
