@@ -71,6 +71,11 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         list[str] | None,
         typer.Option(help="an id that may be read without credentials there; repeatable"),
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats of a worker")
     ] = None,

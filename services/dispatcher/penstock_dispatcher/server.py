@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, PenstockError
@@ -19,6 +19,7 @@ from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
 from penstock.runtime.linux import check_service
+from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
@@ -30,8 +31,12 @@ from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
+from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -63,11 +68,11 @@ async def serve(
     check_service("a dispatcher")
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
-        clients = clients_at(config.work_dir)
+        known, clients = DispatcherKnowledge(dispatcher), clients_at(config.work_dir)
         line = listening(
             dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
-                TensorFlowService(dispatcher.knowledge, clients, now, config.tensorflow_datasets)
+                TensorFlowService(known, clients, now, config.tensorflow_datasets)
             ),
             preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
@@ -76,7 +81,9 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        async with line as port, _opened(config, entrance, dispatcher, clients):
+        looked_at = answering(config, entrance, partial(_routes, dispatcher))
+        opened = _opened(config, entrance, known, clients)
+        async with line as port, looked_at as dispatcher.http, opened as dispatcher.tensorflow:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -101,15 +108,15 @@ async def serve(
 async def _opened(
     config: DispatcherConfig,
     entrance: Entrance,
-    dispatcher: DispatcherService,
+    known: DispatcherKnowledge,
     clients: TensorFlowClients,
-) -> AsyncIterator[None]:
-    """Answer TensorFlow's clients without credentials, where the settings say so."""
+) -> AsyncIterator[str]:
+    """Answer TensorFlow's clients without credentials, where the settings say so; yield where."""
     if config.tensorflow_port is None:
-        yield
+        yield ""
         return
     names, host = config.tensorflow_datasets, config.tensorflow_host or config.host
-    api = OpenedDatasets(dispatcher.knowledge, clients, now, names)
+    api = OpenedDatasets(known, clients, now, names)
     line = listening(
         *tensorflow.dispatcher_handlers(api),
         host=host,
@@ -119,7 +126,6 @@ async def _opened(
         entrance=entrance.for_tensorflow(),
     )
     async with line as port:
-        dispatcher.knowledge.opened_at = advertised(host, port)
         log.warning(
             "whoever reaches %s:%d can read %s without credentials, by TensorFlow's protocol "
             "(tensorflow_port)",
@@ -127,7 +133,13 @@ async def _opened(
             port,
             ", ".join(names),
         )
-        yield
+        yield advertised(host, port)
+
+
+def _routes(dispatcher: DispatcherService) -> Sequence[RouteDef]:
+    from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
+
+    return routes(dispatcher)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:

@@ -48,7 +48,9 @@ from penstock_dispatcher.core.events import (
     Tick,
     WorkerDisconnected,
 )
+from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.deferred import DeferredEvents
 from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal
@@ -57,7 +59,6 @@ from penstock_dispatcher.listing_store import listings_at
 from penstock_dispatcher.outbox import Outbox
 from penstock_dispatcher.performer import OutwardEffect, Performer
 from penstock_dispatcher.registrar import Registrar
-from penstock_dispatcher.tensorflow.knowledge import MeshKnowledge
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -67,6 +68,7 @@ LOOK = 1.0
 """Seconds between looks whether the work directory is there."""
 
 FORGETS = "it has no work_dir, so what it knew is lost"
+SAFE = "what it acknowledged is on disk: start it again"
 
 SWEEP = 600.0
 """Seconds between sweeps of unused definitions."""
@@ -88,8 +90,8 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self._config, self._entrance = config, entrance
-        self._clock = clock
+        self.http = self.tensorflow = ""
+        self._config, self._clock = config, clock
         self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
@@ -109,9 +111,6 @@ class DispatcherService:
         if not self._core.state.history:
             self._handle(StartHistory(new_history()))
 
-        self.knowledge = MeshKnowledge(self.find_dataset, self._core, config.tensorflow_datasets)
-        """What is told to TensorFlow's clients."""
-
     @property
     def address(self) -> str:
         """Where workers and readers find this dispatcher, as ``host:port``."""
@@ -120,11 +119,6 @@ class DispatcherService:
     @address.setter
     def address(self, address: str) -> None:
         self._core.ctx.address = address
-
-    @property
-    def remembers(self) -> bool:
-        """Whether a restart goes on where this one is."""
-        return self._config.work_dir is not None
 
     async def tick_forever(self) -> None:
         """Send ticks to the core, until cancelled; remove what is unused.
@@ -158,6 +152,24 @@ class DispatcherService:
         self._readers.close_all(self._stopping())
         self._calls.fail(self._stopping())
         self._performer.close()
+
+    @property
+    def state(self) -> DispatcherState:
+        """What has been decided, to look at."""
+        return self._core.state
+
+    def stats(self) -> DispatcherStats:
+        """Return all that is known of the cluster now."""
+        own: dict[str, Any] = {"security": self._config.security.value, "http": self.http}
+        own |= {
+            "tensorflow": self.tensorflow,
+            "tensorflow_datasets": self._config.tensorflow_datasets,
+        }
+        return replace(self._core.stats(self._clock()), usage=usage(), versions=versions(), **own)
+
+    def unready(self) -> str:
+        """Return why nothing is decided now; nothing if it is."""
+        return "stopping" if self._closed else str(self._journal.full or "")
 
     # --- calls ---
 
@@ -203,10 +215,7 @@ class DispatcherService:
 
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
-        now = self._core.stats(self._clock())
-        security = self._entrance.security.value if self._entrance is not None else ""
-        told = replace(now, usage=usage(), versions=versions(), security=security)
-        return msgspec.json.encode(self.knowledge.told(told))
+        return msgspec.json.encode(self.stats())
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
         call = self._calls.new_call()
@@ -301,7 +310,7 @@ class DispatcherService:
         log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
         self._closed = True
         self._journal.abandon()
-        safe = "what it acknowledged is on disk: start it again" if self.remembers else FORGETS
+        safe = FORGETS if self._config.work_dir is None else SAFE
         self._failure = self._failure or InternalError(
             f"the dispatcher at {self.address} stopped, for {doing} failed: {exc!r}. This is a "
             f"fault in Penstock; {safe}"

@@ -37,6 +37,11 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     tensorflow_host: Annotated[
         str | None, typer.Option(help="interface of that port; by default the other one's")
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,

@@ -139,6 +139,8 @@ class WorkerStats:
     """What protects the worker."""
     tensorflow: str = ""
     """Where TensorFlow's clients are answered without credentials; empty where they are not."""
+    http: str = ""
+    """Where it answers HTTP, if it does."""
 
     def as_json(self) -> bytes:
         """Write it for a status call."""

@@ -220,6 +220,8 @@ class DispatcherStats:
     """Where TensorFlow's clients are answered without credentials; the service adds it."""
     tensorflow_datasets: tuple[str, ...] = ()
     """The ids that they may read there."""
+    http: str = ""
+    """Where it answers HTTP, if it does; the service adds it."""
 
 
 def collect(
