@@ -206,7 +206,8 @@ class Pod:
         self._container, self._replaced = container, replaced
         args = [self._here(arg) for arg in container["args"]]
         variables = {
-            each["name"]: each.get("value", "127.0.0.1") for each in container.get("env", ())
+            each["name"]: self._here(each.get("value", "127.0.0.1"))
+            for each in container.get("env", ())
         }
         args = [arg.replace("$(POD_IP)", variables.get("POD_IP", "")) for arg in args]
         command = [Path(sys.executable).parent / "penstock", *args]

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are given: it names metrics that exist, and a real Prometheus takes it."""
+"""What Prometheus and Grafana are given names metrics that exist; a real Prometheus takes it."""
 
 import json
 import re
