@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -32,6 +32,7 @@ from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.service import TensorFlowService
+from penstock_dispatcher.web.sampler import Sampler, sampling
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -78,8 +79,10 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        looked_at = answering(config, entrance, partial(_routes, dispatcher))
-        async with line as port, looked_at as dispatcher.http:
+        sampler = Sampler(dispatcher.core)
+        looked_at = answering(config, entrance, partial(_routes, dispatcher, entrance, sampler))
+        looking = sampling(sampler) if config.http_port is not None else nullcontext()
+        async with line as port, looked_at as dispatcher.http, looking:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -100,10 +103,12 @@ async def serve(
                 dispatcher.close()
 
 
-def _routes(dispatcher: DispatcherService) -> Sequence[RouteDef]:
+def _routes(
+    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler
+) -> Sequence[RouteDef]:
     from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
 
-    return routes(dispatcher)
+    return routes(dispatcher, entrance, sampler)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:
