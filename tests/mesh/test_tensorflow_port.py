@@ -57,7 +57,7 @@ def status(mesh):
 def plain(mesh, keys, monkeypatch):
     """A client of the dispatcher's port that needs no credentials."""
     monkeypatch.setenv("PENSTOCK_CREDENTIALS", str(keys))
-    peer = Peer(status(mesh)["tensorflow"])
+    peer = Peer(status(mesh)["tensorflow"]["address"])
     yield peer
     peer.channel.close()
 
@@ -71,7 +71,7 @@ def refused(code):
 
 def test_an_opened_dataset_is_read_whole_and_others_are_refused_at_each_step(mesh, plain, keys):
     found = status(mesh)
-    assert found["tensorflow_datasets"] == ["open"]
+    assert found["tensorflow"]["datasets"] == ["open"]
     assert found["security"] == "TLS and tokens"
 
     reading = Reading(plain, "open", "job", target=2)

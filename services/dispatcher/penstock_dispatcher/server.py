@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -26,6 +26,7 @@ from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
 from penstock.wire.preemption import preemption_handlers
 from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.core.stats import OpenedPort
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.service import DispatcherService
@@ -34,6 +35,7 @@ from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
+from penstock_dispatcher.web.sampler import Sampler, sampling
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -81,9 +83,16 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        looked_at = answering(config, entrance, partial(_routes, dispatcher))
+        sampler = Sampler(dispatcher.core)
+        looked_at = answering(config, entrance, partial(_routes, dispatcher, entrance, sampler))
+        looking = sampling(sampler) if config.http_port is not None else nullcontext()
         opened = _opened(config, entrance, known, clients)
-        async with line as port, looked_at as dispatcher.http, opened as dispatcher.tensorflow:
+        async with (
+            line as port,
+            looked_at as dispatcher.http,
+            looking,
+            opened as dispatcher.tensorflow,
+        ):
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -110,10 +119,10 @@ async def _opened(
     entrance: Entrance,
     known: DispatcherKnowledge,
     clients: TensorFlowClients,
-) -> AsyncIterator[str]:
+) -> AsyncIterator[OpenedPort]:
     """Answer TensorFlow's clients without credentials, where the settings say so; yield where."""
     if config.tensorflow_port is None:
-        yield ""
+        yield OpenedPort()
         return
     names, host = config.tensorflow_datasets, config.tensorflow_host or config.host
     api = OpenedDatasets(known, clients, now, names)
@@ -133,13 +142,15 @@ async def _opened(
             port,
             ", ".join(names),
         )
-        yield advertised(host, port)
+        yield OpenedPort(advertised(host, port), names)
 
 
-def _routes(dispatcher: DispatcherService) -> Sequence[RouteDef]:
+def _routes(
+    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler
+) -> Sequence[RouteDef]:
     from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
 
-    return routes(dispatcher)
+    return routes(dispatcher, entrance, sampler)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:

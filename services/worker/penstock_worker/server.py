@@ -93,12 +93,11 @@ async def serve(
         entrance=entrance,
     )
     to_dispatcher = connect(address, caller=caller)
-    opened_line = _opened(config, entrance, elements)
     async with (
         _pool(config) as pool,
         to_dispatcher as channel,
         line as port,
-        opened_line as open_at,
+        _opened(config, entrance, elements) as open_at,
     ):
         _warn_if_insecure(config, port)
         api = DispatcherClient(channel, check=entrance.check_seal)
@@ -123,16 +122,18 @@ async def serve(
         )
         parting = Drain(worker, control, outbox, drain, config.drain)
         register = partial(_registered, worker, control, config, ready)
-        looked_at = answering(config, entrance, partial(_routes, worker, control))
+        looked_at = answering(config, entrance, partial(_routes, worker, entrance, control))
         with inside, offered(worker.address, worker.incarnation, worker):
             async with looked_at as worker.http:
                 await _work(worker, control, parting, register, elements)
 
 
-def _routes(worker: WorkerService, control: ControlStream) -> Sequence[RouteDef]:
+def _routes(
+    worker: WorkerService, entrance: Entrance, control: ControlStream
+) -> Sequence[RouteDef]:
     from penstock_worker.web.routes import routes  # noqa: PLC0415  it loads aiohttp
 
-    return routes(worker, control.registered)
+    return routes(worker, entrance, control.registered)
 
 
 def _within_memory(config: WorkerConfig) -> WorkerConfig:

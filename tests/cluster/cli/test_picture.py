@@ -17,6 +17,7 @@ from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
     IterationStats,
+    OpenedPort,
     ReaderStats,
     RegistrationStats,
     RoundsStats,
@@ -307,7 +308,7 @@ def test_it_is_said_what_auto_means_and_why():
 
 def test_what_can_be_read_without_credentials_is_shown():
     now = look()
-    opened = replace(now.stats, tensorflow="big:7001", tensorflow_datasets=("train", "eval"))
+    opened = replace(now.stats, tensorflow=OpenedPort("big:7001", ("train", "eval")))
 
     assert "without credentials" not in shown(picture(now, None))
     found = " ".join(shown(picture(replace(now, stats=opened), None), 160).split())

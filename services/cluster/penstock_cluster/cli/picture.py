@@ -133,10 +133,10 @@ def _is_open(stats: DispatcherStats) -> bool:
 
 def _opened(stats: DispatcherStats) -> str:
     """Return what can be read without credentials, if something can."""
-    if not stats.tensorflow:
+    opened = stats.tensorflow
+    if opened is None or not opened.address:
         return ""
-    names = ", ".join(stats.tensorflow_datasets)
-    return f"  without credentials, at {stats.tensorflow}: {names}"
+    return f"  without credentials, at {opened.address}: {', '.join(opened.datasets)}"
 
 
 def _worker_table(now: Look, before: Look | None) -> RenderableType:
