@@ -16,7 +16,7 @@ def test_of_workers_it_tells_their_lives_and_where_they_need_no_credentials():
     state = SimpleNamespace(
         workers={"a:1": worker, "b:1": other}, jobs={scoped("train", "job"): job}
     )
-    known = DispatcherKnowledge(SimpleNamespace(state=state))
+    known = DispatcherKnowledge(SimpleNamespace(core=SimpleNamespace(state=state)))
 
     assert known.live_workers() == [("a:1", 3), ("b:1", 4)]
     assert known.tensorflow_addresses() == {"a:1": "a:9"}

@@ -25,7 +25,7 @@ class DispatcherKnowledge:
 
     def tensorflow_addresses(self) -> dict[str, str]:
         """See `OpenedKnowledge.tensorflow_addresses`."""
-        workers = self._dispatcher.state.workers.items()
+        workers = self._dispatcher.core.state.workers.items()
         return {name: one.profile.tensorflow for name, one in workers if one.profile.tensorflow}
 
     def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
