@@ -238,7 +238,7 @@ async def test_each_method_of_a_real_server_is_for_its_roles_and_for_nobody_with
         listening(*handlers, host="127.0.0.1", port=0, drain=0, entrance=entrance) as port,
         connect(f"127.0.0.1:{port}", caller=who) as channel,
     ):
-        for path in TABLE.keys() - {watched}:
+        for path in (path for path in TABLE.keys() - {watched} if path.startswith("/")):
             for role, token in tokens.items():
                 code = await said(channel, path, token)
                 if TABLE[path].anybody or role in TABLE[path].roles:

@@ -6,6 +6,7 @@
 - `authority`: what ``penstock keys`` makes: a CA, certificates, signing keys.
 - `seal`: how a worker knows that a definition came from its dispatcher.
 - `guard`: admits or refuses a call. It knows no gRPC, which `penstock.wire` adds.
+- `http`: the same for requests of HTTP, and how that speaks TLS.
 
 Who verifies loads the package `cryptography`; who only shows a token does not.
 """
