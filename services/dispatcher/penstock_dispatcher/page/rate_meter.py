@@ -1,0 +1,38 @@
+"""Rates of counters that are looked at again and again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+LOOKS = 6
+"""So many looks make a rate: counters come with heartbeats, one a second, and two looks alone would
+see none of them now and two then."""
+
+
+class RateMeter(Generic[K]):
+    """Rates of counters by their names, each over its last `LOOKS` looks."""
+
+    def __init__(self) -> None:
+        self._seen: dict[K, deque[tuple[float, int]]] = {}
+
+    def look(self, at: float, counters: Iterable[tuple[K, int]]) -> dict[K, float]:
+        """Return how many a second each of *counters* grows; those not given are forgotten.
+
+        A counter that fell, as that of a process which began again, has a rate of 0.
+        """
+        seen: dict[K, deque[tuple[float, int]]] = {}
+        rates = {}
+        for name, count in counters:
+            looks = self._seen.get(name)
+            if looks is None or count < looks[-1][1] or at <= looks[-1][0]:
+                looks = deque(maxlen=LOOKS)
+            looks.append((at, count))
+            seen[name] = looks
+            (began, first), passed = looks[0], at - looks[0][0]
+            rates[name] = (count - first) / passed if passed > 0 else 0.0
+        self._seen = seen
+        return rates
