@@ -1,4 +1,4 @@
-"""The picture of a mesh: workers and readers, or groups of them, and flows between them and jobs."""
+"""The picture of a mesh: workers and readers, or groups of them, and flows to and from jobs."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def worker_groups(moment: Moment) -> dict[str, list[WorkerSummary]]:
 def _group_of(worker: WorkerSummary, moment: Moment, usual: float) -> str:
     standing, rate = standing_of_worker(worker), moment.by_worker.get(worker.address, 0.0)
     if standing is not WorkerStanding.LIVE:
-        return standing.value
+        return str(standing.value)
     if not worker.tasks:
         return "live, without a task"
     if rate <= 0:

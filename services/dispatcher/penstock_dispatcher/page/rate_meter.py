@@ -28,11 +28,12 @@ class RateMeter(Generic[K]):
         rates = {}
         for name, count in counters:
             looks = self._seen.get(name)
-            if looks is None or count < looks[-1][1] or at <= looks[-1][0]:
+            if looks is None or count < looks[-1][1]:
                 looks = deque(maxlen=LOOKS)
-            looks.append((at, count))
+            if not looks or at > looks[-1][0]:
+                looks.append((at, count))
+            (began, first), (ended, last) = looks[0], looks[-1]
             seen[name] = looks
-            (began, first), passed = looks[0], at - looks[0][0]
-            rates[name] = (count - first) / passed if passed > 0 else 0.0
+            rates[name] = (last - first) / (ended - began) if ended > began else 0.0
         self._seen = seen
         return rates

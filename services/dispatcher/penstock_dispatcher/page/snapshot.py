@@ -124,7 +124,7 @@ def change(before: PageSnapshot, history: History, moment: Moment) -> PageSnapsh
 
 
 def applied(before: PageSnapshot, made: PageSnapshot) -> PageSnapshot:
-    """Return *before* with the change *made*, but for time lines: what the next is compared with."""
+    """Return *before* with the change *made*: what the next is compared with. It has no lines."""
     return PageSnapshot(
         made.number,
         made.at,
