@@ -53,7 +53,7 @@ def _unbalanced(one: JobView) -> Headline | None:
     if not one.balance.faults:
         return None
     faults = one.balance.faults
-    before = f"the account of {name_of(one)} does not balance, in"
+    before = f"The account of {name_of(one)} does not balance, in"
     return Headline(
         Tone.BAD.value, before, counted(len(faults), "place"), "", faults[0], one.iteration
     )
@@ -74,7 +74,7 @@ def _nothing_runs(jobs: Sequence[JobView], workers: int) -> Headline:
         detail = f"nobody takes elements of {name_of(unread[0])}"
         count = counted(len(unread), "job")
         return Headline(Tone.IDLE.value, "", count, after, detail, unread[0].iteration)
-    return Headline(Tone.IDLE.value, "no job runs;", there, "")
+    return Headline(Tone.IDLE.value, "No job runs;", there, "")
 
 
 def _is_held(one: JobView) -> bool:
@@ -105,7 +105,7 @@ def _going(worst: JobView, running: Sequence[JobView]) -> Headline:
         return Headline(Tone.IDLE.value, before, "", "", worst.sentence, worst.iteration)
     before, after = f"{name_of(worst)} waits", "of its time: it is itself the limit"
     if len(running) > 1:
-        before, after = f"of {len(running)} jobs none waits more than", "of its time"
+        before, after = f"Of {len(running)} jobs none waits more than", "of its time"
     detail = _detail(worst, running)
     return Headline(Tone.GOOD.value, before, _percent(worst.wait), after, detail, worst.iteration)
 

@@ -210,8 +210,11 @@ def _readers(
 
 
 def called(reader: int, process: ReaderProcess | None) -> str:
-    """Return what a reader is called on the page: by its process, if that is known."""
-    return f"reader {reader}" if process is None else str(process)
+    """Return what a reader is called on the page: by its host and rank, if that is known."""
+    if process is None:
+        return f"reader {reader}"
+    which = f"pid {process.pid}" if process.rank is None else f"rank {process.rank}"
+    return f"{process.host}, {which}"
 
 
 def standing_of_reader(reader: ReaderStats) -> str:
