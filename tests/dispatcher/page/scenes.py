@@ -1,4 +1,4 @@
-"""Meshes as a dispatcher would count them: each scene is a function of the seconds since it began."""
+"""Meshes as a dispatcher would count them: each a function of the seconds since it began."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,7 @@ from penstock_dispatcher.core.stats import (
     WorkerSummary,
 )
 
-VERSIONS = Versions(PROTOCOL, "0.1.0", "3.11.2")
+VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")
 ELEMENT = 150_528
 """Bytes of an element: an image of 224 × 224 × 3."""
 
@@ -96,8 +96,8 @@ def a_pass(number, job, tasks, readers, acked, **more):
     balance = more.pop("balance", None) or account(acked, finished=finished)
     fields = {"outline": "from_files → interleave → map(decode) → map(augment) → batch(64)"}
     return IterationStats(
-        number, job, more.pop("repetition", 1), "d4f1", more.pop("mode", "dynamic"), finished, False,
-        0, balance, balance.faults(), tuple(tasks), tuple(readers), **(fields | more),
+        number, job, more.pop("repetition", 1), "d4f1", more.pop("mode", "dynamic"), finished,
+        False, 0, balance, balance.faults(), tuple(tasks), tuple(readers), **(fields | more),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ LISTENERS = 64
 """The most that look on at a time."""
 
 QUEUED = 4
-"""Messages that wait for one who looks on; one who is further behind is dropped, and comes again."""
+"""Messages that wait for one who looks on; who is further behind is dropped, and comes again."""
 
 AGAIN = 2000
 """Milliseconds after which a browser whose stream ended asks again."""

@@ -29,7 +29,7 @@ function options(kind, width, height, marks) {
     width, height, padding: [6, 6, 0, 0], cursor: { show: true, y: false, points: { size: 5 } }, legend: { show: false },
     scales: { y: share ? { range: [0, 1] } : { range: (_, __, max) => [0, max > 0 ? max * 1.15 : 1] } },
     axes: [
-      { ...axis, size: 24, space: 70, values: (_, at) => at.map((one) => time(one).slice(0, 5)), grid: { show: false } },
+      { ...axis, size: 24, space: 70, values: (plot, at) => at.map((one) => (plot.scales.x.max - plot.scales.x.min < 1200 ? time(one) : time(one).slice(0, 5))), grid: { show: false } },
       { ...axis, size: 44, space: 28, values: (_, at) => at.map(format) },
     ],
     series: [{}, ...series.map(([name, stroke, , fill]) => ({ label: name, stroke: colour(stroke), width: 1.5, fill: fill && colour(fill), points: { show: false } }))],

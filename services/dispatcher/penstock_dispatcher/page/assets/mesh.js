@@ -75,8 +75,8 @@ function Node({ x, y, width, tone, label, href, name, lower, upper, children }) 
   return href ? html`<a href=${href} aria-label=${label}>${drawn}</a>` : html`<g>${drawn}</g>`;
 }
 
-function Slots({ x, y, node }) {
-  if (node.count > 1 || node.slots > SLOTS) return null;
+function Slots({ x, y, node, narrow }) {
+  if (node.count > 1 || node.slots > SLOTS || narrow) return null;
   const size = 6;
   const from = x - node.slots * (size + 2);
   return html`${Array.from({ length: node.slots }, (_, i) =>
@@ -142,7 +142,7 @@ export function Picture({ mesh }) {
       ${workers.map((one) => html`<${Node} key=${one.key} x=${xs.worker} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
         name=${one.label} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${workerPlace(one)} label=${workerWords(one)}
         lower=${one.standing === "live" || one.count > 1 ? `${rate(one.rate)}${narrow ? "/s" : ` elements/s${one.count > 1 ? `, ${count(one.slots_used)}/${count(one.slots)} slots` : ""}`}` : one.standing}>
-        <${Slots} x=${xs.worker + side - 6} y=${one.y} node=${one} /><//>`)}
+        <${Slots} x=${xs.worker + side - 6} y=${one.y} node=${one} narrow=${narrow} /><//>`)}
     </svg>
   </div>`;
 }

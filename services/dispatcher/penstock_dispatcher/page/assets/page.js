@@ -54,7 +54,8 @@ function Overview({ shown, theme }) {
   return html`<${Totals} totals=${shown.totals} />
     <div class="columns"><div class="stack">
       <${Mesh} mesh=${shown.mesh} />
-      ${running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme} />`)}
+      ${running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme}
+        compact=${running.length > 2} told=${running.length === 1 && job.iteration === shown.headline.iteration} />`)}
       <${Finished} jobs=${shown.jobs.filter((job) => !running.includes(job))} />
     </div><div class="stack"><${Log} notices=${shown.notices} /></div></div>`;
 }

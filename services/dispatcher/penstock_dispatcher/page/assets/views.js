@@ -14,7 +14,7 @@ export function Headline({ headline }) {
   return html`<section class="first" aria-labelledby="first">
     <p class=${`tone tone-${tone}`}><span aria-hidden="true">${sign}</span>${word}</p>
     <h1 id="first" tabindex="-1">${sentence}</h1>
-    ${detail && html`<p>${detail}${iteration && html` <a href=${place.job(iteration)}>Look at this job</a>`}</p>`}
+    ${detail && html`<p class="told">${detail}${iteration && html` <a href=${place.job(iteration)}>Look at this job</a>`}</p>`}
   </section>`;
 }
 
@@ -86,7 +86,7 @@ function recent(columns) {
 
 export const marksOf = (notices, iteration) => notices.filter((one) => (one.iteration === iteration || (one.worker && !one.iteration)) && !["registered", "forgotten", "opened", "left", "joined"].includes(one.kind));
 
-export function JobCard({ job, columns, notices, theme }) {
+export function JobCard({ job, columns, notices, theme, compact, told }) {
   const finished = job.standing === "finished";
   const { sample, tasks } = job;
   const facts = [
@@ -96,15 +96,15 @@ export function JobCard({ job, columns, notices, theme }) {
   ];
   return html`<article class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby=${`job-${job.iteration}`}>
     <header><h2 id=${`job-${job.iteration}`}><a href=${place.job(job.iteration)}>${nameOf(job)}</a></h2>${stateOf(job)}<span class="soft small end">repetition ${job.repetition}, ${job.mode}</span></header>
-    ${finished ? html`<${Balance} balance=${job.balance} finished />` : html`<div class="job"><div class="told">
-      <p class="sentence">${job.sentence || "nothing is known of it yet"}</p>
+    ${finished ? html`<${Balance} balance=${job.balance} finished />` : html`<div class=${compact ? "job compact" : "job"}><div class="told">
+      ${!told && html`<p class="sentence">${job.sentence || "nothing is known of it yet"}</p>`}
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
       ${job.held_by && html`<p class="tone-waits">${job.held_by}</p>`}
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
       <dl class="facts">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-      <${Operators} operators=${job.operators.slice(0, 4)} />
+      <${Operators} operators=${job.operators.slice(0, compact ? 2 : 5)} />
       <${Balance} balance=${job.balance} finished=${false} />
-    </div><${Chart} kind="wait" columns=${recent(columns ?? NO_COLUMNS)} marks=${marksOf(notices, job.iteration)} theme=${theme} height=${150} /></div>`}
+    </div><${Chart} kind="wait" columns=${recent(columns ?? NO_COLUMNS)} marks=${marksOf(notices, job.iteration)} theme=${theme} height=${compact ? 104 : 150} /></div>`}
   </article>`;
 }
 
@@ -152,8 +152,8 @@ function usePolled(path, live) {
   return seen;
 }
 
-const Title = ({ kind, name, children }) => html`<section class="first"><p class="tone tone-idle">${kind}</p><h1 id="first" tabindex="-1">${name}</h1>${children}</section>`;
-const Gone = ({ kind, name }) => html`<${Title} kind=${kind} name=${name}><p>There is none of this name now. It may be over, or gone; the log may say how.</p><//>`;
+const Title = ({ kind, name, children }) => html`<section class="first"><p class="tone">${kind}</p><h1 id="first" tabindex="-1">${name}</h1>${children}</section>`;
+const Gone = ({ kind, name }) => html`<${Title} kind=${kind} name=${name}><p class="told">There is none of this name now. It may be over, or gone; the log may say how.</p><//>`;
 
 function TaskTable({ tasks, total, caption, withJob }) {
   return html`<div class="scroll"><table><caption>${caption}${total > tasks.length ? ` (${count(tasks.length)} of ${count(total)})` : ""}</caption>
@@ -169,10 +169,10 @@ export function JobPage({ job, columns, notices, theme, live }) {
   const running = job.standing !== "finished";
   return html`
     <${Title} kind=${html`job, repetition ${job.repetition}, ${job.mode}: ${job.standing}`} name=${nameOf(job)}>
-      <p class="sentence">${job.sentence}</p>${job.slowest && html`<p>${job.slowest}</p>`}
+      <p class="told sentence">${job.sentence}</p>${job.slowest && html`<p class="told small">${job.slowest}</p>`}
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
-      ${!job.private && job.outline && html`<p class="small">${job.outline}</p>`}<//>
+      ${!job.private && job.outline && html`<p class="told small">${job.outline}</p>`}<//>
     <div class="columns"><div class="stack">
       ${running && html`<section class="card" aria-labelledby="times"><header><h2 id="times">Time line</h2><span class="soft small end">dashed lines: saves, faults, drains</span></header>
         <div class="stack">${["wait", "elements", "nbytes", "steps"].map((kind) => html`<${Chart} key=${kind} kind=${kind} columns=${known} marks=${marks} theme=${theme} height=${kind === "wait" ? 150 : 90} />`)}</div></section>`}
@@ -199,7 +199,7 @@ export function WorkerPage({ address, notices, live }) {
     ["silent for", `${worker.silent} s`], ["memory, MB", megabytes(stats?.usage?.memory ?? 0)],
   ];
   return html`<${Title} kind=${html`worker: <span class=${`tone-${toneOf(worker.standing)}`}>${worker.standing}</span>`} name=${address}>
-      <p class="small">host ${seen.host || "unknown"}${seen.tags.length > 0 && `, tags ${seen.tags.join(", ")}`}, read by ${seen.transports.join(", ") || "grpc"}, incarnation ${seen.incarnation}${seen.unreachable > 0 && `, unreachable for ${counted(seen.unreachable, "reader")}`}</p><//>
+      <p class="told small">host ${seen.host || "unknown"}${seen.tags.length > 0 && `, tags ${seen.tags.join(", ")}`}, read by ${seen.transports.join(", ") || "grpc"}, incarnation ${seen.incarnation}${seen.unreachable > 0 && `, unreachable for ${counted(seen.unreachable, "reader")}`}</p><//>
     <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     <div class="columns"><div class="stack">
       <section class="card"><${TaskTable} tasks=${seen.tasks} total=${worker.tasks} caption="Tasks" withJob /></section>
@@ -219,7 +219,7 @@ export function TaskPage({ task, notices, live }) {
     ["buffer full", seen.room ? percent(seen.nbytes / seen.room) : "–"],
   ];
   return html`<${Title} kind=${html`task: <span class=${`tone-${toneOf(one.standing)}`}>${one.standing}</span>`} name=${String(task)}>
-      <p>of <a href=${place.job(one.iteration)}>${one.job}</a>${one.worker && html`, on <a href=${place.worker(one.worker)}>${one.worker}</a>`}${seen.compression && `, compression ${seen.compression}`}</p>
+      <p class="told">of <a href=${place.job(one.iteration)}>${one.job}</a>${one.worker && html`, on <a href=${place.worker(one.worker)}>${one.worker}</a>`}${seen.compression && `, compression ${seen.compression}`}</p>
       ${one.failure && html`<p class="tone-bad">${one.failure}</p>`}<//>
     <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     <div class="columns"><div class="stack">${seen.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${seen.operators} /></section>`}</div><div class="stack">${log}</div></div>`;
@@ -228,7 +228,7 @@ export function TaskPage({ task, notices, live }) {
 export function WorkersPage({ group, totals, live }) {
   const seen = usePolled(`api/page?workers=${encodeURIComponent(group)}`, live);
   const rows = seen?.workers ?? [];
-  return html`<${Title} kind="workers" name=${group || "All workers"}><p>${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
+  return html`<${Title} kind="workers" name=${group || "All workers"}><p class="told">${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
     <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
       ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${one.slots_used}/${one.slots}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
 }
