@@ -16,7 +16,7 @@ from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.words import counted, spoken
-from penstock_cluster.cli.workers import SILENT, workers_table
+from penstock_cluster.cli.workers import workers_table
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
@@ -24,6 +24,7 @@ from penstock_dispatcher.core.stats import (
     ReaderStats,
     RegistrationStats,
 )
+from penstock_dispatcher.page.standing import SILENT
 
 FINISHED_SHOWN = 5
 """The most finished passes that have a line of their own, the newest."""

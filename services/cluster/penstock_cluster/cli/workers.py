@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from rich.text import Text
 
@@ -11,9 +11,7 @@ from penstock.protocol.types import Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.words import counted, spoken
 from penstock_dispatcher.core.stats import WorkerSummary
-
-SILENT = 3.0
-"""Seconds after which silence is shown: three heartbeats."""
+from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
 
 
 def workers_table(
@@ -81,13 +79,17 @@ def _lent(worker: WorkerSummary) -> tuple[int, int]:
 
 
 def _standing(worker: WorkerSummary) -> str | Text:
-    if worker.draining:
-        return "drains"
-    if not worker.connected:
-        return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
-    if worker.unreachable:
-        return Text(f"unreachable for {counted(worker.unreachable, 'reader')}", "yellow")
-    return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
+    match standing_of_worker(worker):
+        case WorkerStanding.DISCONNECTED:
+            return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
+        case WorkerStanding.UNREACHABLE:
+            return Text(f"unreachable for {counted(worker.unreachable, 'reader')}", "yellow")
+        case WorkerStanding.SILENT:
+            return Text(f"silent for {worker.silent:.1f} s", "yellow")
+        case WorkerStanding.DRAINS | WorkerStanding.LIVE as fine:
+            return str(fine.value)
+        case other:
+            assert_never(other)
 
 
 def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:

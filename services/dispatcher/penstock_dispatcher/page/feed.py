@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from uuid import uuid4
 
@@ -81,6 +81,11 @@ class PageFeed:
         self._before: PageSnapshot | None = None
         self._wanted = asyncio.Event()
 
+    @property
+    def listening(self) -> int:
+        """How many look on."""
+        return len(self._listeners)
+
     def tell(self, notice: Notice) -> None:
         """Record that something happened now."""
         self._history.tell(notice, self._clock())
@@ -116,7 +121,7 @@ class PageFeed:
         """Return all that the page shows, as JSON."""
         return msgspec.json.encode(whole(self._history, self.moment()))
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes]:
         """Yield server-sent events: all that the page shows, then what changes, each second.
 
         The stream ends for one who takes messages too slowly.

@@ -14,9 +14,9 @@ function colour(name) {
 
 const KINDS = {
   wait: { title: "Waits and buffers", share: true, series: [["wait", "waits", "loop waits", "waits-faint"], ["filled", "flow", "buffers of workers full"], ["held", "soft", "buffers of readers full"]], format: percent },
-  elements: { title: "Elements a second", series: [["elements", "flow", "acked", "flow-faint"]], format: rate },
-  nbytes: { title: "Megabytes a second", series: [["nbytes", "flow", "from workers", "flow-faint"]], format: megabytes },
-  steps: { title: "Steps a second", series: [["steps", "flow", "of loops", "flow-faint"]], format: rate },
+  elements: { title: "Elements a second", series: [["elements", "flow", "elements acked a second", "flow-faint"]], format: rate },
+  nbytes: { title: "Megabytes a second", series: [["nbytes", "flow", "megabytes a second from workers", "flow-faint"]], format: megabytes },
+  steps: { title: "Steps a second", series: [["steps", "flow", "steps of loops a second", "flow-faint"]], format: rate },
 };
 
 const KEYS = { waits: "waits", flow: "flow", soft: "held" };
@@ -26,7 +26,7 @@ function options(kind, width, height, marks) {
   const soft = colour("soft"), line = colour("line");
   const axis = { stroke: soft, font: "11px system-ui, sans-serif", ticks: { show: false }, grid: { stroke: line, width: 1 } };
   return {
-    width, height, padding: [6, 6, 0, 0], cursor: { show: true, y: false, points: { size: 5 } }, legend: { show: false },
+    width, height, padding: [14, 6, 0, 0], cursor: { show: true, y: false, points: { size: 5 } }, legend: { show: false },
     scales: { y: share ? { range: [0, 1] } : { range: (_, __, max) => [0, max > 0 ? max * 1.15 : 1] } },
     axes: [
       { ...axis, size: 24, space: 70, values: (plot, at) => at.map((one) => (plot.scales.x.max - plot.scales.x.min < 1200 ? time(one) : time(one).slice(0, 5))), grid: { show: false } },
@@ -50,10 +50,10 @@ function drawMarks(plot, marks) {
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.lineWidth = devicePixelRatio;
     ctx.beginPath();
-    ctx.moveTo(x, bbox.top + 10 * devicePixelRatio);
+    ctx.moveTo(x, bbox.top);
     ctx.lineTo(x, bbox.top + bbox.height);
     ctx.stroke();
-    ctx.fillText(sign, x, bbox.top + 9 * devicePixelRatio);
+    ctx.fillText(sign, x, bbox.top - 4 * devicePixelRatio);
   }
   ctx.restore();
 }

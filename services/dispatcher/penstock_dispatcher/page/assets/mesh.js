@@ -1,6 +1,6 @@
 // The picture of the mesh: readers on the left, jobs in the middle, workers on the right.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
+import { apart, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
 
 const ROW = 40; // pixels of a node and the space below it
 const NODE = 32;
@@ -102,6 +102,8 @@ export function Picture({ mesh }) {
   const readers = laidOut(mesh.readers, height);
   const jobs = laidOut(mesh.jobs, height);
   const workers = laidOut(mesh.workers, height);
+  const shorter = (nodes) => (narrow ? apart(nodes.map((one) => one.label)) : nodes.map((one) => one.label));
+  const readerNames = shorter(readers), jobNames = shorter(jobs), workerNames = shorter(workers);
   const at = (nodes, key) => new Map(nodes.map((node) => [node[key], node.y]));
   const readerAt = at(readers, "key"), jobAt = at(jobs, "iteration"), workerAt = at(workers, "key");
   const ofJob = new Map(mesh.readers.map((one) => [one.key, mesh.reader_flows.find((flow) => flow.reader === one.key)?.iteration]));
@@ -133,14 +135,14 @@ export function Picture({ mesh }) {
         path=${curve(xs.worker, rightWorker[i], xs.job + center, rightJob[i])} width=${rightWidths[i]} size=${size(flow)} most=${largest}
         href=${flow.task == null ? null : place.task(flow.task)}
         label=${`${flow.task == null ? counted(flow.count, "task") : `task ${flow.task}`} of ${jobName.get(flow.iteration)} on ${flow.worker}: ${rate(flow.rate)} elements a second, ${megabytes(flow.nbytes)} MB/s`} />`)}
-      ${readers.map((one) => html`<${Node} key=${one.key} x=${xs.reader} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
-        name=${one.label} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${ofJob.get(one.key) ? place.job(ofJob.get(one.key)) : null} label=${readerWords(one)}
+      ${readers.map((one, i) => html`<${Node} key=${one.key} x=${xs.reader} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
+        name=${readerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${ofJob.get(one.key) ? place.job(ofJob.get(one.key)) : null} label=${readerWords(one)}
         lower=${narrow ? `${percent(one.wait)} wait` : `waits ${percent(one.wait)}, ${megabytes(one.nbytes)} MB/s`} />`)}
-      ${jobs.map((one) => html`<${Node} key=${one.iteration} x=${xs.job} y=${one.y} width=${center} tone="idle" name=${one.label}
+      ${jobs.map((one, i) => html`<${Node} key=${one.iteration} x=${xs.job} y=${one.y} width=${center} tone="idle" name=${jobNames[i]}
         href=${one.iteration ? place.job(one.iteration) : "#/"} label=${`${one.label}: ${rate(one.rate)} elements a second acked`}
         lower=${narrow ? `${rate(one.rate)}/s` : `${rate(one.rate)} elements/s`} />`)}
-      ${workers.map((one) => html`<${Node} key=${one.key} x=${xs.worker} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
-        name=${one.label} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${workerPlace(one)} label=${workerWords(one)}
+      ${workers.map((one, i) => html`<${Node} key=${one.key} x=${xs.worker} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
+        name=${workerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${workerPlace(one)} label=${workerWords(one)}
         lower=${one.standing === "live" || one.count > 1 ? `${rate(one.rate)}${narrow ? "/s" : ` elements/s${one.count > 1 ? `, ${count(one.slots_used)}/${count(one.slots)} slots` : ""}`}` : one.standing}>
         <${Slots} x=${xs.worker + side - 6} y=${one.y} node=${one} narrow=${narrow} /><//>`)}
     </svg>

@@ -18,6 +18,16 @@ export function fitting(text, letters) {
   return `${text.slice(0, letters - 1 - tail)}…${text.slice(-tail)}`;
 }
 
+/** Return labels without the end that all of them have, from a separator on; of one label, itself. */
+export function apart(labels) {
+  if (labels.length < 2) return labels;
+  const parts = labels.map((label) => label.split(/(?=[.:,])/));
+  let same = 0;
+  const ends = (i) => new Set(parts.map((part) => part[part.length - 1 - i]));
+  while (parts.every((part) => part.length > same + 1) && ends(same).size === 1) same += 1;
+  return parts.map((part) => part.slice(0, part.length - same).join(""));
+}
+
 export const nameOf = (job) => (job.private && job.outline ? job.outline : job.job);
 
 const TONES = {
