@@ -40,6 +40,21 @@ def test_a_drain_a_requeue_and_a_lost_runner_are_told_once():
     ]
 
 
+def test_where_nobody_tells_of_facts_they_are_seen_in_the_difference():
+    def scene(t):
+        if t == 0:
+            return scenes.empty(t)
+        return scenes.lost_and_drained(t) if t < 50 else scenes.unbalanced(t)
+
+    history, _ = looked(scene, 50, History(hears_facts=False))
+
+    said = told(history)
+    assert (NoticeKind.JOINED, "worker worker-2.local:7001 registered") in said
+    assert (NoticeKind.OPENED, "job imagenet: repetition 1 is iteration 7100") in said
+    assert (NoticeKind.LEFT, "worker worker-3.local:7001 is gone") in said
+    assert said.count((NoticeKind.JOINED, "worker worker-3.local:7001 registered")) == 2
+
+
 def test_an_account_that_does_not_balance_is_told_when_its_pass_is_over():
     def scene(t):
         return scenes.unbalanced(t) if t >= 3 else scenes.healthy(t)

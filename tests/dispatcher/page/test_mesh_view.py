@@ -1,4 +1,4 @@
-"""The picture of a mesh: one by one while that can be read, in groups beyond, and nothing left out."""
+"""The picture of a mesh: one by one while that can be read, in groups beyond; nothing left out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rates of counters: over several looks, from zero for what began again, and forgotten with them."""
+"""Rates of counters: over several looks, from zero for what began again; forgotten with them."""
 
 import pytest
 

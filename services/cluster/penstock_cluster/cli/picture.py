@@ -50,14 +50,14 @@ MOST_NAMED = 8
 """So many of those that hold up the others are named."""
 
 
-def picture(now: Look, before: Look | None) -> RenderableType:
-    """Return tables of the workers, and of each pass; with rates since *before*."""
+def picture(now: Look) -> RenderableType:
+    """Return tables of the workers, and of each pass."""
     stats = now.stats
     running = [it for it in stats.iterations if not it.finished]
     finished = [it for it in stats.iterations if it.finished]
     return Group(
         _head(now, len(running), len(finished)),
-        _worker_table(now, before) if stats.workers else Text("no worker is registered", "yellow"),
+        workers_table(stats.workers, stats.versions) if stats.workers else _no_worker(),
         *(part for it in running for part in _pass(it, now)),
         *_finished(finished, now.target),
         *_registrations(stats.registrations),
@@ -131,11 +131,8 @@ def _is_open(stats: DispatcherStats) -> bool:
     return stats.security == Security.INSECURE.value
 
 
-def _worker_table(now: Look, before: Look | None) -> RenderableType:
-    mine = now.stats.versions
-    if before is None:
-        return workers_table(now.stats.workers, mine)
-    return workers_table(now.stats.workers, mine, before.stats.workers, now.at - before.at)
+def _no_worker() -> Text:
+    return Text("no worker is registered", "yellow")
 
 
 def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:

@@ -17,13 +17,10 @@ from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
 def workers_table(
     workers: Sequence[WorkerSummary],
     mine: Versions | None,
-    before: Sequence[WorkerSummary] | None = None,
-    seconds: float = 0.0,
 ) -> Grid:
     """Return a table with a line for each of *workers*; *mine* is what the dispatcher runs.
 
-    With rates since *before*, which was so many *seconds* ago. Columns that would be empty are left
-    out.
+    Columns that would be empty are left out.
     """
     columns = [
         GridColumn("worker"),
@@ -33,7 +30,6 @@ def workers_table(
         GridColumn("tasks", Give.LEAVE, "right"),
         GridColumn("slots", Give.LEAVE, "right"),
         GridColumn("produced", Give.LEAVE, "right"),
-        GridColumn("elements/s", Give.LEAVE, "right"),
         GridColumn("buffered, MB", Give.LEAVE, "right"),
         GridColumn("sent, MB", Give.LEAVE, "right"),
         GridColumn("lent", Give.LEAVE, "right"),
@@ -44,16 +40,14 @@ def workers_table(
     empty = {
         *(() if unlike else ("version",)),
         *(() if any(worker.tags for worker in workers) else ("tags",)),
-        *(() if before is not None else ("elements/s",)),
         *(() if lends else ("lent", "copied out")),
     }
-    earlier = {worker.address: worker for worker in before or ()}
-    rows = [_row(worker, earlier.get(worker.address), seconds) for worker in workers]
+    rows = [_row(worker) for worker in workers]
     shown = [i for i, column in enumerate(columns) if column.name not in empty]
     return Grid([columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
 
 
-def _row(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> list[str | Text]:
+def _row(worker: WorkerSummary) -> list[str | Text]:
     stats: dict[str, Any] = worker.stats or {}
     buffered = sum(buffer["nbytes"] for buffer in stats.get("buffers", ()))
     lent, copied_out = _lent(worker)
@@ -65,7 +59,6 @@ def _row(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> li
         str(len(worker.tasks)),
         f"{worker.slots_used}/{worker.slots}",
         f"{stats.get('elements_made', 0):,}",
-        _rate(worker, was, seconds),
         f"{buffered / 1e6:,.1f}",
         f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
         *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
@@ -90,10 +83,3 @@ def _standing(worker: WorkerSummary) -> str | Text:
             return str(fine.value)
         case other:
             assert_never(other)
-
-
-def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
-    if was is None or was.incarnation != worker.incarnation:
-        return ""
-    made = [(w.stats or {}).get("elements_made", 0) for w in (was, worker)]
-    return f"{(made[1] - made[0]) / seconds:,.0f}"

@@ -108,7 +108,7 @@ def workers_listed(moment: Moment, group: str = "") -> Listing:
     members: Sequence[WorkerSummary] = (
         worker_groups(moment).get(group, []) if group else moment.stats.workers
     )
-    rows = tuple(_worker_row(one, moment) for one in members[:LISTED])
+    rows = tuple(worker_row(one, moment) for one in members[:LISTED])
     return Listing(len(members), workers=rows)
 
 
@@ -116,7 +116,7 @@ def tasks_listed(moment: Moment, iteration: int) -> Listing:
     """Return the tasks of a pass that are not done; of none if there is no such pass."""
     found = [it for it in moment.stats.iterations if it.iteration == iteration]
     going = [(it, task) for it in found for task in it.tasks if not task.done]
-    rows = tuple(_task_row(it, task, moment) for it, task in going[:LISTED])
+    rows = tuple(task_row(it, task, moment) for it, task in going[:LISTED])
     return Listing(len(going), tasks=rows)
 
 
@@ -151,13 +151,13 @@ def worker_detail(moment: Moment, address: str) -> WorkerDetail | None:
     own = ((it, t) for it in running for t in it.tasks if t.worker == address and not t.done)
     looks = (look for job in moment.looks.values() for look in job.tasks if look.worker == address)
     return WorkerDetail(
-        _worker_row(found, moment),
+        worker_row(found, moment),
         found.host,
         found.tags,
         found.transports,
         found.incarnation,
         found.unreachable,
-        tuple(_task_row(it, task, moment) for it, task in islice(own, LISTED)),
+        tuple(task_row(it, task, moment) for it, task in islice(own, LISTED)),
         operators_of(looks),
         found.stats,
     )
@@ -169,7 +169,7 @@ def task_detail(moment: Moment, task: int) -> TaskDetail | None:
     found = next(((it, t) for it in running for t in it.tasks if t.task == task), None)
     if found is None:
         return None
-    row = _task_row(*found, moment)
+    row = task_row(*found, moment)
     look = next((t for job in moment.looks.values() for t in job.tasks if t.task == task), None)
     if look is None:
         return TaskDetail(row, "", 0, 0, 0, 0, 0.0, 0.0, ())
@@ -181,7 +181,8 @@ def task_detail(moment: Moment, task: int) -> TaskDetail | None:
     return TaskDetail(row, *here, held, starved, operators_of([look]))
 
 
-def _worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
+def worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
+    """Return *worker* as a row of a list."""
     return WorkerRow(
         worker.address,
         standing_of_worker(worker).value,
@@ -194,7 +195,8 @@ def _worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
     )
 
 
-def _task_row(it: IterationStats, task: TaskStats, moment: Moment) -> TaskRow:
+def task_row(it: IterationStats, task: TaskStats, moment: Moment) -> TaskRow:
+    """Return a task of the pass *it* as a row of a list."""
     if task.done:
         standing = "done"
     elif task.failure:

@@ -49,9 +49,15 @@ class Moment:
 
 
 class History:
-    """Makes a `Moment` of each look, and remembers what the page shows of those before."""
+    """Makes a `Moment` of each look, and remembers what the page shows of those before.
 
-    def __init__(self) -> None:
+    Args:
+        hears_facts: whether the facts of the dispatcher are told to it. If not, what they would
+            tell is found in the difference of two looks.
+    """
+
+    def __init__(self, *, hears_facts: bool = True) -> None:
+        self._hears_facts = hears_facts
         self.lines: OrderedDict[int, TimeLine] = OrderedDict()
         """The time lines of passes, by iteration."""
         self.notices: deque[DatedNotice] = deque(maxlen=NOTICES_KEPT)
@@ -85,7 +91,10 @@ class History:
             self._line(iteration).add(sample)
         by_worker = {address: rate for (address, _), rate in made.items()}
         moment = Moment(next(self._moments), at, stats, known, by_worker, tasks, samples)
-        for notice in _between(self.moment, moment):
+        found = _between(self.moment, moment)
+        if not self._hears_facts:
+            found = itertools.chain(_decided(self.moment, moment), found)
+        for notice in found:
             self.tell(notice, at)
         self.moment = moment
         return moment
@@ -136,6 +145,28 @@ def _between(before: Moment | None, now: Moment) -> Iterator[Notice]:
     passes = {it.iteration: it for it in before.stats.iterations}
     for it in now.stats.iterations:
         yield from _of_pass(passes.get(it.iteration), it)
+
+
+def _decided(before: Moment | None, now: Moment) -> Iterator[Notice]:
+    """Yield what facts between two looks are about, as far as it can be seen."""
+    if before is None:
+        return
+    were, are = ({w.address: w for w in moment.stats.workers} for moment in (before, now))
+    for name in were.keys() - are.keys():
+        drained = were[name].draining
+        yield Notice(
+            NoticeKind.LEFT if drained else NoticeKind.LOST, f"worker {name} is gone", worker=name
+        )
+    for name in are.keys() - were.keys():
+        yield Notice(NoticeKind.JOINED, f"worker {name} registered", worker=name)
+    over = {it.iteration: it.finished for it in before.stats.iterations}
+    for it in now.stats.iterations:
+        job = printable(it.job)
+        if it.iteration not in over:
+            words = f"job {job}: repetition {it.repetition} is iteration {it.iteration}"
+            yield Notice(NoticeKind.OPENED, words, job, it.iteration)
+        elif it.finished and not over[it.iteration]:
+            yield Notice(NoticeKind.FINISHED, f"job {job} is finished", job, it.iteration)
 
 
 def _of_worker(was: WorkerSummary | None, worker: WorkerSummary) -> Iterator[Notice]:
