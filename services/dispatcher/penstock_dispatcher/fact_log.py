@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -72,6 +73,19 @@ _LEVELS = {
     NoticeKind.LEFT: logging.DEBUG,
 }
 """Others are logged as INFO. What is of no use in each log is DEBUG."""
+
+
+class FactLog:
+    """Logs what is of interest, and tells *hear* the same, if that is set."""
+
+    def __init__(self) -> None:
+        self.hear: Callable[[Notice], None] | None = None
+
+    def log(self, fact: Fact, state: DispatcherState) -> None:
+        """Log *fact*, already applied to *state*, if it is of interest."""
+        notice = log_fact(fact, state)
+        if notice is not None and self.hear is not None:
+            self.hear(notice)
 
 
 def log_fact(fact: Fact, state: DispatcherState) -> Notice | None:

@@ -94,7 +94,7 @@ def _pressed(fd: int, seconds: float) -> bool:
 
 
 def ends(typed: str) -> bool:
-    """Return whether a key that ends it was *typed*: arrows and the like begin with escape, too.
+    r"""Return whether a key that ends it was *typed*: arrows and the like begin with escape, too.
 
     >>> ends("q"), ends("\x1b"), ends("\x1b[A")
     (True, True, False)

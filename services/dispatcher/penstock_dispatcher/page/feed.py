@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 import msgspec
@@ -13,9 +14,11 @@ import msgspec
 from penstock.errors import Overloaded
 from penstock.explanation import mesh
 from penstock_dispatcher.core.stats import DispatcherStats
-from penstock_dispatcher.fact_log import Notice
+from penstock_dispatcher.fact_log import FactLog, Notice
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.snapshot import PageSnapshot, applied, change, whole
+
+log = logging.getLogger("penstock.dispatcher")
 
 EVERY = 1.0
 """Seconds between two looks: workers and readers report as often."""
@@ -81,6 +84,11 @@ class PageFeed:
         self._before: PageSnapshot | None = None
         self._wanted = asyncio.Event()
 
+    def close(self) -> None:
+        """End the streams of all who look on."""
+        for listener in self._listeners:
+            listener.dropped.set()
+
     @property
     def listening(self) -> int:
         """How many look on."""
@@ -94,7 +102,10 @@ class PageFeed:
         """Look again and again, until cancelled."""
         while True:
             began = time.perf_counter()
-            self.look()
+            try:
+                self.look()
+            except Exception:  # looking must not end what is looked at
+                log.exception("the page could not be brought up to date")
             cost = time.perf_counter() - began
             often = SEEN if self._listeners else UNSEEN
             self._wanted.clear()
@@ -160,3 +171,17 @@ class PageFeed:
     def _event(self, kind: str, made: PageSnapshot) -> bytes:
         head = f"event: {kind}\nid: {self._life}-{made.number}\ndata: "
         return head.encode() + msgspec.json.encode(made) + b"\n\n"
+
+
+@asynccontextmanager
+async def looking(feed: PageFeed, facts: FactLog) -> AsyncIterator[None]:
+    """Keep *feed* up to date while the block lasts, also with *facts* of the dispatcher."""
+    facts.hear = feed.tell
+    task = asyncio.create_task(feed.look_forever(), name="look for the page")
+    try:
+        yield
+    finally:
+        facts.hear = None
+        feed.close()
+        task.cancel()
+        await asyncio.wait({task})
