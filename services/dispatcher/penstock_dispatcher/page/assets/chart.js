@@ -26,7 +26,7 @@ function options(kind, width, height, marks) {
   const soft = colour("soft"), line = colour("line");
   const axis = { stroke: soft, font: "11px system-ui, sans-serif", ticks: { show: false }, grid: { stroke: line, width: 1 } };
   return {
-    width, height, padding: [14, 6, 0, 0], cursor: { show: true, y: false, points: { size: 5 } }, legend: { show: false },
+    width, height, padding: [14, 24, 0, 0], cursor: { show: true, y: false, points: { size: 5 } }, legend: { show: false },
     scales: { y: share ? { range: [0, 1] } : { range: (_, __, max) => [0, max > 0 ? max * 1.15 : 1] } },
     axes: [
       { ...axis, size: 24, space: 70, values: (plot, at) => at.map((one) => (plot.scales.x.max - plot.scales.x.min < 1200 ? time(one) : time(one).slice(0, 5))), grid: { show: false } },

@@ -1,6 +1,6 @@
 // The picture of the mesh: readers on the left, jobs in the middle, workers on the right.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { apart, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
+import { apart, bytes, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
 
 const ROW = 40; // pixels of a node and the space below it
 const NODE = 32;
@@ -85,7 +85,7 @@ function Slots({ x, y, node, narrow }) {
 }
 
 const readerWords = (one) =>
-  `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${one.standing}, waits ${percent(one.wait)} of its time, ${megabytes(one.nbytes)} MB/s`;
+  `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${one.standing}, waits ${percent(one.wait)} of its time, ${bytes(one.nbytes)}/s`;
 const workerWords = (one) =>
   `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, ${one.slots_used} of ${one.slots} slots used, ${counted(one.tasks, "task")}, ${rate(one.rate)} elements a second`;
 const workerPlace = (one) => (one.count > 1 || one.key.startsWith("live,") ? place.workers(one.key) : place.worker(one.key));
@@ -130,14 +130,14 @@ export function Picture({ mesh }) {
       <text class="title" x=${width} y="14" text-anchor="end">${narrow ? "Workers" : "Workers, with slots"}</text>
       ${left.map((flow, i) => readerAt.has(flow.reader) && jobAt.has(flow.iteration) && html`<${Flow} key=${`${flow.iteration} ${flow.reader}`}
         path=${curve(xs.job, leftJob[i], xs.reader + side, leftReader[i])} width=${leftWidths[i]} size=${size(flow)} most=${largest}
-        label=${`from ${jobName.get(flow.iteration)} to ${flow.reader}: ${megabytes(flow.nbytes)} MB/s`} />`)}
+        label=${`from ${jobName.get(flow.iteration)} to ${flow.reader}: ${bytes(flow.nbytes)}/s`} />`)}
       ${right.map((flow, i) => workerAt.has(flow.worker) && jobAt.has(flow.iteration) && html`<${Flow} key=${`${flow.worker} ${flow.iteration} ${flow.task}`}
         path=${curve(xs.worker, rightWorker[i], xs.job + center, rightJob[i])} width=${rightWidths[i]} size=${size(flow)} most=${largest}
         href=${flow.task == null ? null : place.task(flow.task)}
-        label=${`${flow.task == null ? counted(flow.count, "task") : `task ${flow.task}`} of ${jobName.get(flow.iteration)} on ${flow.worker}: ${rate(flow.rate)} elements a second, ${megabytes(flow.nbytes)} MB/s`} />`)}
+        label=${`${flow.task == null ? counted(flow.count, "task") : `task ${flow.task}`} of ${jobName.get(flow.iteration)} on ${flow.worker}: ${rate(flow.rate)} elements a second, ${bytes(flow.nbytes)}/s`} />`)}
       ${readers.map((one, i) => html`<${Node} key=${one.key} x=${xs.reader} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
         name=${readerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${ofJob.get(one.key) ? place.job(ofJob.get(one.key)) : null} label=${readerWords(one)}
-        lower=${narrow ? `${percent(one.wait)} wait` : `waits ${percent(one.wait)}, ${megabytes(one.nbytes)} MB/s`} />`)}
+        lower=${narrow ? `${percent(one.wait)} wait` : `waits ${percent(one.wait)}, ${bytes(one.nbytes)}/s`} />`)}
       ${jobs.map((one, i) => html`<${Node} key=${one.iteration} x=${xs.job} y=${one.y} width=${center} tone="idle" name=${jobNames[i]}
         href=${one.iteration ? place.job(one.iteration) : "#/"} label=${`${one.label}: ${rate(one.rate)} elements a second acked`}
         lower=${narrow ? `${rate(one.rate)}/s` : `${rate(one.rate)} elements/s`} />`)}

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Chart, NO_COLUMNS } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
-import { count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
+import { bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
 
 const TONES = { good: ["●", "goes on"], waits: ["◐", "waits"], bad: ["✕", "needs a look"], idle: ["○", "idle"] };
 const RECENT = 300; // seconds that the charts of the first view show
@@ -42,7 +42,7 @@ export function Totals({ totals }) {
     ["readers", count(totals.readers)],
     ["tasks", count(totals.tasks)],
     ["elements/s", rate(totals.elements)],
-    ["MB/s", megabytes(totals.nbytes)],
+    ["bytes/s", bytes(totals.nbytes)],
   ];
   return html`<dl class="totals">${facts.map(([name, value, more]) => html`<div key=${name}><dt>${name}</dt><dd>${value}${more ? html` <small>${more}</small>` : ""}</dd></div>`)}</dl>`;
 }
@@ -92,7 +92,7 @@ export function JobCard({ job, columns, notices, theme, compact, told }) {
   const facts = [
     ["readers", count(job.readers)],
     ["tasks", `${count(tasks.running)} run${tasks.waiting ? `, ${count(tasks.waiting)} wait` : ""}${tasks.done ? `, ${count(tasks.done)} done` : ""}${tasks.failed ? `, ${count(tasks.failed)} failed` : ""}`],
-    ...(sample ? [["steps/s", rate(sample.steps)], ["elements/s", rate(sample.elements)], ["MB/s", megabytes(sample.nbytes)]] : []),
+    ...(sample ? [["steps/s", rate(sample.steps)], ["elements/s", rate(sample.elements)], ["bytes/s", bytes(sample.nbytes)]] : []),
   ];
   return html`<article class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby=${`job-${job.iteration}`}>
     <header><h2 id=${`job-${job.iteration}`}><a href=${place.job(job.iteration)}>${nameOf(job)}</a></h2>${stateOf(job)}<span class="soft small end">repetition ${job.repetition}, ${job.mode}</span></header>

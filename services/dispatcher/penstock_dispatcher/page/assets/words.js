@@ -8,6 +8,11 @@ export const count = (n) => grouped.format(n);
 export const percent = (share) => `${grouped.format(100 * share)} %`;
 export const rate = (n) => (n > 0 && n < 10 ? tenths.format(n) : grouped.format(n));
 export const megabytes = (n) => tenths.format(n / 1e6);
+/** Bytes with the unit that fits: 62.6 MB, 7.2 kB. */
+export function bytes(n) {
+  const [unit, size] = n >= 1e9 ? ["GB", 1e9] : n >= 1e6 || n === 0 ? ["MB", 1e6] : ["kB", 1e3];
+  return `${tenths.format(n / size)} ${unit}`;
+}
 export const time = (seconds) => clock.format(new Date(1000 * seconds));
 export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
