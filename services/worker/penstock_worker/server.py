@@ -140,7 +140,9 @@ def _pool(config: WorkerConfig) -> RunnerPool:
             config.runner_memory_bytes,
             config.runner_user,
             config.runner_environment,
-            credentials=config.credentials is not None,
+            credentials=config.credentials,
+            read_only=config.runner_read_only,
+            writable=config.runner_writable,
         ),
     )
 

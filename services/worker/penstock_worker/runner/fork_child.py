@@ -39,7 +39,7 @@ def run(
     try:
         _detach(zygote, inherited)
         _set_environment(request)
-        confine(request.memory, request.uid, request.gid)
+        confine(request.memory, request.uid, request.gid, request.files)
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
         log_lines.configure_within()
         with socket.socket(fileno=sock) as line:
