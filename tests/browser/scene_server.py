@@ -9,6 +9,7 @@ import msgspec
 from penstock.credentials.entrance import entrance_of
 from penstock.web.server import serving
 from penstock_dispatcher.page.feed import PageFeed
+from penstock_dispatcher.page.history import History
 from penstock_dispatcher.page.routes import page_routes
 
 
@@ -34,7 +35,7 @@ class SceneServer:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         began, at = time.time(), [0.0]
         clock = lambda: began + at[0] - self._seconds
-        feed = PageFeed(lambda: self._scene(at[0]), clock)
+        feed = PageFeed(lambda: self._scene(at[0]), clock, History(hears_facts=False))
         for second in range(max(0, self._seconds - self._seen), self._seconds):
             at[0] = float(second)
             feed.look()

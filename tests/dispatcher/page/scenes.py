@@ -147,14 +147,16 @@ def slow_map(t):
 
 
 def lost_and_drained(t):
-    """A worker drains at 20 s and is gone at 32; another is lost at 45 s: tasks go on elsewhere."""
+    """A worker drains at 20 s and is gone at 32; another is lost at 50 s: tasks go on elsewhere."""
     workers, one = a_job(t, 0.08 if t < 45 else 0.31, hosts=2)
     if t >= 20:
         workers[3] = replace(workers[3], draining=True)
-    if t >= 45:
+    if 45 <= t < 50:
         workers[1] = replace(workers[1], connected=False, silent=t - 45.0)
     if t >= 32:
         del workers[3]
+    if t >= 50:
+        del workers[1]
     moved = {"worker-3.local:7001": 32, "worker-1.local:7001": 48}
     tasks = [
         replace(x, worker="worker-0.local:7001", attempt=2)

@@ -17,7 +17,7 @@ def test_the_sentence_and_the_number_are_those_of_explain():
     told = explain_job(moment.looks[it.iteration])
     assert view.sentence == told.sentence
     assert (view.limit, view.operator) == ("workers", "map(decode)")
-    assert view.wait == round(told.wait, 4)
+    assert view.wait == told.wait
     assert view.more_slots == told.more_slots > 0
 
 

@@ -71,13 +71,17 @@ class PageFeed:
     Args:
         look: returns all counters, as a status call does.
         clock: returns the time in seconds since 1970.
+        history: what remembers what was seen; by default one that hears of facts.
     """
 
     def __init__(
-        self, look: Callable[[], DispatcherStats], clock: Callable[[], float] = time.time
+        self,
+        look: Callable[[], DispatcherStats],
+        clock: Callable[[], float] = time.time,
+        history: History | None = None,
     ) -> None:
         self._look, self._clock = look, clock
-        self._history = History()
+        self._history = history or History()
         self._listeners: set[_Listener] = set()
         self._life = uuid4().hex[:8]
         """Tells numbers of this process from those of one before."""

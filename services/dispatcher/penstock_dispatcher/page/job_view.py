@@ -106,7 +106,7 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
         it.unread,
         "" if told is None else told.sentence,
         "" if told is None else told.limit.name.lower(),
-        0.0 if told is None else round(told.wait, 4),
+        0.0 if told is None else told.wait,
         "" if told is None else told.operator,
         0 if told is None else told.more_slots,
         "" if told is None or told.slowest is None else str(told.slowest),
