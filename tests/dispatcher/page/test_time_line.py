@@ -4,7 +4,7 @@ from penstock_dispatcher.page.time_line import (
     FIELDS,
     MINUTES_KEPT,
     SECONDS_KEPT,
-    Sample,
+    PassSample,
     TimeLine,
 )
 
@@ -14,7 +14,7 @@ START = 1_800_000_000.0  # begins a minute
 def line(seconds, wait=lambda s: 0.5):
     made = TimeLine()
     for s in range(seconds):
-        made.add(Sample(START + s, wait(s), 1.0, 2.0, 3.0, 0.1, 0.2))
+        made.add(PassSample(START + s, wait(s), 1.0, 2.0, 3.0, 0.1, 0.2))
     return made
 
 
@@ -36,6 +36,6 @@ def test_newest_samples_are_kept_as_they_came_and_those_before_as_averages_of_mi
 def test_a_line_that_goes_on_for_a_day_stays_as_long_as_it_may_be():
     made = TimeLine()
     for s in range(0, 86_400, 7):
-        made.add(Sample(START + s, 0, 0, 0, 0, 0, 0))
+        made.add(PassSample(START + s, 0, 0, 0, 0, 0, 0))
 
     assert len(made.columns()["at"]) <= SECONDS_KEPT + MINUTES_KEPT

@@ -13,7 +13,7 @@ from penstock.protocol.names import printable
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats, WorkerSummary
 from penstock_dispatcher.fact_log import Notice, NoticeKind
 from penstock_dispatcher.page.rate_meter import RateMeter
-from penstock_dispatcher.page.time_line import Sample, TimeLine
+from penstock_dispatcher.page.time_line import PassSample, TimeLine
 
 NOTICES_KEPT = 400
 """Sentences on what happened that are kept, the newest; each is cut at `LONGEST` characters."""
@@ -44,7 +44,7 @@ class Moment:
     """The passes that run, by iteration, as far as it says what is slow."""
     by_worker: Mapping[str, float]
     by_task: Mapping[int, float]
-    samples: Mapping[int, Sample]
+    samples: Mapping[int, PassSample]
     """The newest sample of each pass that runs."""
 
 
@@ -116,11 +116,11 @@ def _counter(worker: WorkerSummary, name: str) -> int:
     return int(stats.get(name, 0))
 
 
-def _sample(at: float, look: JobLook | None, elements: float) -> Sample:
+def _sample(at: float, look: JobLook | None, elements: float) -> PassSample:
     if look is None:
-        return Sample(at, 0.0, 0.0, elements, 0.0, 0.0, 0.0)
+        return PassSample(at, 0.0, 0.0, elements, 0.0, 0.0, 0.0)
     loops = [loop for loop in look.loops if loop.steps and loop.seconds > 0]
-    return Sample(
+    return PassSample(
         at,
         max((loop.share for loop in loops), default=0.0),
         sum(loop.steps / loop.seconds for loop in loops),

@@ -12,7 +12,7 @@ from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.stats import CacheStats, IterationStats, RoundsStats
 from penstock_dispatcher.page.history import Moment
 from penstock_dispatcher.page.standing import standing_of_pass
-from penstock_dispatcher.page.time_line import Sample
+from penstock_dispatcher.page.time_line import PassSample
 
 OPERATORS_SHOWN = 20
 """The most operators of a pass, those that work longest."""
@@ -83,7 +83,7 @@ class JobView:
     readers: int
     tasks: TaskCounts
     balance: Balance
-    sample: Sample | None
+    sample: PassSample | None
     operators: tuple[OperatorShare, ...]
     troubles: tuple[str, ...]
     """Why tasks failed, what was left out first, which consumers are lost."""

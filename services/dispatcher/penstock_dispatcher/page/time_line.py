@@ -16,7 +16,7 @@ MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class PassSample:
     """What was seen of a pass *at* a time, in seconds since 1970. Rates are per second.
 
     *wait* is the share of its time that the loop waits which waits most, from 0 to 1. *filled* is
@@ -32,7 +32,7 @@ class Sample:
     held: float
 
 
-FIELDS = Sample.__slots__
+FIELDS = PassSample.__slots__
 """The names of the columns."""
 
 
@@ -43,12 +43,12 @@ class TimeLine:
     """
 
     def __init__(self) -> None:
-        self._seconds: deque[Sample] = deque(maxlen=SECONDS_KEPT)
-        self._minutes: deque[Sample] = deque(maxlen=MINUTES_KEPT)
-        self._minute: list[Sample] = []
+        self._seconds: deque[PassSample] = deque(maxlen=SECONDS_KEPT)
+        self._minutes: deque[PassSample] = deque(maxlen=MINUTES_KEPT)
+        self._minute: list[PassSample] = []
         """Samples of the minute that goes on: at most a minute's, as sampling has a pause."""
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: PassSample) -> None:
         """Add what was seen now."""
         if self._minute and sample.at // MINUTE != self._minute[0].at // MINUTE:
             self._minutes.append(_mean(self._minute))
@@ -57,7 +57,7 @@ class TimeLine:
         self._seconds.append(sample)
 
     @property
-    def newest(self) -> Sample | None:
+    def newest(self) -> PassSample | None:
         """The last sample."""
         return self._seconds[-1] if self._seconds else None
 
@@ -69,7 +69,7 @@ class TimeLine:
         return {name: [round(row[i], 4) for row in rows] for i, name in enumerate(FIELDS)}
 
 
-def _mean(samples: Sequence[Sample]) -> Sample:
-    return Sample(
+def _mean(samples: Sequence[PassSample]) -> PassSample:
+    return PassSample(
         *(sum(column) / len(samples) for column in zip(*map(astuple, samples), strict=True))
     )
