@@ -90,7 +90,8 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self.http, self.tensorflow, self.decisions = "", OpenedPort(), DecisionTimes()
+        self.http, self.tensorflow = "", OpenedPort()
+        self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
@@ -99,10 +100,9 @@ class DispatcherService:
         largest = config.max_definition_bytes
         self._registrar = Registrar(self._core, kept, largest, self._ask_for)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
-        self._calls = PendingCalls()
+        self._calls, self._deferred = PendingCalls(), DeferredEvents()
         self._performer = Performer(self._calls, self._handle)
         self._workers, self._readers = self._performer.workers, self._performer.readers
-        self._deferred = DeferredEvents()
         self._views_due = self._closed = False
         self._failed = asyncio.Event()
         self._failure: InternalError | None = None
@@ -357,7 +357,7 @@ class DispatcherService:
     def _commit_effects(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, AppendFact):
-                fact_log.log_fact(effect.fact, self._core.state)
+                self.facts.log(effect.fact, self._core.state)
                 self._journal.append(effect.fact)
             else:
                 self._journal.call_when_durable(partial(self._perform, effect))
