@@ -310,6 +310,6 @@ def test_what_can_be_read_without_credentials_is_shown():
     now = look()
     opened = replace(now.stats, tensorflow=OpenedPort("big:7001", ("train", "eval")))
 
-    assert "without credentials" not in shown(picture(now, None))
-    found = " ".join(shown(picture(replace(now, stats=opened), None), 160).split())
+    assert "without credentials" not in shown(picture(now))
+    found = " ".join(shown(picture(replace(now, stats=opened)), 160).split())
     assert "without credentials, at big:7001: train, eval" in found
