@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
 import grpc
 import grpc.aio
 
+from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.roles import Identity
-from penstock.errors import Overloaded, PenstockError
+from penstock.errors import Overloaded, PenstockError, Unauthenticated
 from penstock.wire.status import abort
 
 TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
@@ -25,6 +26,13 @@ class Admits(Protocol):
 
     def admit(self, path: str, shown: str) -> Identity | None:
         """Return whom the call is from, if that is known; raise what refuses it."""
+
+    @property
+    def certificates(self) -> bool:
+        """Whether who calls has one."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Raise what refuses *identity* by a connection whose certificate has these names."""
 
 
 class OpenCalls:
@@ -68,10 +76,11 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
     Args:
         guard: says who may call what.
         most: how many calls and streams one identity may have open.
+        counts: where calls are counted.
     """
 
-    def __init__(self, guard: Admits, most: int) -> None:
-        self._guard, self._calls = guard, OpenCalls(most)
+    def __init__(self, guard: Admits, most: int, counts: CallCounts) -> None:
+        self._guard, self._calls, self._counts = guard, OpenCalls(most), counts
 
     async def intercept_service(
         self,
@@ -86,20 +95,28 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         try:
             identity = self._guard.admit(path, _shown(handler_call_details))
         except PenstockError as exc:
+            self._counts.failed[path, type(exc).__name__] += 1
             return _with(handler, _refusing(exc, path))
         if identity is None:
             return handler
-        return _with(handler, self._counted(_behaviour(handler), identity.name, path))
+        return _with(handler, self._counted(_behaviour(handler), identity, path))
 
-    def _counted(self, answer: Behaviour, name: str, path: str) -> Behaviour:
+    def _counted(self, answer: Behaviour, identity: Identity, path: str) -> Behaviour:
         """Return what answers as *answer* does, and is counted for as long as that takes."""
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
+            self._counts.opened[path] += 1
             try:
-                with self._calls.held(name):
+                if self._guard.certificates:
+                    self._guard.confirm(identity, _names(context))
+                with self._calls.held(identity.name):
                     return await answer(request, context)
-            except Overloaded as exc:
+            except (Overloaded, Unauthenticated) as exc:
+                self._counts.failed[path, type(exc).__name__] += 1
                 await abort(context, exc, path)
+            except grpc.aio.AbortError:
+                self._counts.failed[path, context.code().name] += 1
+                raise
 
         return counted
 
@@ -109,6 +126,12 @@ def _shown(details: grpc.HandlerCallDetails) -> str:
         if key == TOKEN:
             return str(value)
     return ""
+
+
+def _names(context: grpc.aio.ServicerContext) -> list[str]:
+    """Return the names in the certificate that who calls made the connection with."""
+    found = context.auth_context().get("x509_subject_alternative_name", ())
+    return [name.decode("utf-8", "replace") for name in found]
 
 
 def _refusing(exc: PenstockError, path: str) -> Behaviour:

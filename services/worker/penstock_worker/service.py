@@ -92,6 +92,8 @@ class WorkerService:
         self.address = address
         self.draining, self.drained = asyncio.Event(), asyncio.Event()
         """Set when it drains, and when it has drained."""
+        self.http = ""
+        """Where HTTP is answered, if it is."""
         self._config, self._versions, self._clock = config, versions, clock
         self._core = WorkerCore(
             address,
@@ -120,6 +122,7 @@ class WorkerService:
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
+        self._recent: WorkerStats | None = None
 
     def handle(self, event: Event) -> None:
         """Pass *event* to the core, and perform its effects; nothing once that has failed."""
@@ -324,9 +327,13 @@ class WorkerService:
         if first:
             heartbeat = replace(heartbeat, versions=self._versions)
         if first or now >= self._stats_at:
-            self._stats_at = now + STATS_EVERY
-            heartbeat = replace(heartbeat, stats=self.stats().as_json())
+            self._stats_at, self._recent = now + STATS_EVERY, self.stats()
+            heartbeat = replace(heartbeat, stats=self._recent.as_json())
         return heartbeat
+
+    def recent_stats(self) -> WorkerStats:
+        """Return those of the newest heartbeat that had any, or of now."""
+        return self.stats() if self._recent is None else self._recent
 
     def stats(self) -> WorkerStats:
         """Return all counters."""
@@ -346,6 +353,7 @@ class WorkerService:
             caches=cache_stats(self._core.attempts.values()),
             usage=usage(),
             security=self._config.security.value,
+            http=self.http,
         )
 
     def _buffers(self) -> tuple[BufferStats, ...]:

@@ -1,0 +1,22 @@
+"""The paths that a dispatcher answers by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from penstock.credentials.entrance import Entrance
+from penstock.web.health import health_routes
+from penstock.web.metrics import metrics_route
+from penstock_dispatcher.service import DispatcherService
+from penstock_dispatcher.web.metrics import DispatcherMetrics
+from penstock_dispatcher.web.sampler import Sampler
+
+
+def routes(
+    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler
+) -> Sequence[web.RouteDef]:
+    """Return what *dispatcher* answers; *sampler* looks at it while they are."""
+    metrics = DispatcherMetrics(dispatcher, entrance, sampler)
+    return [*health_routes(dispatcher.unready), metrics_route(metrics)]
