@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
+.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -43,6 +43,16 @@ test: $(READY)  ## run the tests, on two cores
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face
 	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --numprocesses 2 --dist loadgroup --durations=15 tests/frameworks
+
+$(VENV)/.page: $(READY)
+	$(BIN)/python -m pip install --quiet --group page
+	@touch $@
+
+test-page: $(VENV)/.page  ## run the tests of the page in the Chromium of this system, if it has one
+	$(BIN)/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=5 -rs tests/browser
+
+screenshots: $(VENV)/.page  ## write docs/images/page, with the Chromium of this system
+	$(BIN)/python -m tests.browser.screenshots
 
 PIPELINES ?= 10000
 pipelines: $(READY)  ## random ones of all operators against plain Python: PIPELINES=10000, SEED=n
