@@ -18,6 +18,7 @@ from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
 from penstock.wire.admission import TOKEN, Admission
+from penstock.wire.tracing import tracing
 
 
 class HealthServicer:
@@ -143,6 +144,7 @@ async def connect(
     Raises:
         ConfigError: when the credentials for *address* cannot be used.
     """
+    tracing()  # what that imports is imported before the first call waits for an answer
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     channel = Channel(address, caller_of(address) if caller is None else caller, options, server)
     try:
@@ -170,6 +172,7 @@ async def listening(
     Raises:
         ConfigError: when the port cannot be had.
     """
+    tracing()  # as in `connect`
     server = grpc.aio.server(
         interceptors=() if entrance is None else (_admission(entrance),),
         maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
