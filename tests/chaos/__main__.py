@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from chaos.draws import DRAWS, draw
-from chaos.plan import Cached, Kind, Plan, Rounds
+from chaos.draws import DRAWS, draw, kind_of
+from chaos.dress import Dress
+from chaos.plan import Cached, Kind, Ordered, Plan, Rounds
 from chaos.run import Outcome, run
 
 
@@ -31,15 +31,19 @@ def main() -> int:
     parser.add_argument(
         "--kind",
         choices=[*DRAWS, "all"],
-        default="plain",
-        help="how readers share what there is: first come, in rounds, as trainers",
+        default="all",
+        help="how readers share what there is: first come, in rounds, as trainers, in one order",
     )
     parser.add_argument(
         "--transport",
         choices=["grpc", "shm"],
-        default="grpc",
-        help="how frames come to readers; no link between them fails with shm",
+        help="how frames come to readers; no link between them fails with shm; drawn by default",
     )
+    parser.add_argument(
+        "--tls", choices=["on", "off"], help="whether all have credentials; drawn by default"
+    )
+    parser.add_argument("--slots", type=int, help="how many a worker has; drawn by default")
+    parser.add_argument("--density", type=int, default=4, help="how many times as many faults")
     parser.add_argument("--show", action="store_true", help="print the plans")
     parser.add_argument("--folder", type=Path, default=None, help="where failures stay")
     given = parser.parse_args()
@@ -71,6 +75,8 @@ def busy(count: int) -> Iterator[None]:
 def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
     """Run random plans from seed *first* on, until the time or the number given is reached."""
     summary = Summary(given.kind)
+    secured = None if given.tls is None else given.tls == "on"
+    dress = Dress(given.transport, secured, given.slots, given.density)
     until = time.monotonic() + 60 * given.minutes
     under_way: dict[Future[Outcome], Plan] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
@@ -81,7 +87,7 @@ def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
                 and time.monotonic() < until
                 and (given.runs is None or seed < first + given.runs)
             ):
-                plan = replace(draw(given.kind, seed), transport=given.transport)
+                plan = dress.on(draw(given.kind, seed), kind_of(given.kind, seed))
                 if given.show:
                     print(f"seed {seed}: {plan}")
                 under_way[pool.submit(run, plan, folder / str(seed))] = plan
@@ -125,6 +131,7 @@ class Summary:
             f"{outcome.seconds:5.1f} s  {outcome.stall:4.1f} s stall  "
             f"{outcome.faults.total():2} faults  {outcome.logged:6} consumed  "
             f"{len(plan.lives)} lives  "
+            f"{plan.transport}{'+tls' if plan.secured else '':4} "
             f"{plan.mode.split('_')[0]:11} {plan.pipeline}|{plan.local}{_shared(plan)}: {words}",
             flush=True,
         )
@@ -165,6 +172,8 @@ def _shared(plan: Plan) -> str:
             return f" for {consumers} consumers"
         case Cached(trainers, when_full):
             return f" for {len(trainers)} trainers, {when_full}"
+        case Ordered(consumers):
+            return f" in one order for {consumers or 'no'} consumers"
         case _:
             return ""
 

@@ -112,10 +112,11 @@ def main(spec):
         data_transfer_protocol=spec["transport"],
         max_outstanding_requests=spec["frames"],
         timeout=spec["timeout"],
+        credentials=spec["credentials"],
         **shared(spec),
     )
     dataset = behind(dataset, spec)
-    if spec["consumer"] is not None:
+    if spec["consumer"] is not None and not spec["in_order"]:
         consume(dataset, spec, log)
         return
     state = None
@@ -132,6 +133,10 @@ def main(spec):
 
 
 def shared(spec):
+    if spec["in_order"]:
+        consumer = {"consumer_index": spec["consumer"], "num_consumers": spec["consumers"]}
+        alone = {} if spec["consumer"] is None else consumer | {"on_finished": "ignore"}
+        return {"ordered": True, **alone}
     if spec["consumer"] is not None:
         return {
             "consumer_index": spec["consumer"],
@@ -218,9 +223,13 @@ def save(it, spec, log, number, timeout):
         print(f"save {number} failed: {exc}", file=sys.stderr)
         log.write("f", [number])
         return
-    path = f"{spec['log']}.{number}.json"
-    with open(path, "w") as file:
-        json.dump(state, file)
+    try:
+        with open(f"{spec['log']}.{number}.json", "w") as file:
+            json.dump(state, file)
+    except OSError as exc:  # it may open no more files
+        print(f"save {number} is not written: {exc}", file=sys.stderr)
+        log.write("f", [number])
+        return
     log.write("s", [number])
 
 
