@@ -40,6 +40,8 @@ def random_rounds(seed: int) -> Plan:
     pipeline = chance.choice(PIPELINES)
     delay, pace = chance.choice((0.001, 0.002, 0.004)), chance.choice((0.0, 0.001, 0.002))
     mode = chance.choice((DYNAMIC, DYNAMIC, OFF))
+    if ordered and mode == DYNAMIC and "shuffle" not in pipeline:  # that would be one order instead
+        sharing = replace(sharing, ordered=False)
     steps = int(chance.uniform(2.0, 5.0) / max(delay * consumers / workers, pace))
     number = consumers * max(60, min(steps, 1500) // (workers if mode == OFF else 1))
     return Plan(

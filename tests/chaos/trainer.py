@@ -25,7 +25,7 @@ import time
 import numpy as np
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import ConsumerLost, SaveFailed, Superseded, WaitedTooLong
+from penstock.errors import ConsumerLost, SaveFailed, StoreFull, Superseded, WaitedTooLong
 from penstock.service import CrossTrainerCache, save_job
 
 INNER = 20
@@ -124,7 +124,7 @@ def main(spec):
         with open(spec["restore"]) as file:
             state = json.load(file)
     for number in range(spec["passes"]):
-        with dataset.iterator(state) if state is not None else iter(dataset) as it:
+        with opened(lambda: dataset.iterator(state) if state is not None else iter(dataset)) as it:
             if not one_pass(it, spec, log):
                 log.write("l", [0])
                 return
@@ -156,8 +156,18 @@ def shared(spec):
     return {}
 
 
+def opened(begin):
+    """Begin a pass; again, where the dispatcher has no room for a new one: whoever starts loops does."""
+    while True:
+        try:
+            return begin()
+        except StoreFull as exc:
+            print(f"begins later: {exc}", file=sys.stderr)
+            time.sleep(0.3)
+
+
 def consume(dataset, spec, log):
-    with iter(dataset) as it:
+    with opened(lambda: iter(dataset)) as it:
         log.write("b", [it.round])
         try:
             in_rounds(it, spec, log)

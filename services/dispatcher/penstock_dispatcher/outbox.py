@@ -27,6 +27,11 @@ class Outbox(Generic[T]):
         self._closed = False
         self._error: BaseException | None = None
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closed
+
     def put(self, item: T) -> None:
         """Send *item* when its turn comes; behind the end, drop it."""
         if self._closed:

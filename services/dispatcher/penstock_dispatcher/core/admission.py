@@ -8,27 +8,44 @@ from penstock.protocol.types import DatasetId
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.jobs import check_protocol
 from penstock_dispatcher.core.records import TaskRecord
-from penstock_dispatcher.core.state import DispatcherState
 
 LOST_HISTORY = "this dispatcher's history was lost or rolled back"
 
 
-def check_worker(state: DispatcherState, heartbeat: WorkerHeartbeat) -> None:
+def check_worker(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
     """Refuse a worker that cannot be part of this cluster.
+
+    An older process is one as long as the newer one is connected: behind that, the clock of its
+    host may have been set back.
 
     Raises:
         PenstockError: saying why.
     """
+    state = ctx.state
     if heartbeat.versions is not None:
         check_protocol(f"worker {heartbeat.worker}", heartbeat.versions)
     known = state.workers.get(heartbeat.worker)
-    if known is not None and heartbeat.incarnation < known.incarnation:
+    newer = known is not None and heartbeat.incarnation < known.incarnation
+    if newer and ctx.soft_state.workers[heartbeat.worker].connected:
         raise Refused(f"a newer process answers at {heartbeat.worker}: this one is out of date")
     unborn = [task for task in heartbeat.progress if task >= state.next_id]
     if heartbeat.revision > state.revision or unborn:
         raise Refused(
             f"worker {heartbeat.worker} is at revision {heartbeat.revision}, and this dispatcher "
             f"at {state.revision}: {LOST_HISTORY}; restart the worker"
+        )
+
+
+def check_original(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
+    """Refuse a copy of a worker's process, which says what that one had said before.
+
+    Raises:
+        PenstockError: saying where it may come from.
+    """
+    if ctx.soft_state.is_behind(heartbeat):
+        raise Refused(
+            f"worker {heartbeat.worker} is behind what it reported before: it is a copy of that "
+            "process, as a snapshot of its host makes one; restart the worker"
         )
 
 

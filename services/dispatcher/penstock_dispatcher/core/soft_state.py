@@ -24,6 +24,19 @@ from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
 
+MOST_HEARD = 1024
+"""How many workers that are gone are remembered: a copy of one may come from a snapshot of its host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """How far an incarnation of a worker was when it was last heard."""
+
+    incarnation: int
+    seq: int
+    revision: int
+
+
 @dataclass(slots=True)
 class WorkerLiveness:
     """The newest of a live worker's heartbeats, and when it came."""
@@ -139,6 +152,8 @@ class SoftState:
     """Of coordinated reads: what was found out of consumers that others wait for."""
     back: dict[ReaderId, int] = field(default_factory=dict)
     """Consumers that expired and are heard again: the rounds below which they took all."""
+    heard: dict[WorkerId, Heard] = field(default_factory=dict)
+    """The newest heartbeat of each worker, also of some that are gone; the newest is last."""
     vacant_since: dict[int, float] = field(default_factory=dict)
     """The places in the list of workers that have no worker, and since when."""
     quiet: frozenset[WorkerId] = frozenset()
@@ -148,8 +163,21 @@ class SoftState:
     held_by: dict[IterationId, str] = field(default_factory=dict)
     """What silent readers have unacked, in words."""
 
+    def is_behind(self, heartbeat: WorkerHeartbeat) -> bool:
+        """Return whether its incarnation was heard further on: then this is a copy of that process."""
+        heard = self.heard.get(heartbeat.worker)
+        if heard is None or heard.incarnation != heartbeat.incarnation or not heartbeat.seq:
+            return False
+        return heartbeat.seq <= heard.seq or heartbeat.revision < heard.revision
+
     def on_worker_heartbeat(self, heartbeat: WorkerHeartbeat, now: float) -> bool:
         """Record a heartbeat; return whether it changes what may be assigned to the worker."""
+        self.heard.pop(heartbeat.worker, None)
+        self.heard[heartbeat.worker] = Heard(
+            heartbeat.incarnation, heartbeat.seq, heartbeat.revision
+        )
+        if len(self.heard) > len(self.workers) + MOST_HEARD:
+            del self.heard[next(iter(self.heard))]
         liveness = self.workers.setdefault(heartbeat.worker, WorkerLiveness(now))
         was_able = liveness.able
         liveness.last_heard, liveness.draining, liveness.connected = now, heartbeat.draining, True

@@ -52,7 +52,15 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -
     """Hear a worker; let it in if it is new."""
     ctx.counts.worker_heartbeats += 1
     try:
-        admission.check_worker(ctx.state, heartbeat)
+        admission.check_original(ctx, heartbeat)
+    except PenstockError as exc:
+        if _is_current(ctx, heartbeat.worker, heartbeat.incarnation):
+            # Both may have run the same attempts: so these are over, and the original gets others.
+            ctx.remove_worker(heartbeat.worker)
+        _refuse(ctx, heartbeat.worker, heartbeat.incarnation, exc)
+        return
+    try:
+        admission.check_worker(ctx, heartbeat)
         entry = worker_entries.entry_for(ctx, heartbeat.worker, now)
     except PenstockError as exc:
         _refuse(ctx, heartbeat.worker, heartbeat.incarnation, exc)
