@@ -11,7 +11,14 @@ from penstock.credentials import authority, caller
 from penstock.credentials.caller import LocalCaller, caller_with
 from penstock.credentials.folder import LOOK
 from penstock.dataset.dataset import Dataset
-from penstock.errors import PenstockError, TamperedDefinition, Unauthenticated, Untrusted, WrongRole
+from penstock.errors import (
+    PenstockError,
+    TamperedDefinition,
+    Unauthenticated,
+    Unavailable,
+    Untrusted,
+    WrongRole,
+)
 from penstock.reader.session import call
 from penstock.runtime.event_loop import LoopThread
 from penstock.service import from_dataset_id, register_dataset
@@ -214,5 +221,5 @@ async def eventually(method):
         while True:
             try:
                 return await method()
-            except (Unauthenticated, Untrusted):
+            except (Unauthenticated, Unavailable):
                 await asyncio.sleep(0.05)
