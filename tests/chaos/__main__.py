@@ -107,6 +107,10 @@ class Summary:
         self.kind = kind
         self.runs = self.logged = self.redelivered = self.missed = 0
         self.seconds = 0.0
+        self.began = time.monotonic()
+        self.stuck = self.left_over = self.most_files = 0
+        self.dressed: Counter[str] = Counter()
+        """How many runs were of which kind, by which transport, with TLS."""
         self.failed: list[int] = []
         self.told: Counter[str] = Counter()
         self.faults: Counter[Kind] = Counter()
@@ -121,6 +125,11 @@ class Summary:
         self.told += outcome.told
         self.seconds += outcome.seconds
         self.faults += outcome.faults
+        self.stuck += any(problem.startswith("not over") for problem in outcome.problems)
+        self.left_over += sum(problem.startswith("left over") for problem in outcome.problems)
+        self.most_files = max(self.most_files, outcome.most_files)
+        self.dressed += Counter([kind_of(self.kind, plan.seed), plan.transport])
+        self.dressed["TLS"] += plan.secured
         accounts = outcome.accounts
         sums = {name: sum(getattr(it, name) for it in accounts) for name in SUMS}
         self.account.update(sums)
@@ -147,16 +156,20 @@ class Summary:
 
     @property
     def _kind(self) -> str:
-        return "" if self.kind == "plain" else f" KIND={self.kind}"
+        return f" KIND={self.kind}"
 
     def __str__(self) -> str:
         seeds = ": seeds " + ", ".join(map(str, self.failed)) if self.failed else ""
         kinds = ", ".join(f"{kind.value} {n}" for kind, n in self.faults.most_common())
         sums = ", ".join(f"{name} {n}" for name, n in self.account.items())
+        wall = time.monotonic() - self.began
         missed = f", {self.missed} went by who was away" if self.missed else ""
         lines = [
-            f"{self.runs} runs, {self.seconds / 60:.1f} minutes, {len(self.failed)} failed{seeds}",
-            f"{self.faults.total()} faults: {kinds}",
+            f"{self.runs} runs, {wall / 60:.1f} minutes, {len(self.failed)} failed{seeds}",
+            "runs: " + ", ".join(f"{name} {n}" for name, n in self.dressed.most_common()),
+            f"{self.faults.total()} faults, {self.faults.total() / wall:.2f} a second: {kinds}",
+            f"{self.stuck} hung, {self.left_over} processes left over, "
+            f"at most {self.most_files} files open in a service",
             f"{self.logged} ids consumed, {self.redelivered} of them again{missed}",
             f"accounts: {sums}",
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import Refused, VersionMismatch
+from penstock.errors import PenstockError, Refused, VersionMismatch
 from penstock.protocol.control import SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import DatasetId
 from penstock_dispatcher.core.context import DecisionContext
@@ -36,17 +36,12 @@ def check_worker(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
         )
 
 
-def check_original(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
-    """Refuse a copy of a worker's process, which says what that one had said before.
-
-    Raises:
-        PenstockError: saying where it may come from.
-    """
-    if ctx.soft_state.is_behind(heartbeat):
-        raise Refused(
-            f"worker {heartbeat.worker} is behind what it reported before: it is a copy of that "
-            "process, as a snapshot of its host makes one; restart the worker"
-        )
+def copied(heartbeat: WorkerHeartbeat) -> PenstockError:
+    """Return the error for a copy of a worker's process, which says what that had said before."""
+    return Refused(
+        f"worker {heartbeat.worker} is behind what it reported before: there is a copy of that "
+        "process, as a snapshot of its host makes one; restart the worker"
+    )
 
 
 def check_split_request(task: TaskRecord, request: SplitRequest) -> None:

@@ -28,13 +28,19 @@ MOST_HEARD = 1024
 """How many workers that are gone are remembered: a copy of one may come from a snapshot of its host."""
 
 
-@dataclass(frozen=True, slots=True)
+BEHIND_WITHIN = 30.0
+"""Seconds within which heartbeats that are behind add up."""
+
+
+@dataclass(slots=True)
 class Heard:
-    """How far an incarnation of a worker was when it was last heard."""
+    """How far an incarnation of a worker was when it was last heard, and how often it was behind."""
 
     incarnation: int
     seq: int
     revision: int
+    behind: int = 0
+    behind_since: float = 0.0
 
 
 @dataclass(slots=True)
@@ -163,19 +169,29 @@ class SoftState:
     held_by: dict[IterationId, str] = field(default_factory=dict)
     """What silent readers have unacked, in words."""
 
-    def is_behind(self, heartbeat: WorkerHeartbeat) -> bool:
-        """Return whether its incarnation was heard further on: then this is a copy of that process."""
+    def times_behind(self, heartbeat: WorkerHeartbeat, now: float) -> int:
+        """Return how often streams began lately behind what their incarnation had said.
+
+        It is 0 if *heartbeat* is not behind. A stream that another one overtook is late once; a copy
+        of the process begins streams behind again and again.
+        """
         heard = self.heard.get(heartbeat.worker)
         if heard is None or heard.incarnation != heartbeat.incarnation or not heartbeat.seq:
-            return False
-        return heartbeat.seq <= heard.seq or heartbeat.revision < heard.revision
+            return 0
+        if heartbeat.seq > heard.seq and heartbeat.revision >= heard.revision:
+            return 0
+        if now > heard.behind_since + BEHIND_WITHIN:
+            heard.behind, heard.behind_since = 0, now
+        heard.behind += heartbeat.versions is not None  # which it has when it begins a stream
+        return max(heard.behind, 1)
 
     def on_worker_heartbeat(self, heartbeat: WorkerHeartbeat, now: float) -> bool:
         """Record a heartbeat; return whether it changes what may be assigned to the worker."""
-        self.heard.pop(heartbeat.worker, None)
-        self.heard[heartbeat.worker] = Heard(
-            heartbeat.incarnation, heartbeat.seq, heartbeat.revision
-        )
+        before = self.heard.pop(heartbeat.worker, None)
+        heard = Heard(heartbeat.incarnation, heartbeat.seq, heartbeat.revision)
+        if before is not None and before.incarnation == heard.incarnation:
+            heard.behind, heard.behind_since = before.behind, before.behind_since
+        self.heard[heartbeat.worker] = heard
         if len(self.heard) > len(self.workers) + MOST_HEARD:
             del self.heard[next(iter(self.heard))]
         liveness = self.workers.setdefault(heartbeat.worker, WorkerLiveness(now))
