@@ -168,8 +168,10 @@ class Summary:
             f"{self.runs} runs, {wall / 60:.1f} minutes, {len(self.failed)} failed{seeds}",
             "runs: " + ", ".join(f"{name} {n}" for name, n in self.dressed.most_common()),
             f"{self.faults.total()} faults, {self.faults.total() / wall:.2f} a second: {kinds}",
-            f"{self.stuck} hung, {self.left_over} processes left over, "
-            f"at most {self.most_files} files open in a service",
+            (
+                f"{self.stuck} hung, {self.left_over} processes left over, "
+                f"at most {self.most_files} files open in a service"
+            ),
             f"{self.logged} ids consumed, {self.redelivered} of them again{missed}",
             f"accounts: {sums}",
         ]

@@ -113,7 +113,9 @@ def random_ordered(seed: int) -> Plan:
     if chance.random() < 0.4:
         return plan
     consumers, workers = chance.choice((1, 2, 3)), chance.randint(1, 3)
-    faults = [_of_consumer(_fault(chance, workers, consumers), chance) for _ in range(_many(chance))]
+    faults = [
+        _of_consumer(_fault(chance, workers, consumers), chance) for _ in range(_many(chance))
+    ]
     faults.sort(key=lambda fault: fault.at)
     return replace(
         plan,

@@ -1,4 +1,4 @@
-"""Jobs that are read in one order: who takes part, and what must be true of what they wrote down."""
+"""Jobs that are read in one order: who takes part, and what must be true of what they wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASCENDING = frozenset({"range", "batch"})
 
 
 class StridedAct(Act):
-    """Consumers of one order: each index is read to its end, by one process at a time or by more."""
+    """Consumers of one order: each index is read to its end, by a process at a time or by more."""
 
     def __init__(self, mesh: Mesh, sharing: Ordered) -> None:
         super().__init__(mesh)

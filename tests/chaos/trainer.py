@@ -157,7 +157,7 @@ def shared(spec):
 
 
 def opened(begin):
-    """Begin a pass; again, where the dispatcher has no room for a new one: whoever starts loops does."""
+    """Begin a pass; again, where the dispatcher has no room for a new one: starters of loops do."""
     while True:
         try:
             return begin()

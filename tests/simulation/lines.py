@@ -7,6 +7,7 @@ from typing import Any
 
 from simulation.world import Process, World
 
+
 def _nothing(*_: Any) -> None:
     pass
 

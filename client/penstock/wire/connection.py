@@ -203,7 +203,7 @@ def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
 
 
 def _admission(entrance: Entrance) -> Admission:
-    return Admission(entrance.guard, entrance.max_calls_per_identity)
+    return Admission(entrance.guard, entrance.max_calls_per_identity, entrance.calls)
 
 
 def _open_channel(
@@ -256,9 +256,9 @@ class ShownCertificate:
     def newer(self) -> grpc.ServerCertificateConfiguration | None:
         """Return what is in the folder now; None if that is shown already.
 
-        gRPC asks at each connection, on any thread. What it is given replaces what another connection
-        may just be shaking hands by, which it does not survive (grpc/grpc#36693): so it is given
-        only what is new.
+        gRPC asks at each connection, on any thread. What it is given replaces what another one may
+        just be shaking hands by, which crashes the process (grpc/grpc#36693): so it is given only
+        what is new.
         """
         with self._lock:
             found = self._current()

@@ -1,7 +1,7 @@
 """Has the wall clock of a process be off by what stands in a file: so it can be set from outside.
 
-A process begins with this if its folder is on PYTHONPATH. The clock of leases is left alone, as it is
-when somebody sets the clock of a machine.
+A process begins with this if its folder is on PYTHONPATH. The clock of leases is left alone, as it
+is when somebody sets the clock of a machine.
 """
 
 import mmap

@@ -23,9 +23,8 @@ from penstock_dispatcher.core.events import Call
 from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
-
 MOST_HEARD = 1024
-"""How many workers that are gone are remembered: a copy of one may come from a snapshot of its host."""
+"""How many workers that are gone are remembered: a copy may come from a snapshot of a host."""
 
 
 BEHIND_WITHIN = 30.0
@@ -34,7 +33,7 @@ BEHIND_WITHIN = 30.0
 
 @dataclass(slots=True)
 class Heard:
-    """How far an incarnation of a worker was when it was last heard, and how often it was behind."""
+    """How far an incarnation of a worker was when it was heard, and how often it was behind."""
 
     incarnation: int
     seq: int
@@ -172,8 +171,8 @@ class SoftState:
     def times_behind(self, heartbeat: WorkerHeartbeat, now: float) -> int:
         """Return how often streams began lately behind what their incarnation had said.
 
-        It is 0 if *heartbeat* is not behind. A stream that another one overtook is late once; a copy
-        of the process begins streams behind again and again.
+        It is 0 if *heartbeat* is not behind. A stream that another overtook is late once; a copy of
+        the process begins streams behind again and again.
         """
         heard = self.heard.get(heartbeat.worker)
         if heard is None or heard.incarnation != heartbeat.incarnation or not heartbeat.seq:

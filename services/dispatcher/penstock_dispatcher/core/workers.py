@@ -47,9 +47,8 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.soft_state import WorkerDeparture
 from penstock_dispatcher.core.split_provider import END
 
-
 MOST_BEHIND = 3
-"""How many heartbeats of a worker may be late within a while, behind streams that overtook theirs."""
+"""How many streams of a worker may be late within a while, since others overtook them."""
 
 
 def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -> None:
