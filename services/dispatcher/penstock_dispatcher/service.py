@@ -319,8 +319,6 @@ class DispatcherService:
     ) -> None:
         try:
             async for message in received:
-                if outbox.closed:  # another stream took over: what is late here is out of date
-                    return
                 hear(message)
         except Exception as exc:  # noqa: BLE001  whatever it is, the stream ends with it
             outbox.close(exc)
