@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, PenstockError
@@ -19,6 +19,7 @@ from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
 from penstock.runtime.linux import check_service
+from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
@@ -27,9 +28,15 @@ from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.openings import Openings
+from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.service import TensorFlowService
+from penstock_dispatcher.web.sampler import Sampler, sampling
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -64,7 +71,7 @@ async def serve(
         line = listening(
             dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
-                TensorFlowService(dispatcher, clients_at(config.work_dir), now)
+                TensorFlowService(DispatcherKnowledge(dispatcher), clients_at(config.work_dir), now)
             ),
             preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
@@ -73,7 +80,13 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        async with line as port:
+        sampler, feed = Sampler(dispatcher.core), PageFeed(dispatcher.stats)
+        routes = partial(_routes, dispatcher, entrance, sampler, feed)
+        looked_at = answering(config, entrance, routes)
+        seen = (
+            _looking(dispatcher, sampler, feed) if config.http_port is not None else nullcontext()
+        )
+        async with line as port, looked_at as dispatcher.http, seen:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -92,6 +105,22 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+@asynccontextmanager
+async def _looking(
+    dispatcher: DispatcherService, sampler: Sampler, feed: PageFeed
+) -> AsyncIterator[None]:
+    async with sampling(sampler), looking(feed, dispatcher.facts):
+        yield
+
+
+def _routes(
+    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler, feed: PageFeed
+) -> Sequence[RouteDef]:
+    from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
+
+    return routes(dispatcher, entrance, sampler, feed)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:
