@@ -32,16 +32,17 @@ test: $(READY)  ## run the tests, on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
 
 # The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
-# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there.
+# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Most of what is
+# installed is never imported: what is, is compiled then.
 .venv-frameworks/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-frameworks/bin/python -m pip install --quiet --editable . --group dev --group frameworks
-	.venv-frameworks/bin/python -m pip install --quiet --no-deps "tf-keras==2.21.*"
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --editable . --group frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --no-deps "tf-keras==2.21.*"
 	@touch $@
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face
-	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=15 tests/frameworks
+	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --numprocesses 2 --dist loadgroup --durations=15 tests/frameworks
 
 $(VENV)/.page: $(READY)
 	$(BIN)/python -m pip install --quiet --group page
@@ -59,17 +60,20 @@ pipelines: $(READY)  ## random ones of all operators against plain Python: PIPEL
 	  --hypothesis-show-statistics $(if $(SEED),--hypothesis-seed $(SEED))
 
 # A failed run prints its seed: `make chaos RUNS=1 SEED=...` plays it again.
-# KIND=rounds has consumers read, KIND=cache trainers, KIND=all each in turn.
-# LOAD=4 keeps so many processes busy beside the runs.
+# KIND=plain has readers share, rounds and ordered consumers read, cache trainers; all each in turn.
+# TRANSPORT=grpc|shm, TLS=on|off and SLOTS=n are drawn where they are not given; DENSITY is how many
+# times as many faults a plan has. LOAD=4 keeps so many processes busy beside the runs.
 MINUTES   ?= 30
 LOAD      ?= 0
-KIND      ?= plain
-SCHEDULES ?= $(if $(RUNS),0,100000)
+KIND      ?= all
+DENSITY   ?= 4
+SCHEDULES ?= $(if $(RUNS),0,5000)
+STORM     ?= 25
 CHAOS      = PYTHONPATH=tests $(BIN)/python -m
-TRANSPORT ?= grpc
+DRESS      = $(if $(TRANSPORT),--transport $(TRANSPORT)) $(if $(TLS),--tls $(TLS)) $(if $(SLOTS),--slots $(SLOTS))
 chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n on, then simulated
-	@$(CHAOS) chaos --kind $(KIND) --transport $(TRANSPORT) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
-	test $(SCHEDULES) = 0 || $(CHAOS) simulation --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
+	@$(CHAOS) chaos --kind $(KIND) $(DRESS) --density $(DENSITY) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
+	test $(SCHEDULES) = 0 || $(CHAOS) simulation --kind all --storm $(STORM) --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
 
 INPUTS ?= 200000
 fuzz: $(READY)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n
