@@ -173,12 +173,7 @@ async def listening(
     Raises:
         ConfigError: when the port cannot be had.
     """
-    tracing()  # as in `connect`
-    server = grpc.aio.server(
-        interceptors=() if entrance is None else (_admission(entrance),),
-        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
-    )
+    server = _server(entrance, largest)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
@@ -196,6 +191,15 @@ async def listening(
     finally:
         await health.leaving()
         await server.stop(grace=drain)
+
+
+def _server(entrance: Entrance | None, largest: int) -> grpc.aio.Server:
+    tracing()  # as in `connect`
+    return grpc.aio.server(
+        interceptors=() if entrance is None else (_admission(entrance),),
+        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
+        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
+    )
 
 
 def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
