@@ -5,6 +5,11 @@ that it should be. So a message lost, doubled or late costs time and nothing els
 comparisons: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
 reader and task), revision (how long the dispatcher's history was), the position in a split log.
 
+What the other side said that it knows is left out: of a view the tasks that are as they were at the
+revision that the reader named (`ReaderHeartbeat.tasks_as_of`), of a heartbeat the reports of tasks
+whose worker hears all this reader acks, and those that were answered (`ReaderView.heard_since`).
+Both count from what was confirmed, never from what was sent last.
+
 `penstock.wire` turns these into protobuf; their form there is in ``protos/``.
 """
 
@@ -320,8 +325,10 @@ class UnreachableWorker:
 class ReaderHeartbeat:
     """All that a reader is and has. Without an id it asks for one.
 
-    *consumed* is how many elements its training loop got, under all its ids. *unreachable* are the
-    workers that it tried to read from, in vain; those that it has left stay there for a while.
+    *reports* has each task that no worker runs, or whose worker this reader does not reach; at a
+    barrier, and when it leaves, all. *consumed* is how many elements its training loop got, under
+    all its ids. *unreachable* are the workers that it tried to read from, in vain; those that it
+    has left stay there for a while.
     """
 
     iteration: IterationId
@@ -348,6 +355,10 @@ class ReaderHeartbeat:
     """What came from workers, the most first; of many workers not all are named."""
     consumer: int | None = None
     """Which one it is, of consumers of one order."""
+    tasks_as_of: int = 0
+    """The revision as of which it knows all tasks; 0 before it does."""
+    unacked: int | None = None
+    """How many elements it has that are not acked; None is what all *reports* say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +387,10 @@ class ReaderView:
     *on_readers* whether among that are silent readers, which expire when their lease is over.
     *save_results* are the newest ones; the next save has the number *next_save*. *held_by* says, as
     text, what silent readers buffered.
+
+    With *changes_since*, *tasks* are those that changed since that revision, and *over* those that
+    are no more: whoever knows the tasks as of that revision, or a later one, knows all as of this
+    one. Without it *tasks* are all.
     """
 
     revision: int
@@ -394,3 +409,8 @@ class ReaderView:
     cache: CacheView | None = None
     more_tasks: bool = False
     """Of a job that is read in order: whether tasks follow behind those that there are."""
+    changes_since: int | None = None
+    over: tuple[TaskId, ...] = ()
+    heard_since: int = 0
+    """The first heartbeat of the reader that counts here: what was reported before is not known.
+    0 is of a dispatcher that wants all reports in each."""

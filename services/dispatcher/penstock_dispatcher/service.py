@@ -382,7 +382,8 @@ class DispatcherService:
         if full is None or shown is None or iteration is None or heartbeat.leaving:
             return
         if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
-            view = replace(shown, seq=heartbeat.seq, waiting_for=f"room on a disk: {full}")
+            words, behind = f"room on a disk: {full}", heartbeat.seq + 1  # no report counts yet
+            view = replace(shown, seq=heartbeat.seq, waiting_for=words, heard_since=behind)
             self._readers.put(heartbeat.session, view)
 
     # --- effects ---

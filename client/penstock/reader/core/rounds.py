@@ -18,6 +18,7 @@ from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
 from penstock.reader.core.flow_control import Limit
 from penstock.reader.core.group_streams import GroupStreams
+from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.round_answers import RoundAnswers, lost_error
 from penstock.reader.core.round_log import ROUNDS, RoundLog
@@ -44,7 +45,7 @@ class RoundsCore(Unshared):
         # An element is this consumer's for ever: it needs no lease to hand it out.
         self.membership = Membership(session_id, float("inf"))
         self.save_state = SaveState()
-        self.log = RoundLog()
+        self.log, self._known = RoundLog(), KnownTasks()
         self.acks = AckCollector({ROUNDS: self.log})
         self.is_waiting = self._over = False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
@@ -245,6 +246,7 @@ class RoundsCore(Unshared):
             process=self.process,
             unreachable=self.reachability.level(now),
             rounds=self._reports.send(now),
+            tasks_as_of=self._known.as_of,
         )
 
     def on_view(self, view: ReaderView, now: float) -> None:
@@ -265,7 +267,7 @@ class RoundsCore(Unshared):
             self.log.on_view(view.rounds)
             self._answers.on_answer(view.seq or 0)
         self._over |= view.finished
-        self._groups.on_view(view.tasks)
+        self._groups.on_view(self._known.take(view))
         if skipping or self._groups.refetched:
             self._groups.keep_wanted()
         self._groups.open_all(now)

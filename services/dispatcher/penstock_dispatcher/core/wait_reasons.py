@@ -17,9 +17,9 @@ from penstock_dispatcher.core import (
     worker_entries,
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
-from penstock_dispatcher.core.notifications import IterationView
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.rounds_record import RoundsRecord
+from penstock_dispatcher.core.task_views import IterationView
 
 HOLDERS_NAMED = 4
 
@@ -78,9 +78,9 @@ def held_by(
 
 
 def _unacked(ctx: DecisionContext, iteration: IterationRecord, reader: ReaderId, now: float) -> str:
-    reports, count = ctx.soft_state.readers[reader].heartbeat.reports, 0
-    trainer = iteration.readers[reader].trainer
-    for name, task in iteration.tasks.items():
+    heartbeat, trainer = ctx.soft_state.readers[reader].heartbeat, iteration.readers[reader].trainer
+    reports, count = heartbeat.reports, heartbeat.unacked or 0
+    for name, task in iteration.tasks.items() if heartbeat.unacked is None else ():
         if not task.is_done(trainer) and name in reports and reports[name].buffered:
             buffered = reports[name].buffered
             count += len(buffered - ctx.acked(name, task, trainer).ranges)

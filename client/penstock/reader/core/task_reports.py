@@ -1,0 +1,101 @@
+"""Which tasks a heartbeat reports on: with a thousand tasks it does not report on all of them.
+
+What a task's worker hears of this reader, that worker reports. So a heartbeat has the tasks that no
+worker runs: the next attempt waits for these. It has those whose worker this reader does not reach.
+Of the others it has what the dispatcher did not answer yet: all of it where the worker does not
+hear this reader now, and else some in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from penstock.protocol.control import ReaderView, TaskReport
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.types import TaskId
+from penstock.reader.core.task_stream import TaskStream
+
+IN_TURN = 16
+"""Of so many tasks a heartbeat reports what their workers report, too: of a small mesh all. It
+counts only if a worker is lost before its next heartbeat, with a reader that read it."""
+
+UNANSWERED = 8
+"""What so many heartbeats reported is kept until they are answered; older ones are taken for lost."""
+
+Told: TypeAlias = tuple[AckedSet, RangeSet]
+"""What was reported of a task."""
+
+NOTHING: Told = (NOTHING_ACKED, NO_RANGES)
+
+
+class TaskReports:
+    """What the dispatcher knows of *streams*: what heartbeats had that it answered."""
+
+    def __init__(self, streams: Mapping[TaskId, TaskStream]) -> None:
+        self._streams = streams
+        self._since = 0
+        """The first heartbeat that counts for the dispatcher; 0 if it wants all tasks in each."""
+        self._unanswered: dict[int, dict[TaskId, Told]] = {}
+        self._answered: dict[TaskId, tuple[int, Told]] = {}
+        """What was answered of each task, and in which heartbeat it was."""
+        self._told_in: dict[TaskId, int] = {}
+        """In which heartbeat each task was last."""
+
+    @property
+    def unacked(self) -> int:
+        """How many elements this reader has, of all tasks, that are not acked."""
+        return sum(len(stream.buffered) for stream in self._streams.values())
+
+    def take(
+        self, seq: int, misses: Callable[[TaskStream], bool], *, everything: bool
+    ) -> dict[TaskId, TaskReport]:
+        """Return what heartbeat *seq* reports: of all tasks if *everything* is wanted.
+
+        *misses* says whether the worker of a stream is known to be unreached.
+        """
+        named = self._all() if everything or not self._since else self._needed(misses)
+        for task in named:
+            self._told_in[task] = seq
+        self._unanswered[seq] = {task: _told(self._streams[task]) for task in named}
+        if len(self._unanswered) > UNANSWERED:
+            del self._unanswered[min(self._unanswered)]
+        return {task: self._streams[task].report() for task in named}
+
+    def on_view(self, view: ReaderView) -> None:
+        """Note what the dispatcher has heard: it may be another life of it."""
+        self._since = view.heard_since
+        if view.seq is None:
+            return
+        told = self._unanswered.get(view.seq)
+        self._unanswered = {n: sent for n, sent in self._unanswered.items() if n > view.seq}
+        if told is not None and view.seq >= view.heard_since:
+            for task in told.keys() & self._streams.keys():
+                self._answered[task] = view.seq, told[task]
+
+    def drop(self, task: TaskId) -> None:
+        """Forget a task that is no more."""
+        self._answered.pop(task, None)
+        self._told_in.pop(task, None)
+
+    def _all(self) -> list[TaskId]:
+        return list(self._streams)
+
+    def _needed(self, misses: Callable[[TaskStream], bool]) -> list[TaskId]:
+        named, others = list[TaskId](), list[TaskId]()
+        for task, stream in self._streams.items():
+            idle = stream.worker is None and stream.listed and not stream.barred
+            if idle or misses(stream):
+                named.append(task)
+            elif not self._is_known(stream):
+                (others if stream.flows else named).append(task)
+        others.sort(key=lambda task: self._told_in.get(task, 0))
+        return named + others[:IN_TURN]
+
+    def _is_known(self, stream: TaskStream) -> bool:
+        seq, told = self._answered.get(stream.task, (self._since, NOTHING))
+        return seq >= self._since and told == _told(stream)
+
+
+def _told(stream: TaskStream) -> Told:
+    return stream.acked, stream.buffered
