@@ -21,7 +21,7 @@ IN_TURN = 16
 counts only if a worker is lost before its next heartbeat, with a reader that read it."""
 
 UNANSWERED = 8
-"""What so many heartbeats reported is kept until they are answered; older ones are taken for lost."""
+"""What so many heartbeats reported is kept until they are answered; before, it counts as lost."""
 
 Told: TypeAlias = tuple[AckedSet, RangeSet]
 """What was reported of a task."""

@@ -45,6 +45,23 @@ class ViewRequest:
     known: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What an iteration waits for, in words; whether silent readers are among that."""
+
+    words: str = ""
+    on_readers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWait:
+    """What an iteration waited for, as *view* has it; it may be shown *until* then."""
+
+    until: float
+    view: IterationView
+    wait: Wait
+
+
 @dataclass(slots=True)
 class Notifications:
     """What has changed since the last views, for workers and readers."""
@@ -60,6 +77,8 @@ class Notifications:
     views: dict[IterationId, IterationView] = field(default_factory=dict)
     """As they were drawn last; those of *stale* are drawn anew before they are shown."""
     stale: set[IterationId] = field(default_factory=set)
+    waits: dict[IterationId, SeenWait] = field(default_factory=dict)
+    """Of iterations with many tasks."""
 
     def __bool__(self) -> bool:
         return bool(self.workers or self.iterations or self.released or self.view_requests)
@@ -120,6 +139,7 @@ class Notifications:
                 self._changed(state, _workers(state.iterations[iteration].tasks.values()))
                 self.iterations[iteration] = None
                 self.views.pop(iteration, None)
+                self.waits.pop(iteration, None)
                 self.stale.discard(iteration)
             case _:
                 pass  # no assignment and no view shows it

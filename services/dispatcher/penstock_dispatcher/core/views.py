@@ -27,10 +27,10 @@ from penstock_dispatcher.core import (
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import Effect, SendCommand, SendView
 from penstock_dispatcher.core.jobs import OVER
-from penstock_dispatcher.core.notifications import ViewRequest
+from penstock_dispatcher.core.notifications import ViewRequest, Wait
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.task_views import changes, draw
-from penstock_dispatcher.core.wait_reasons import Wait, waiting_for
+from penstock_dispatcher.core.wait_reasons import newest_wait, waiting_for
 
 
 def send_views(ctx: DecisionContext, now: float) -> list[Effect]:
@@ -154,7 +154,7 @@ class _Views:
             return SendView(replace(view, rounds=_end_of_rounds(iteration), cache=cache))
         known = ctx.notifications.view(state, name)
         if name not in self._waits:
-            self._waits[name] = waiting_for(ctx, name, iteration, known, self._now)
+            self._waits[name] = newest_wait(ctx, name, iteration, known, self._now)
         hidden = cache_members.hidden(iteration, known.tasks, asked.reader)
         new = changes(known, asked.known, state.revision, hidden)
         return SendView(
