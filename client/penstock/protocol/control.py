@@ -7,8 +7,8 @@ reader and task), revision (how long the dispatcher's history was), the position
 
 What the other side said that it knows is left out: of a view the tasks that are as they were at the
 revision that the reader named (`ReaderHeartbeat.tasks_as_of`), of a heartbeat the reports of tasks
-whose worker hears all this reader acks, and those that were answered (`ReaderView.heard_since`).
-Both count from what was confirmed, never from what was sent last.
+whose worker hears all this reader acks, and those that the same life of the dispatcher answered
+(`ReaderView.life`). Both count from what was confirmed, never from what was sent last.
 
 `penstock.wire` turns these into protobuf; their form there is in ``protos/``.
 """
@@ -411,6 +411,8 @@ class ReaderView:
     """Of a job that is read in order: whether tasks follow behind those that there are."""
     changes_since: int | None = None
     over: tuple[TaskId, ...] = ()
-    heard_since: int = 0
-    """The first heartbeat of the reader that counts here: what was reported before is not known.
-    0 is of a dispatcher that wants all reports in each."""
+    life: int = 0
+    """Which life of the dispatcher says this: it knows no reports that were answered before. 0 is of
+    one that wants all reports in each heartbeat."""
+    deferred: bool = False
+    """Whether the heartbeat that is answered is not heard yet: its reports do not count."""

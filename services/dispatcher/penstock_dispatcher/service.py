@@ -382,8 +382,8 @@ class DispatcherService:
         if full is None or shown is None or iteration is None or heartbeat.leaving:
             return
         if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
-            words, behind = f"room on a disk: {full}", heartbeat.seq + 1  # no report counts yet
-            view = replace(shown, seq=heartbeat.seq, waiting_for=words, heard_since=behind)
+            words = f"room on a disk: {full}"
+            view = replace(shown, seq=heartbeat.seq, waiting_for=words, deferred=True)
             self._readers.put(heartbeat.session, view)
 
     # --- effects ---

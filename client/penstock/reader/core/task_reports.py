@@ -34,11 +34,11 @@ class TaskReports:
 
     def __init__(self, streams: Mapping[TaskId, TaskStream]) -> None:
         self._streams = streams
-        self._since = 0
-        """The first heartbeat that counts for the dispatcher; 0 if it wants all tasks in each."""
+        self._life = 0
+        """Which life of the dispatcher is told; 0 if it wants all tasks in each heartbeat."""
         self._unanswered: dict[int, dict[TaskId, Told]] = {}
-        self._answered: dict[TaskId, tuple[int, Told]] = {}
-        """What was answered of each task, and in which heartbeat it was."""
+        self._answered: dict[TaskId, Told] = {}
+        """What it answered of each task."""
         self._told_in: dict[TaskId, int] = {}
         """In which heartbeat each task was last."""
 
@@ -54,7 +54,7 @@ class TaskReports:
 
         *misses* says whether the worker of a stream is known to be unreached.
         """
-        named = self._all() if everything or not self._since else self._needed(misses)
+        named = self._all() if everything or not self._life else self._needed(misses)
         for task in named:
             self._told_in[task] = seq
         self._unanswered[seq] = {task: _told(self._streams[task]) for task in named}
@@ -63,15 +63,15 @@ class TaskReports:
         return {task: self._streams[task].report() for task in named}
 
     def on_view(self, view: ReaderView) -> None:
-        """Note what the dispatcher has heard: it may be another life of it."""
-        self._since = view.heard_since
-        if view.seq is None:
+        """Note what the dispatcher has heard: it may be another life of it, which heard nothing."""
+        if view.life != self._life:
+            self._life = view.life
+            self._answered.clear()
+        if view.seq is None or view.deferred:
             return
-        told = self._unanswered.get(view.seq)
+        told = self._unanswered.get(view.seq, {})
         self._unanswered = {n: sent for n, sent in self._unanswered.items() if n > view.seq}
-        if told is not None and view.seq >= view.heard_since:
-            for task in told.keys() & self._streams.keys():
-                self._answered[task] = view.seq, told[task]
+        self._answered.update((task, told[task]) for task in told.keys() & self._streams.keys())
 
     def drop(self, task: TaskId) -> None:
         """Forget a task that is no more."""
@@ -93,8 +93,7 @@ class TaskReports:
         return named + others[:IN_TURN]
 
     def _is_known(self, stream: TaskStream) -> bool:
-        seq, told = self._answered.get(stream.task, (self._since, NOTHING))
-        return seq >= self._since and told == _told(stream)
+        return self._answered.get(stream.task, NOTHING) == _told(stream)
 
 
 def _told(stream: TaskStream) -> Told:

@@ -700,7 +700,7 @@ class RoundsView(_message.Message):
     def __init__(self, start: _Optional[int] = ..., first: _Optional[int] = ..., entries: _Optional[_Iterable[int]] = ..., last: _Optional[int] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[LostConsumer, _Mapping]]] = ...) -> None: ...
 
 class ReaderView(_message.Message):
-    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks", "changes_since", "over", "heard_since")
+    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks", "changes_since", "over", "life", "deferred")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -725,7 +725,8 @@ class ReaderView(_message.Message):
     MORE_TASKS_FIELD_NUMBER: _ClassVar[int]
     CHANGES_SINCE_FIELD_NUMBER: _ClassVar[int]
     OVER_FIELD_NUMBER: _ClassVar[int]
-    HEARD_SINCE_FIELD_NUMBER: _ClassVar[int]
+    LIFE_FIELD_NUMBER: _ClassVar[int]
+    DEFERRED_FIELD_NUMBER: _ClassVar[int]
     revision: int
     session: str
     reader: int
@@ -743,8 +744,9 @@ class ReaderView(_message.Message):
     more_tasks: bool
     changes_since: int
     over: _containers.RepeatedScalarFieldContainer[int]
-    heard_since: int
-    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ..., changes_since: _Optional[int] = ..., over: _Optional[_Iterable[int]] = ..., heard_since: _Optional[int] = ...) -> None: ...
+    life: int
+    deferred: bool
+    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ..., changes_since: _Optional[int] = ..., over: _Optional[_Iterable[int]] = ..., life: _Optional[int] = ..., deferred: bool = ...) -> None: ...
 
 class CacheView(_message.Message):
     __slots__ = ("skipped", "before")

@@ -82,8 +82,6 @@ class ReaderLiveness:
     heartbeat: ReaderHeartbeat
     held: Mapping[TaskId, GroupsHeld] = field(default_factory=dict)
     """What a consumer of coordinated reads has, by task."""
-    first: int = 0
-    """The first of its heartbeats that was heard."""
 
     @property
     def report(self) -> RoundsReport | None:
@@ -164,20 +162,13 @@ class SoftState:
         self.connected.add(heartbeat.session)
         liveness = self.readers.get(reader)
         if liveness is None:
-            self.readers[reader] = ReaderLiveness(now, heartbeat, _held(heartbeat), heartbeat.seq)
+            self.readers[reader] = ReaderLiveness(now, heartbeat, _held(heartbeat))
             return
-        if liveness.heartbeat.seq < 0:
-            liveness.first = heartbeat.seq
         liveness.last_heard = now
         if reader in self.silent:
             self.held_by.pop(heartbeat.iteration, None)  # computed anew for the others, soon
         if heartbeat.seq > liveness.heartbeat.seq:
             liveness.heartbeat, liveness.held = heartbeat, _held(heartbeat)
-
-    def heard_since(self, reader: ReaderId) -> int:
-        """Return the first heartbeat of a live reader that was heard; 0 if none was."""
-        liveness = self.readers.get(reader)
-        return 0 if liveness is None else liveness.first
 
     def missed(self, reader: ReaderId) -> bool:
         """Return whether a reader reported workers that it cannot reach."""

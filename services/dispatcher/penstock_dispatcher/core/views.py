@@ -172,7 +172,7 @@ class _Views:
                 more_tasks=ordered_tasks.more_follow(ctx, name, iteration),
                 changes_since=new.since,
                 over=new.over,
-                heard_since=ctx.soft_state.heard_since(asked.reader),
+                life=ctx.life,
             )
         )
 
