@@ -266,10 +266,14 @@ async def _read(address: str, reader: Reader) -> None:
         await _hear(DispatcherClient(channel).reader_control(reader.heartbeats()), reader.hear)
 
 
-async def _until(happens: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WITHIN):
-        while not happens():
-            await asyncio.sleep(0.1)
+async def _until(happens: Callable[[], bool]) -> float:
+    """Return after how many seconds it happens."""
+    began = time.perf_counter()
+    while not happens():
+        if time.perf_counter() > began + WITHIN:
+            raise SystemExit(f"the peers are not there within {WITHIN:g} s")
+        await asyncio.sleep(0.1)
+    return time.perf_counter() - began
 
 
 class Process:
@@ -316,24 +320,14 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
     unread = dispatcher.cores()
     reading = [Reader(number, iteration, views) for number in range(workers // 2)]
     talking += [asyncio.ensure_future(_read(address, reader)) for reader in reading]
-    began = time.perf_counter()
-    await _until(lambda: all(reader.reads == workers for reader in reading))
-    took = time.perf_counter() - began
+    took = await _until(lambda: all(reader.reads == workers for reader in reading))
     await asyncio.sleep(load.settle)
-    splits.begin()
-    views.begin()
-    dispatcher.cores()
-    here.cores()
-    await asyncio.sleep(load.counted)
-    cores, busy = dispatcher.cores(), here.cores()
-    splits.end()
-    views.end()
-    ended = [one for one in talking if one.done()]
+    cores, busy = await _counted((splits, views), (dispatcher, here), load.counted)
+    if ended := [one for one in talking if one.done()]:
+        raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
     for one in talking:
         one.cancel()
     await asyncio.gather(*talking, return_exceptions=True)
-    if ended:
-        raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
     name = f"{workers:,} workers and {workers // 2:,} readers"
     return [
         _figure(f"{workers:,} workers, nobody reads: cores", unread, "cores"),
@@ -345,6 +339,21 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
         _figure(f"{name}: memory", dispatcher.mib(), "MiB"),
         _figure(f"{name}: cores of the peers", busy, "cores"),
     ]
+
+
+async def _counted(
+    answers: tuple[Answers, Answers], processes: tuple[Process, Process], seconds: float
+) -> tuple[float, float]:
+    """Have answers timed for so long; return how many cores each process kept busy meanwhile."""
+    for one in answers:
+        one.begin()
+    for process in processes:
+        process.cores()
+    await asyncio.sleep(seconds)
+    busy = processes[0].cores(), processes[1].cores()
+    for one in answers:
+        one.end()
+    return busy
 
 
 async def many_jobs(address: str, pid: int, load: Load) -> list[Figure]:

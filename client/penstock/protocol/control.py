@@ -412,7 +412,7 @@ class ReaderView:
     changes_since: int | None = None
     over: tuple[TaskId, ...] = ()
     life: int = 0
-    """Which life of the dispatcher says this: it knows no reports that were answered before. 0 is of
-    one that wants all reports in each heartbeat."""
+    """Which life of the dispatcher says this: it knows no reports that another one answered. 0 is
+    of one that wants all reports in each heartbeat."""
     deferred: bool = False
     """Whether the heartbeat that is answered is not heard yet: its reports do not count."""
