@@ -9,12 +9,17 @@ from typing import Protocol
 from penstock.errors import PenstockError, Superseded
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
 from penstock.protocol.types import IterationId, ReaderId, TaskId
+from penstock.reader.core import task_reports
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
 from penstock.reader.core.state_machine import ReaderCore
 from simulation.loop import Habits, Loop
 from simulation.pipeline import Element
 from simulation.training_process import TrainingProcess
 from simulation.world import LawBroken, World
+
+task_reports.IN_TURN = (
+    1  # there are few tasks: so reports wait for their turn as if there were many
+)
 
 
 class Taken(Protocol):
