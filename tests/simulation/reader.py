@@ -17,9 +17,7 @@ from simulation.pipeline import Element
 from simulation.training_process import TrainingProcess
 from simulation.world import LawBroken, World
 
-task_reports.IN_TURN = (
-    1  # there are few tasks: so reports wait for their turn as if there were many
-)
+task_reports.IN_TURN = 1  # tasks are few here, and reports take turns as if they were many
 
 
 class Taken(Protocol):

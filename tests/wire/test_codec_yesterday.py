@@ -144,6 +144,17 @@ MESSAGES = {
             9, "t", 0, 4, in_process={"w:1": 2}, transports={"local": 1}
         ),
     ),
+    "reader beat that knows tasks": (
+        BEAT,
+        ReaderHeartbeat(9, "t", 1, 4, {5: TaskReport(1, TAKEN, RUNS)}, tasks_as_of=33, unacked=3),
+    ),
+    "view of changes": (
+        VIEW,
+        ReaderView(
+            35, "t", 1, ReaderStatus.LIVE, 4, {5: TaskView(2, "w:1")},
+            changes_since=33, over=(6, 7), life=1_800_000_000_000_000, deferred=True,
+        ),
+    ),
     "view of a worker with a profile": (
         VIEW,
         ReaderView(

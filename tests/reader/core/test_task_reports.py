@@ -10,6 +10,7 @@ from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import ReaderStatus
 from penstock.reader.core.task_reports import IN_TURN, TaskReports
 from penstock.reader.core.task_stream import TaskStream
+from tests.reader.core.driven_core import DrivenCore
 
 MANY = 3 * IN_TURN
 
@@ -235,3 +236,20 @@ def test_a_report_is_what_the_reader_has_when_the_heartbeat_is_made():
     assert told == {1: replace(stream.report(), buffered=RangeSet())}
     assert reporting.beat() == {1: stream.report()}
     assert reporting.reports.unacked == 10
+
+
+def test_a_reader_at_a_barrier_and_one_that_leaves_report_on_all_tasks():
+    reading = DrivenCore()
+    tasks = [(task, 1, f"w:{task}") for task in (1, 2, 3)]
+    reading.view(*tasks, life=1)
+    assert not reading.core.heartbeat(0.0).reports
+
+    reading.core.save("x", 9.0, 0.0)
+    assert len(reading.core.heartbeat(0.0).reports) == 3
+    reading.view(*tasks, life=1)
+    assert len(reading.core.heartbeat(0.0).reports) == 3
+
+    leaving = DrivenCore()
+    leaving.view(*tasks, life=1)
+    leaving.core.leave(0.0)
+    assert len(leaving.core.heartbeat(0.0).reports) == 3
