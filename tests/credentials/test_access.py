@@ -29,11 +29,16 @@ MAY = {
     "/penstock.v1.Worker/Trace": {R, T, OP},
     "/penstock.v1.Preemption/Report": {R, T},
     "/penstock.v1.TensorFlow/FindTask": {W},
+    "GET /metrics": {R, T, W, OP},
+    "GET /": {R, T, W, OP},
 }
 """What is for roles alone, written down a second time."""
 
 TENSORFLOW = {path for path in TABLE if path.startswith("/tensorflow.data.")}
 HEALTH = {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"}
+HEALTH |= {"GET /healthz", "GET /readyz"}
+HTTP = {path for path in TABLE if path.startswith("GET ")}
+LOOPBACK = TENSORFLOW | (HTTP - HEALTH)
 
 
 class Anything:
@@ -54,7 +59,7 @@ def served():
 
 
 def test_the_table_has_every_method_that_is_served_and_no_other():
-    assert served() | HEALTH == TABLE.keys() == MAY.keys() | TENSORFLOW | HEALTH
+    assert served() | HEALTH | HTTP == TABLE.keys() == MAY.keys() | TENSORFLOW | HEALTH
 
 
 @pytest.mark.parametrize("path, role", [*itertools.product(MAY, AccessRole)])
@@ -69,14 +74,14 @@ def test_each_method_is_for_its_roles_alone(path, role):
         assert role.value in str(raised.value)
 
 
-@pytest.mark.parametrize("path", [*MAY])
+@pytest.mark.parametrize("path", sorted(MAY.keys() - LOOPBACK))
 def test_no_method_for_roles_is_answered_without_a_credential(path):
     assert not needs_nothing(path, loopback=True)
     assert not needs_nothing(path, loopback=False)
 
 
-@pytest.mark.parametrize("path", sorted(TENSORFLOW))
-def test_tensorflows_own_clients_need_none_on_loopback_alone(path):
+@pytest.mark.parametrize("path", sorted(LOOPBACK))
+def test_tensorflows_own_clients_and_browsers_need_none_on_loopback_alone(path):
     assert needs_nothing(path, loopback=True)
     assert not needs_nothing(path, loopback=False)
 

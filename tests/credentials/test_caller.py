@@ -26,7 +26,7 @@ def test_a_proof_is_shown_on_loopback_alone(tmp_path):
         assert LocalKey(tmp_path).identity(who.shown(host, 7000), 7000, 100.0)
     for host in ("10.0.0.1", "data.example", "", "127.0.0.1.example"):
         assert who.shown(host, 7000) == ""
-    assert who.ca == b""
+    assert who.tls is None
 
 
 def test_a_key_that_was_replaced_is_used_a_moment_later(tmp_path):
@@ -51,7 +51,7 @@ def test_a_folder_s_token_is_shown_to_what_its_ca_certified(keys):
     who = caller_with(str(keys / "reader"))
 
     assert who.shown("anywhere", 1).startswith("penstock1.")
-    assert b"BEGIN CERTIFICATE" in who.ca
+    assert b"BEGIN CERTIFICATE" in who.tls.ca
     assert caller_with(str(keys / "reader")) is who
 
 

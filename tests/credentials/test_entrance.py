@@ -34,7 +34,7 @@ def test_loopback_is_for_this_user_without_ceremony_and_credentials_count_there_
 def test_credentials_that_cannot_be_used_keep_a_service_from_starting(tmp_path, keys):
     with pytest.raises(ConfigError, match="no folder"):
         entrance_of("127.0.0.1", str(tmp_path / "no"), insecure=False)
-    with pytest.raises(ConfigError, match="has no tls.crt"):
+    with pytest.raises(ConfigError, match="has no trusted.keys"):
         entrance_of("127.0.0.1", str(keys / "reader"), insecure=False)
 
 

@@ -33,9 +33,9 @@ def copy(keys, tmp_path):
 def test_a_folder_that_is_not_there_or_of_another_kind_says_what_is_missing(keys, tmp_path):
     with pytest.raises(ConfigError, match="keys init"):
         load_client(tmp_path / "no")
-    with pytest.raises(ConfigError, match="ca.crt, token"):
+    with pytest.raises(ConfigError, match="ca.crt, token, tls.crt, tls.key"):
         load_client(keys)
-    with pytest.raises(ConfigError, match="tls.crt, tls.key, trusted.keys, definitions.key"):
+    with pytest.raises(ConfigError, match="no trusted.keys, definitions.key"):
         load_service(keys / "reader")
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_replaced_is_in_use_a_second_later(copy):
 
     assert folder.current() is before
     clock.step()
-    assert folder.current() == ClientCredentials(before.ca, "another")
+    assert folder.current() == ClientCredentials(before.tls, "another")
 
 
 def test_what_is_half_replaced_is_waited_out_and_logged_once(keys, copy, caplog):
@@ -116,4 +116,4 @@ def test_what_is_half_replaced_is_waited_out_and_logged_once(keys, copy, caplog)
 
     replace(copy / "tls.crt", (other / "tls.crt").read_bytes())
     clock.step()
-    assert folder.current().certificate == (other / "tls.crt").read_bytes()
+    assert folder.current().client.tls.certificate == (other / "tls.crt").read_bytes()

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.credentials.entrance import entrance_of
 from penstock.wire.connection import listening
-from penstock_health.probe import authorities, probe
+from penstock_health.probe import probe, tls_in
 from tests.credentials.keyring import made
 from tests.wire.foreign_servers import stranger_that_says
 
@@ -26,14 +26,14 @@ async def test_a_service_with_tls_answers_by_it_and_without_a_token(tmp_path):
     async with listening(host="127.0.0.1", port=0, drain=0.1, entrance=entrance) as port:
         ask = partial(asyncio.to_thread, probe, f"127.0.0.1:{port}", 5)
         for folder in (keys, keys / "reader"):
-            assert (await ask(authorities(str(folder)))).serves
+            assert (await ask(tls_in(str(folder)))).serves
         assert not (await ask()).serves
 
 
 def test_where_no_credentials_are_named_there_is_no_tls(tmp_path):
-    assert authorities("") == b""
+    assert tls_in("") is None
     with pytest.raises(OSError):
-        authorities(str(tmp_path))
+        tls_in(str(tmp_path))
 
 
 def test_nobody_at_the_address_is_named():

@@ -11,7 +11,14 @@ from penstock.credentials import authority, caller
 from penstock.credentials.caller import LocalCaller, caller_with
 from penstock.credentials.folder import LOOK
 from penstock.dataset.dataset import Dataset
-from penstock.errors import PenstockError, TamperedDefinition, Unauthenticated, Untrusted, WrongRole
+from penstock.errors import (
+    PenstockError,
+    TamperedDefinition,
+    Unauthenticated,
+    Unavailable,
+    Untrusted,
+    WrongRole,
+)
 from penstock.reader.session import call
 from penstock.runtime.event_loop import LoopThread
 from penstock.service import from_dataset_id, register_dataset
@@ -20,6 +27,7 @@ from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher import DispatcherConfig, DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
+from penstock_worker.runner import confinement, landlock
 from tests.credentials.keyring import made
 
 
@@ -172,6 +180,31 @@ def test_a_worker_runs_nothing_that_has_not_its_dispatchers_seal(keys, tmp_path)
     assert not ran.exists()
 
 
+@pytest.mark.skipif(landlock.version() < landlock.LEAST, reason="this kernel has no Landlock")
+def test_users_code_can_read_no_key_of_its_worker(keys, monkeypatch):
+    monkeypatch.setattr(confinement, "_is_everybodys", lambda _: False)  # it is below /tmp here
+
+    def tried(_):
+        found = []
+        for file in sorted(keys.glob("*/*")):
+            try:
+                file.read_bytes()
+                found.append(file.name)
+            except PermissionError:
+                pass
+        return len(found), len(list(keys.glob("*/*")))
+
+    with (
+        DispatchServer(DispatcherConfig(credentials=keys / "dispatcher")) as dispatcher,
+        WorkerServer(WorkerConfig(dispatcher.target, credentials=keys / "worker")),
+    ):
+        far = Dataset.range(1).map(tried)
+        far = far.distribute("distributed_epoch", dispatcher.target, credentials=keys / "trainer")
+        ((read, there),) = far
+
+    assert (int(read), int(there)) == (0, len(list(keys.glob("*/*"))))
+
+
 def test_on_loopback_another_users_processes_are_refused_without_any_setting(tmp_path):
     stranger = LocalCaller(lambda: tmp_path)  # who has not this user's key
     with DispatchServer() as server:
@@ -214,5 +247,5 @@ async def eventually(method):
         while True:
             try:
                 return await method()
-            except (Unauthenticated, Untrusted):
+            except (Unauthenticated, Unavailable):
                 await asyncio.sleep(0.05)

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator
 from penstock.errors import DatasetError, MissingFile, TransformError
 from penstock.graph.node import UNKNOWN
 from penstock.graph.run import open_root
@@ -103,7 +104,7 @@ def test_what_does_not_get_further_is_raised():
         run.block(1)
 
 
-class Stuck:
+class Stuck(OpIterator):
     def block(self, n):
         raise TransformError("stage", 0, "stuck")
 

@@ -161,6 +161,9 @@ def test_bounds_and_credentials_reach_the_entrance_and_contradictions_are_refuse
     [
         ({"runner_memory_bytes": 0}, "runner_memory_bytes"),
         ({"runner_user": ""}, "runner_user"),
+        ({"runner_read_only": 1}, "runner_read_only"),
+        ({"runner_read_only": True, "runner_writable": ("tmp",)}, "absolute paths"),
+        ({"runner_writable": ("/tmp",)}, "goes with runner_read_only"),
         ({"runner_environment": "PATH"}, "runner_environment"),
         ({"dispatcher_address": "grpcs://h:1"}, "PENSTOCK_CREDENTIALS"),
         ({"dispatcher_address": "grpc://h:1", "credentials": "keys"}, "say grpcs://"),

@@ -1,4 +1,7 @@
-"""The one table of who may call what. A method that is not in it is refused to everybody."""
+"""The one table of who may call what. What is not in it is refused to everybody.
+
+A row is the path of a gRPC method, or of HTTP the method and the path: ``GET /metrics``.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,20 @@ from penstock.errors import WrongRole
 class Access:
     """Which *roles* may call a method; *anybody* needs no credential for it.
 
-    What is for *tensorflow* is answered without one on loopback alone: TensorFlow's own clients
-    have none to show.
+    What is for *loopback* is answered without one there, and not elsewhere: TensorFlow's own
+    clients, browsers and scrapers have none to show.
     """
 
     roles: frozenset[AccessRole] = frozenset()
     anybody: bool = False
-    tensorflow: bool = False
+    loopback: bool = False
 
 
 _READS = frozenset({AccessRole.READER, AccessRole.TRAINER})
 
 ANYBODY = Access(anybody=True)
-TENSORFLOW = Access(roles=_READS, tensorflow=True)
+TENSORFLOW = Access(roles=_READS, loopback=True)
+LOOK = Access(roles=EVERY_ROLE, loopback=True)
 
 _DISPATCHER, _WORKER = "/penstock.v1.Dispatcher/", "/penstock.v1.Worker/"
 _OF_TENSORFLOW = "/tensorflow.data.DispatcherService/"
@@ -63,19 +67,24 @@ TABLE: Final[dict[str, Access]] = {
     # Probes of containers ask whether it serves, and have nothing to show.
     "/grpc.health.v1.Health/Check": ANYBODY,
     "/grpc.health.v1.Health/Watch": ANYBODY,
+    "GET /healthz": ANYBODY,
+    "GET /readyz": ANYBODY,
+    # All of HTTP is to look at; `credentials.http` says how a role is shown there.
+    "GET /metrics": LOOK,
+    "GET /": LOOK,
 }
-"""By gRPC path. Shared memory is not in it: its token comes from the dispatcher, in a view that
-only who may read gets."""
+"""By gRPC path, or HTTP's. Shared memory is not in it: its token comes from the dispatcher, in a
+view that only who may read gets."""
 
 
 def needs_nothing(path: str, *, loopback: bool) -> bool:
-    """Return whether the method at *path* is answered without a credential."""
+    """Return whether what is at *path* is answered without a credential."""
     access = TABLE.get(path, Access())
-    return access.anybody or (access.tensorflow and loopback)
+    return access.anybody or (access.loopback and loopback)
 
 
 def check(path: str, identity: Identity) -> None:
-    """Return if *identity* may call the method at *path*.
+    """Return if *identity* may call what is at *path*.
 
     Raises:
         WrongRole: when none of its roles may; it names those that may.

@@ -1,4 +1,4 @@
-"""What ``penstock keys`` makes: a CA, certificates of services, keys that sign tokens.
+"""What ``penstock keys`` makes: a CA, certificates of roles, keys that sign tokens.
 
 An authority is a folder. Its own files are in ``DIR/authority``, which nobody else needs; beside
 it is a folder for each role, to be given to the processes that have it.
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from penstock.credentials import folder as names
-from penstock.credentials.roles import AccessRole, server_name
+from penstock.credentials.roles import AccessRole, certified_name
 from penstock.credentials.secret_file import read_public, read_secret, write_file
 from penstock.credentials.token import issue
 from penstock.errors import ConfigError
@@ -26,11 +26,11 @@ OWN = "authority"
 """Where the authority's own files are: who has them can make any credential."""
 
 DISPATCHER, WORKER = "dispatcher", "worker"
-"""The roles that are servers, and so have certificates."""
+"""The roles that are servers, and so verify who calls."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
-CA_DAYS, CERTIFICATE_DAYS = 3650, 365
+CA_LASTS, CERTIFICATE_LASTS = timedelta(days=3650), timedelta(days=365)
 
 TOKEN_SECONDS = 365 * 86400.0
 """How long tokens last that are made with the folders."""
@@ -43,6 +43,9 @@ _BEFORE, _NEXT = "before-", "next-"
 """Begin the names of what was in use before, and of what will be: both are trusted, too."""
 
 _HOSTS = "hosts"
+
+_LONGEST_SUBJECT = 64
+"""Characters of a name in a certificate, which X.509 bounds."""
 
 
 def init(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
@@ -98,17 +101,39 @@ def renew(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
         _make_folder(place)
         write_file(place / names.CA, _bundle(own), secret=False)
         if role in (DISPATCHER, WORKER):
-            key, certificate = _server(own, role, known, now)
             write_file(place / names.TRUSTED, _trusted(own), secret=False)
-            # A key without its certificate is noticed, and waited out; so is the reverse.
-            write_file(place / names.KEY, key, secret=True)
-            write_file(place / names.CERTIFICATE, certificate, secret=False)
-        # A dispatcher calls nobody; whoever looks at it on its host does.
+        hosts_of = known if role == DISPATCHER else ()
+        _write_certificate(place, *_certified(own, role, role, hosts_of, now, CERTIFICATE_LASTS))
         shown = AccessRole.OPERATOR if role == DISPATCHER else AccessRole(role)
         made_token = token(folder, shown, role, now.timestamp(), TOKEN_SECONDS)
         write_file(place / names.TOKEN, made_token.encode() + b"\n", secret=True)
         made.append(place)
     return made
+
+
+def personal(
+    folder: Path, into: Path, role: AccessRole, name: str, now: datetime, lasts: float
+) -> None:
+    """Make *into* a folder of credentials for one person or job: a certificate, and a token.
+
+    Args:
+        folder: of the authority.
+        into: where; what is there is replaced.
+        role: what its holder may do.
+        name: whom it is for, for logs and messages.
+        now: when both begin, with its zone.
+        lasts: for how many seconds.
+
+    Raises:
+        ConfigError: when there is no authority, or files cannot be written.
+    """
+    made_token = token(folder, role, name, now.timestamp(), lasts)
+    own = _own(folder)
+    _make_folder(into)
+    write_file(into / names.CA, _bundle(own), secret=False)
+    certified = _certified(own, role.value, name, (), now, timedelta(seconds=lasts))
+    _write_certificate(into, *certified)
+    write_file(into / names.TOKEN, made_token.encode() + b"\n", secret=True)
 
 
 def rotate(folder: Path, now: datetime) -> tuple[list[Path], bool]:
@@ -169,7 +194,7 @@ def _new_keys(own: Path, now: datetime, prefix: str = "") -> None:
         decipher_only=False,
     )
     certificate = (
-        _begun(name, name, now, CA_DAYS)
+        _begun(name, name, now, CA_LASTS)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
@@ -183,27 +208,35 @@ def _new_keys(own: Path, now: datetime, prefix: str = "") -> None:
     )
 
 
-def _server(own: Path, role: str, hosts: tuple[str, ...], now: datetime) -> tuple[bytes, bytes]:
-    """Return a new key of a server, and its certificate."""
+def _write_certificate(place: Path, key: bytes, certificate: bytes) -> None:
+    # A key without its certificate is noticed, and waited out; so is the reverse.
+    write_file(place / names.KEY, key, secret=True)
+    write_file(place / names.CERTIFICATE, certificate, secret=False)
+
+
+def _certified(
+    own: Path, role: str, name: str, hosts: tuple[str, ...], now: datetime, lasts: timedelta
+) -> tuple[bytes, bytes]:
+    """Return a new key of *role*, and its certificate: of a server, if the role is one."""
     authority = x509.load_pem_x509_certificate(read_secret(own / _CA_CERT))
     signer = serialization.load_pem_private_key(read_secret(own / _CA_KEY), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise ConfigError(f"{own / _CA_KEY} is no key that `penstock keys init` made")
     key = ec.generate_private_key(ec.SECP256R1())
-    mine = server_name(role)
     # Workers come and go with their hosts: readers look for the role in their certificates.
-    known = (mine, *LOOPBACK, *(hosts if role == DISPATCHER else ()))
+    known, usages = [certified_name(role)], [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if role in (DISPATCHER, WORKER):
+        known += [*LOOPBACK, *hosts]
+        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+    if role == DISPATCHER:  # it calls nobody; whoever looks at it on its host does
+        known.append(certified_name(AccessRole.OPERATOR.value))
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_LONGEST_SUBJECT])])
     certificate = (
-        _begun(
-            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, mine)]),
-            authority.subject,
-            now,
-            CERTIFICATE_DAYS,
-        )
+        _begun(subject, authority.subject, now, lasts)
         .public_key(key.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([_name(one) for one in known]), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
         )
@@ -213,7 +246,7 @@ def _server(own: Path, role: str, hosts: tuple[str, ...], now: datetime) -> tupl
 
 
 def _begun(
-    subject: x509.Name, issuer: x509.Name, now: datetime, days: int
+    subject: x509.Name, issuer: x509.Name, now: datetime, lasts: timedelta
 ) -> x509.CertificateBuilder:
     now = now.astimezone(UTC)
     return (
@@ -222,7 +255,7 @@ def _begun(
         .issuer_name(issuer)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(now + lasts)
     )
 
 

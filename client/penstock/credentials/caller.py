@@ -10,8 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from penstock.credentials.certificate import trouble
 from penstock.credentials.folder import (
     ClientCredentials,
+    Tls,
     WatchedFolder,
     folder_of,
     load_client,
@@ -39,7 +41,9 @@ class LocalCaller:
         clock: seconds of Unix time.
     """
 
-    ca = b""
+    tls = None
+    hint = "if it speaks TLS, call it with credentials (grpcs://)"
+    """What may be, where a service hangs up."""
 
     def __init__(
         self, folder: Callable[[], Path] = user_folder, clock: Callable[[], float] = time.time
@@ -60,21 +64,38 @@ class LocalCaller:
             self._proofs[port] = now, proof
         return proof
 
+    def trouble(self) -> str:
+        """Return nothing: there is no certificate that a service could refuse."""
+        return ""
+
 
 class TokenCaller:
-    """Shows the token of a folder, by TLS, to services that its CAs have certified."""
+    """Shows the token of a folder, by TLS, to services that its CAs have certified.
+
+    Its certificate is shown when a connection is made.
+    """
+
+    hint = (
+        "or the service does not trust the CA of this process's certificate, or speaks no TLS: its "
+        "log says more; give all processes the folders that `penstock keys` made last"
+    )
+    """What may be, where a service hangs up."""
 
     def __init__(self, folder: WatchedFolder) -> None:
         self._folder = folder
 
     @property
-    def ca(self) -> bytes:
-        """The certificates of the CAs, as they are now."""
-        return self._found().ca
+    def tls(self) -> Tls:
+        """What connections are made with, as it is now."""
+        return self._found().tls
 
     def shown(self, _host: str, _port: int) -> str:
         """Return what to show to the service there."""
         return self._found().token
+
+    def trouble(self) -> str:
+        """Return why services refuse this process's certificate, if that can be seen in it."""
+        return trouble(self.tls, time.time())
 
     def _found(self) -> ClientCredentials:
         found = self._folder.current()

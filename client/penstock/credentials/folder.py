@@ -4,8 +4,8 @@
 file                    what is in it                               who has it
 ======================  ==========================================  ==========================
 ``ca.crt``              certificates of the CAs that are trusted    every role
-``token``               what it shows to others                     every role
-``tls.crt, tls.key``    what it shows as a server                   dispatcher, worker
+``tls.crt, tls.key``    what it makes connections with              every role
+``token``               what it shows in each call                  every role
 ``trusted.keys``        public keys whose tokens count              dispatcher, worker
 ``definitions.key``     what definitions are sealed with            dispatcher, worker
 ======================  ==========================================  ==========================
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.credentials.secret_file import read_public, read_secret
 from penstock.credentials.token import TrustedKeys
@@ -28,28 +29,34 @@ log = logging.getLogger("penstock.credentials")
 CA, TOKEN, CERTIFICATE, KEY = "ca.crt", "token", "tls.crt", "tls.key"
 TRUSTED, DEFINITIONS = "trusted.keys", "definitions.key"
 
-_OF_CLIENTS = (CA, TOKEN)
-_OF_SERVICES = (*_OF_CLIENTS, CERTIFICATE, KEY, TRUSTED, DEFINITIONS)
+_OF_CLIENTS = (CA, TOKEN, CERTIFICATE, KEY)
+_OF_SERVICES = (*_OF_CLIENTS, TRUSTED, DEFINITIONS)
 
 LOOK = 1.0
 """Seconds between looks whether a file has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCredentials:
-    """What a process needs to call services: whom to trust, and what to show."""
+class Tls(NamedTuple):
+    """What a process makes connections with, in PEM: whom it trusts, and its own certificate."""
 
     ca: bytes
+    key: bytes
+    certificate: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """What a process needs to call services: for its connections, and to show in each call."""
+
+    tls: Tls
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCredentials:
-    """What a service needs: as a client, as a server, and to verify who calls."""
+    """What a service needs: as a client, and to verify who calls."""
 
     client: ClientCredentials
-    certificate: bytes
-    key: bytes
     trusted: bytes
     definitions: bytes
 
@@ -68,7 +75,8 @@ def load_client(folder: Path) -> ClientCredentials:
     """
     _check_folder(folder, _OF_CLIENTS)
     token = read_secret(folder / TOKEN).decode("ascii", "replace").strip()
-    return ClientCredentials(_certificates(folder / CA), token)
+    key, certificate = read_secret(folder / KEY), _certificates(folder / CERTIFICATE)
+    return ClientCredentials(Tls(_certificates(folder / CA), key, certificate), token)
 
 
 def load_service(folder: Path) -> ServiceCredentials:
@@ -84,9 +92,11 @@ def load_service(folder: Path) -> ServiceCredentials:
         raise ConfigError(f"{folder / DEFINITIONS} holds no key: it has less than 32 bytes")
     trusted = read_public(folder / TRUSTED)
     TrustedKeys.from_pem(trusted)
-    certificate, key = _certificates(folder / CERTIFICATE), read_secret(folder / KEY)
-    _check_pair(folder, certificate, key)
-    return ServiceCredentials(load_client(folder), certificate, key, trusted, definitions)
+    client = load_client(folder)
+    # Who only calls looks when a connection fails: see `certificate.trouble`.
+    if trouble := unfit_pair(client.tls):
+        raise ConfigError(f"{folder}: {trouble}")
+    return ServiceCredentials(client, trusted, definitions)
 
 
 class WatchedFolder:
@@ -161,7 +171,8 @@ def _check_folder(folder: Path, names: tuple[str, ...]) -> None:
     if missing:
         raise ConfigError(
             f"credentials: {folder} has no {', '.join(missing)}; give the folder of one role, as "
-            "`penstock keys init DIR` makes DIR/dispatcher, DIR/worker and DIR/trainer"
+            "`penstock keys init DIR` makes DIR/dispatcher, DIR/worker and DIR/trainer "
+            "(`penstock keys renew DIR` adds what older ones have not)"
         )
 
 
@@ -172,17 +183,17 @@ def _certificates(file: Path) -> bytes:
     return data
 
 
-def _check_pair(folder: Path, certificate: bytes, key: bytes) -> None:
+def unfit_pair(tls: Tls) -> str:
+    """Return why *tls* is no certificate with its key; nothing if it is."""
     # Services alone load it: who only calls starts sooner without.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
     try:
-        mine = load_pem_private_key(key, None).public_key()
-        shown = x509.load_pem_x509_certificate(certificate).public_key()
+        mine = load_pem_private_key(tls.key, None).public_key()
+        shown = x509.load_pem_x509_certificate(tls.certificate).public_key()
     except (ValueError, TypeError) as exc:
-        raise ConfigError(f"{folder}: {CERTIFICATE} or {KEY} cannot be read: {exc}") from exc
+        return f"{CERTIFICATE} or {KEY} cannot be read: {exc}"
     if mine != shown:
-        raise ConfigError(
-            f"{folder}: {KEY} is not the key of {CERTIFICATE}; `penstock keys renew` makes both"
-        )
+        return f"{KEY} is not the key of {CERTIFICATE}; `penstock keys renew` makes both"
+    return ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from penstock.credentials.access import check, needs_nothing
 from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
 from penstock.credentials.local import SCHEME as LOCAL
 from penstock.credentials.local import LocalKey
-from penstock.credentials.roles import EVERY_ROLE, Identity
+from penstock.credentials.roles import EVERY_ROLE, Identity, certified_roles
 from penstock.credentials.token import TrustedKeys
 from penstock.errors import Unauthenticated
 
@@ -28,6 +28,12 @@ class OpenGuard:
     def admit(self, path: str, _shown: str) -> Identity | None:
         """Return somebody, whoever calls."""
         return None if needs_nothing(path, loopback=True) else ANYBODY
+
+    certificates = False
+    """Whether who calls has one, which `confirm` looks at."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Return: there are no certificates."""
 
 
 class LocalGuard:
@@ -64,6 +70,12 @@ class LocalGuard:
         check(path, identity)
         return identity
 
+    certificates = False
+    """See `OpenGuard.certificates`."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Return: there are no certificates."""
+
 
 class TokenGuard:
     """Admits whom a signed token names, by the table of roles.
@@ -97,6 +109,23 @@ class TokenGuard:
         identity = self._identity(shown)
         check(path, identity)
         return identity
+
+    certificates = True
+    """See `OpenGuard.certificates`."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Return if a certificate with these *names* is of a role that *identity* has.
+
+        Raises:
+            Unauthenticated: when it is not: a token that was stolen does not count without one.
+        """
+        certified = certified_roles(names)
+        if not {role.value for role in identity.roles} & certified:
+            roles = " and ".join(sorted(certified)) or "nobody known here"
+            raise Unauthenticated(
+                f"the token is of {identity.name}, and the certificate of this connection is of "
+                f"{roles}: the two have to be of one role; use a folder as `penstock keys` made it"
+            )
 
     def _identity(self, shown: str) -> Identity:
         self._follow()

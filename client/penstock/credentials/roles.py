@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -41,14 +42,25 @@ class Identity:
 EVERY_ROLE = frozenset(AccessRole)
 
 
-def server_name(role: str) -> str:
-    """Return the name that certificates of *role* have, whatever host they are on.
+def certified_name(role: str) -> str:
+    """Return the name in certificates of *role*, whatever host they are on.
 
-    >>> from penstock.credentials.roles import server_name
-    >>> server_name("worker")
+    >>> from penstock.credentials.roles import certified_name
+    >>> certified_name("worker")
     'worker.penstock.internal'
     """
     return f"{role}.penstock.internal"
+
+
+def certified_roles(names: Iterable[str]) -> frozenset[str]:
+    """Return the roles of a certificate with these *names*.
+
+    >>> from penstock.credentials.roles import certified_roles
+    >>> certified_roles(["localhost", "worker.penstock.internal"])
+    frozenset({'worker'})
+    """
+    end = certified_name("")
+    return frozenset(name.removesuffix(end) for name in names if name.endswith(end))
 
 
 def role_named(text: str) -> AccessRole:

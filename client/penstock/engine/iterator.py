@@ -95,6 +95,9 @@ class OpIterator(ABC):
             left -= len(block)
         return n - left
 
+    def expect_batches(self, size: int) -> None:  # noqa: B027  most make no rows
+        """Note that `rows` are asked for, from here on, to stack each run of *size* elements."""
+
     def report_calls(self, add: Callable[[float], None]) -> None:  # noqa: B027  most have none
         """Have *add* told the seconds of each call that is made by a thread of this operator."""
 

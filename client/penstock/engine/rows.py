@@ -45,6 +45,10 @@ class Table(ABC):
         At least one row.
         """
 
+    def hand_over(self, which: Numbers) -> Element:
+        """Do as `stacked`; the rows are not asked for again, so the arrays may be their memory."""
+        return self.stacked(which)
+
 
 @dataclass(frozen=True, slots=True)
 class Rows(Sequence[Element]):
@@ -75,6 +79,10 @@ class Rows(Sequence[Element]):
     def stacked(self) -> Element:
         """Return the elements as one, stacked; there must be any."""
         return self.table.stacked(self.which)
+
+    def hand_over(self) -> Element:
+        """Do as `stacked`, for the last time: what is returned may be the memory of the rows."""
+        return self.table.hand_over(self.which)
 
     def numbers(self) -> NDArray[np.int64]:
         """Return the numbers of the rows, as an array."""

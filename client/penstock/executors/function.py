@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
 from penstock.element import Element, preview
+from penstock.engine.rows import Block
 from penstock.engine.seeds import ElementRng
 from penstock.errors import TransformError, describe
+from penstock.executors.batch_memory import Room
 from penstock.normalise import normalise, normalise_block
 from penstock.runtime.tracebacks import told, without_ours
 
@@ -23,6 +25,8 @@ class FunctionCaller(ABC):
     """How many of them there may be."""
     ahead: int = 1
     """How many such stretches to have ready for each thread, so that it need not wait."""
+    places: bool = False
+    """Whether it pays now to say where results go: other processes write them there."""
 
     @abstractmethod
     def copy(self) -> Self:
@@ -37,6 +41,19 @@ class FunctionCaller(ABC):
         Return what it gave, as elements, up to the first error; and that error, if there is one.
         Without an error some may be left over, but not all.
         """
+
+    def call_into(
+        self,
+        block: Sequence[Element],
+        number: int,
+        rooms: list[Room],  # noqa: ARG002  most make elements here
+    ) -> tuple[list[Block], TransformError | None]:
+        """Do as `call_block`; return as rows what was written to *rooms*, the places of *block*."""
+        out, failed = self.call_block(block, number)
+        try:
+            return [out], failed
+        finally:
+            del failed  # or the error would keep this frame, and with it the iterator, for ever
 
     def prepare(self) -> None:  # noqa: B027  most have nothing to prepare
         """Do what takes time before the first call."""

@@ -38,15 +38,34 @@ class BeginCalls(msgspec.Struct, tag=True, frozen=True):
     surroundings: ProcessEnvironment
 
 
+class UseBatches(msgspec.Struct, tag=True, frozen=True):
+    """Use the memory whose file follows: batches of *layout*, *stride* bytes apart."""
+
+    layout: bytes
+    stride: int
+
+
+class RowRange(msgspec.Struct, array_like=True, frozen=True):
+    """So many rows of the batch in a *place* of the memory for batches, from *row* on."""
+
+    place: int
+    row: int
+    count: int
+
+
 class CallFunction(msgspec.Struct, tag=True, frozen=True):
-    """Call the function on these elements, of which the first is element *number*."""
+    """Call the function on these elements, of which the first is element *number*.
+
+    What it gives goes into *rows*, if there are any and all of it fits there.
+    """
 
     number: int
     frames: list[MemoryFrame]
+    rows: list[RowRange]
 
 
 class FunctionReady(msgspec.Struct, tag=True, frozen=True):
-    """The answer to `LoadFunction` and `BeginCalls`: why it cannot be done, if so."""
+    """The answer to all but `CallFunction`: why it cannot be done, if so."""
 
     failure: Failure | None = None
 
@@ -54,15 +73,17 @@ class FunctionReady(msgspec.Struct, tag=True, frozen=True):
 class CallDone(msgspec.Struct, tag=True, frozen=True):
     """The answer to `CallFunction`: what the function gave up to an error, and that.
 
-    *memory* is how many bytes the process has now, without what it shares.
+    *placed* is how much of it went into rows: all, or nothing. *memory* is how many bytes the
+    process has now, without what it shares.
     """
 
     frames: list[MemoryFrame]
+    placed: int
     failure: Failure | None
     memory: int
 
 
-ExecutorCommand: TypeAlias = LoadFunction | BeginCalls | CallFunction
+ExecutorCommand: TypeAlias = LoadFunction | BeginCalls | UseBatches | CallFunction
 ExecutorReply: TypeAlias = FunctionReady | CallDone
 
 COMMANDS: type[ExecutorCommand] = ExecutorCommand  # type: ignore[assignment]  # a union is what the decoder wants

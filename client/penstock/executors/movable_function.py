@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.element import Element
+from penstock.engine.rows import Block
 from penstock.errors import PenstockError, TransformError
+from penstock.executors.batch_memory import Room
 from penstock.executors.function import FunctionCaller, UserFunction
 from penstock.executors.process_function import ProcessFunction
 
@@ -97,6 +99,11 @@ class MovableFunction(FunctionCaller):
         self._calls.in_processes = to_processes and not self._calls.failed
 
     @property
+    def places(self) -> bool:  # type: ignore[override]  # it changes as calls move
+        """See `FunctionCaller.places`."""
+        return self._calls.in_processes
+
+    @property
     def callers(self) -> int:
         """How many threads have a process that calls."""
         return self._calls.callers
@@ -119,6 +126,19 @@ class MovableFunction(FunctionCaller):
         """See `FunctionCaller.call_block`."""
         if self._calls.in_processes and (process := self._prepared()) is not None:
             return process.call_block(block, number)
+        return self._call_here(block, number)
+
+    def call_into(
+        self, block: Sequence[Element], number: int, rooms: list[Room]
+    ) -> tuple[list[Block], TransformError | None]:
+        """See `FunctionCaller.call_into`."""
+        if self._calls.in_processes and (process := self._prepared()) is not None:
+            return process.call_into(block, number, rooms)
+        return super().call_into(block, number, rooms)
+
+    def _call_here(
+        self, block: Sequence[Element], number: int
+    ) -> tuple[list[Element], TransformError | None]:
         self.done()
         began = time.thread_time()
         try:

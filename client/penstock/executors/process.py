@@ -7,13 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import cast
 
 from penstock.element import Element
+from penstock.engine.rows import Block, Rows
 from penstock.errors import TransformError, Unavailable
 from penstock.executors import transfer
+from penstock.executors.batch_memory import BatchMemory, Room
 from penstock.executors.messages import (
     REPLIES,
     BeginCalls,
@@ -23,6 +25,8 @@ from penstock.executors.messages import (
     ExecutorReply,
     FunctionReady,
     LoadFunction,
+    RowRange,
+    UseBatches,
 )
 from penstock.executors.transfer import HEAD
 from penstock.ipc.child import ProcessEnvironment
@@ -63,6 +67,8 @@ class FunctionProcess:
         """How many bytes it had for itself after the last call."""
         self.first_resident = 0
         """The same, after the first call for this function."""
+        self._batches: BatchMemory | None = None
+        """What it may write rows of."""
 
     @classmethod
     def start(cls) -> FunctionProcess:
@@ -96,23 +102,28 @@ class FunctionProcess:
             self.key, self.first_resident = "", 0
             self._do(load)
             self.key = key
+        self._batches = None
         self._do(begin)
 
     def call(
-        self, block: Sequence[Element], number: int
-    ) -> tuple[list[Element], TransformError | None]:
-        """Do as `UserFunction.call_block`.
+        self, block: Sequence[Element], number: int, rooms: Sequence[Room] = ()
+    ) -> tuple[list[Block], TransformError | None]:
+        """Do as `FunctionCaller.call_into`.
 
         Raises:
             ElementError: when an element of *block* cannot cross; nothing was called then.
             DiedError: when the process ends meanwhile.
         """
+        if rooms and self._batches is not rooms[0].rows.memory:
+            self._use(rooms[0].rows.memory)
         given = transfer.put(block, self._given)
         self._progress[0] = 0
-        made = cast("CallDone", self._ask(CallFunction(number, given)))
+        places = [RowRange(room.rows.index, room.row, room.count) for room in rooms]
+        made = cast("CallDone", self._ask(CallFunction(number, given, places)))
         self.resident = made.memory
         self.first_resident = self.first_resident or made.memory
-        out = transfer.get(made.frames, self._made)
+        out: list[Block] = list(_placed(rooms, made.placed))
+        out = out or [transfer.get(made.frames, self._made)]
         if made.failure is None:
             return out, None
         error = made.failure.error()
@@ -125,6 +136,7 @@ class FunctionProcess:
         """Use no more memory than is needed to wait."""
         self._given.release()
         self._made.release()
+        self._batches = None  # the process has it until it begins with others, and no longer
 
     def kill(self) -> None:
         """End the process at once, which fails what waits for it. Any thread; idempotent."""
@@ -148,15 +160,22 @@ class FunctionProcess:
         self._given.close()
         self._made.close()
 
-    def _do(self, command: LoadFunction | BeginCalls) -> None:
+    def _use(self, batches: BatchMemory) -> None:
+        """Have the process write rows of *batches*."""
+        self._do(UseBatches(batches.layout.to_bytes(), batches.stride), batches.file.fd)
+        self._batches = batches
+
+    def _do(self, command: LoadFunction | BeginCalls | UseBatches, file: int = -1) -> None:
         self._progress[0] = 0
-        ready = cast("FunctionReady", self._ask(command))
+        ready = cast("FunctionReady", self._ask(command, file))
         if ready.failure is not None:
             raise ready.failure.error()
 
-    def _ask(self, command: ExecutorCommand) -> ExecutorReply:
+    def _ask(self, command: ExecutorCommand, file: int = -1) -> ExecutorReply:
         with suppress(ConnectionError):  # then nothing comes back, either
             self._connection.send(command)
+            if file >= 0:
+                self._connection.send_file(file)
         answer = self._connection.receive()
         if answer is None:
             raise DiedError(self._how(), self._progress[0])
@@ -176,6 +195,15 @@ class FunctionProcess:
         if code >= 0:
             return f"the process ended with exit code {code}"
         return f"the process died of {signal.Signals(-code).name}"
+
+
+def _placed(rooms: Sequence[Room], count: int) -> Iterator[Rows]:
+    """Give the first *count* of what went into *rooms*."""
+    for room in rooms:
+        rows = min(room.count, count)
+        if rows:
+            yield Rows(room.rows, range(room.row, room.row + rows))
+        count -= rows
 
 
 def _start(theirs: int, given: MemoryFile, made: MemoryFile) -> subprocess.Popen[bytes]:

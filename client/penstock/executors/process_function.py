@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from penstock.element import Element, preview
+from penstock.engine.rows import Block, elements_of
 from penstock.errors import Closed, ElementError, TransformError, Unavailable
+from penstock.executors.batch_memory import Room
 from penstock.executors.function import FunctionCaller, transform_error
 from penstock.executors.messages import BeginCalls, LoadFunction
 from penstock.executors.process import DiedError, FunctionProcess
@@ -26,6 +28,7 @@ class ProcessFunction(FunctionCaller):
     run_seconds: float = 0.025
     most: int = 256
     ahead: int = 2
+    places: bool = True
 
     def __init__(self, function: SharedFunction) -> None:
         self._function = function
@@ -68,15 +71,25 @@ class ProcessFunction(FunctionCaller):
     def call_block(
         self, block: Sequence[Element], number: int
     ) -> tuple[list[Element], TransformError | None]:
-        """See `FunctionCaller.call_block`. An element that ends the process is an error, too."""
+        """See `FunctionCaller.call_block`."""
+        made, failed = self.call_into(block, number, [])
+        try:
+            return [element for part in made for element in elements_of(part)], failed
+        finally:
+            del failed  # or the error would keep this frame, and with it the iterator, for ever
+
+    def call_into(
+        self, block: Sequence[Element], number: int, rooms: list[Room]
+    ) -> tuple[list[Block], TransformError | None]:
+        """See `FunctionCaller.call_into`. An element that ends the process is an error, too."""
         self.prepare()
         process = self._process
         assert process is not None  # noqa: S101  `prepare` has seen to it
         try:
-            made = process.call(block, number)
+            made = process.call(block, number, rooms)
         except ElementError as exc:
             if len(block) > 1:
-                return self.call_block(block[:1], number)
+                return self.call_into(block[:1], number, [])
             return [], transform_error(self._function.label, number, exc, block[0])
         except DiedError as exc:
             self._discard()
@@ -86,7 +99,7 @@ class ProcessFunction(FunctionCaller):
                 return [], error
             # What was made before it was lost with the process, and is made again.
             out, failed = self.call_block(block[: exc.at], number)
-            return out, failed or (error if len(out) == exc.at else None)
+            return [out], failed or (error if len(out) == exc.at else None)
         except BaseException:
             self._discard()
             raise

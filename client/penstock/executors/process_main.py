@@ -6,12 +6,16 @@ It ends when its parent closes the socket, or ends.
 from __future__ import annotations
 
 import argparse
+import mmap
 import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, assert_never
+
+import numpy as np
 
 from penstock.element import Element, preview
 from penstock.errors import DefinitionError, PenstockError, TransformError, describe
@@ -26,9 +30,12 @@ from penstock.executors.messages import (
     FunctionReady,
     LoadFunction,
     MemoryFrame,
+    RowRange,
+    UseBatches,
 )
 from penstock.executors.stacked_function import Stacked, caller
 from penstock.executors.transfer import HEAD
+from penstock.frames.row_layout import RowLayout
 from penstock.ipc import child
 from penstock.ipc.framing import FramedSocket
 from penstock.ipc.shared_memory import MemoryFile
@@ -64,6 +71,7 @@ class Child:
         self._fn: Callable[..., Any] | Stacked = _nothing
         self._label = ""
         self._call: FunctionCaller = UserFunction(_nothing, "", 0)
+        self._batches: _Batches | None = None
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def serve(self) -> None:
@@ -76,9 +84,14 @@ class Child:
                     surroundings.settle()
                     self._label = label
                     self._call = caller(self._fn, label, seed)
+                    self._batches = None
                     self._connection.send(FunctionReady())
-                case CallFunction(number, given):
-                    self._connection.send(self._make(transfer.get(given, self._given), number))
+                case UseBatches(layout, stride):
+                    self._connection.send(self._use(layout, stride))
+                case CallFunction(number, given, rows):
+                    elements = transfer.get(given, self._given)
+                    self._connection.send(self._make(elements, number, rows))
+                    del elements
                 case _:
                     assert_never(command)
             del command
@@ -92,7 +105,17 @@ class Child:
             return FunctionReady(Failure.of(exc))
         return FunctionReady()
 
-    def _make(self, elements: list[Element], number: int) -> CallDone:
+    def _use(self, layout: bytes, stride: int) -> FunctionReady:
+        fd = self._connection.receive_file()
+        try:
+            self._batches = _Batches(RowLayout.from_bytes(layout), stride, mmap.mmap(fd, 0))
+        except OSError:  # no room for the map: results go the other way
+            self._batches = None
+        finally:
+            os.close(fd)
+        return FunctionReady()
+
+    def _make(self, elements: list[Element], number: int, rows: list[RowRange]) -> CallDone:
         progress = self._made.room(HEAD)[:8].cast("q")
         try:
             out, failed = self._called(elements, progress, number)
@@ -102,9 +125,13 @@ class Child:
             if failed is None:
                 given = preview(elements[at])
                 failed = TransformError(self._label, number + at, describe(exc), given=given)
-        written, unfit = self._write(out, number)
-        failed = unfit or failed
-        return CallDone(written, Failure.of(failed) if failed else None, _memory(self._statm))
+        written: list[MemoryFrame] = []
+        placed = self._batches.put(out, rows) if self._batches is not None and out and rows else 0
+        if not placed:
+            written, unfit = self._write(out, number)
+            failed = unfit or failed
+        failure = Failure.of(failed) if failed else None
+        return CallDone(written, placed, failure, _memory(self._statm))
 
     def _called(
         self, elements: list[Element], progress: memoryview, number: int
@@ -136,6 +163,31 @@ class Child:
                 error = transform_error(self._label, number + i, exc)
                 return transfer.put(out[:i], self._made, HEAD), error
         raise AssertionError("elements that can cross one by one can together")
+
+
+class _Batches:
+    """Memory for batches of *layout*, which lie *stride* bytes apart in *memory*."""
+
+    def __init__(self, layout: RowLayout, stride: int, memory: mmap.mmap) -> None:
+        self._layout, self._stride = layout, stride
+        self._memory = np.frombuffer(memory, np.uint8)
+
+    def put(self, out: Sequence[Element], rows: Sequence[RowRange]) -> int:
+        """Write *out* into *rows*; return how much that is: nothing unless all of it fits."""
+        columns = self._layout.columns(out)
+        if columns is None:
+            return 0
+        cut = [iter(column) for column in columns]
+        left = len(out)
+        for room in rows:
+            count = min(room.count, left)
+            if not count:
+                break
+            start = room.place * self._stride
+            memory = self._memory[start : start + self._layout.nbytes]
+            self._layout.write([list(islice(column, count)) for column in cut], memory, room.row)
+            left -= count
+        return len(out)
 
 
 def _nothing(*_: Any) -> None:

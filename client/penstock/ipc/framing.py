@@ -85,6 +85,26 @@ class FramedSocket(Generic[M]):
         body = self._read(_LENGTH.unpack(head)[0])
         return None if body is None else self._decoder.decode(body)
 
+    def send_file(self, fd: int) -> None:
+        """Send the open file *fd*; the other side calls `receive_file` for it.
+
+        Raises:
+            OSError: when the other side is gone.
+        """
+        socket.send_fds(self.sock, [b"f"], [fd])
+
+    def receive_file(self) -> int:
+        """Wait for what `send_file` sent.
+
+        Raises:
+            ConnectionError: when the other side is gone.
+        """
+        # Nothing was read ahead: the next byte is the one that the file comes with.
+        data, files, _, _ = socket.recv_fds(self.sock, 1, 1)
+        if not data or not files:
+            raise ConnectionError("no file came")
+        return files[0]
+
     def _read(self, nbytes: int) -> bytearray | None:
         data = bytearray(nbytes)
         view = memoryview(data)

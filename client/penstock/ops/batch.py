@@ -39,11 +39,12 @@ class Batch(Node):
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         held = InputBuffer(context, self.upstream, state, rows=True)
+        held.input.expect_batches(self.size)
         return GroupsIterator(held, self.size, self.drop_remainder, _stacked)
 
 
 def _stacked(run: Block) -> Element:
-    return run.stacked() if isinstance(run, Rows) else collate(run)
+    return run.hand_over() if isinstance(run, Rows) else collate(run)
 
 
 def batches(elements: int, size: int, drop_remainder: bool) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import ELEMENT_ERRORS, ChoosingIterator, Mark, OpIterator, State
+from penstock.engine.rows import Block
 from penstock.errors import StateError, TransformError
 from penstock.graph.node import Node
 from penstock.ops.internal.dead_letters import DeadLetters, ElementOrigin, folder_of
@@ -48,7 +48,7 @@ class IgnoreErrors(Node):
         return _IgnoreErrorsIterator(self, context, state, letters)
 
 
-class _IgnoreErrorsIterator(OneInputIterator):
+class _IgnoreErrorsIterator(ChoosingIterator):
     def __init__(
         self, node: IgnoreErrors, context: Context, state: State, letters: DeadLetters | None
     ) -> None:
@@ -60,12 +60,12 @@ class _IgnoreErrorsIterator(OneInputIterator):
         """Where the input stands."""
         self._left_out, self._letters = context.skipped, letters
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
         self._write()
         while True:
             try:
-                block = self._upstream.block(n)
+                block = self._upstream.rows(n)
             except ELEMENT_ERRORS as exc:
                 self._leave_out(exc)
                 self._write()
@@ -73,6 +73,10 @@ class _IgnoreErrorsIterator(OneInputIterator):
                 self._below = self._upstream.mark()
                 self._number += len(block)
                 return block
+
+    def expect_batches(self, size: int) -> None:
+        """See `OpIterator.expect_batches`."""
+        self._upstream.expect_batches(size)
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`. What was left out ahead of an element stays left out."""

@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
+from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class ServiceSettings:
     protocol: str | None
     credentials: str | None
     insecure: bool
+    http_port: int | None
+    http_host: str
     max_calls: int
     max_calls_per_identity: int
     max_connections: int
@@ -92,6 +95,25 @@ class ServiceSettings:
         if self.protocol not in (None, "grpc"):
             raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
         self._check_security()
+        self._check_http()
+
+    def _check_http(self) -> None:
+        port, host = self.http_port, self.http_host
+        if port is not None and (
+            not isinstance(port, int) or not is_number(port, 0) or port > 65535
+        ):
+            raise ConfigError(
+                f"http_port must be None (no HTTP) or from 0 (any free one) to 65535, not {port!r}"
+            )
+        if not isinstance(host, str) or not host:
+            raise ConfigError(f"http_host must name an interface, as 127.0.0.1 does, not {host!r}")
+        if port is None or is_loopback(host) or self.credentials or self.insecure:
+            return
+        raise ConfigError(
+            f"http_host={host!r} lets other machines look: give credentials=FOLDER "
+            "(--credentials, PENSTOCK_CREDENTIALS), which `penstock keys init` makes; or, where "
+            "every member of the network is trusted, insecure=True (--insecure)"
+        )
 
     def _check_security(self) -> None:
         for name in ("max_calls", "max_calls_per_identity", "max_connections"):

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from penstock.credentials.caller import Caller
-from penstock.credentials.roles import server_name
+from penstock.credentials.roles import certified_name
 from penstock.protocol.nearness import KnownWorker
 from penstock.wire.connection import connect
 from penstock.wire.worker import WorkerClient
 
-SERVER = server_name("worker")
+SERVER = certified_name("worker")
 """Whose certificate a worker shows, on whatever host it is: the dispatcher says where that is."""
 
 

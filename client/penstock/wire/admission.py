@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from penstock.credentials.roles import Identity
-from penstock.errors import Overloaded, PenstockError
+from penstock.errors import Overloaded, PenstockError, Unauthenticated
 from penstock.wire.status import abort
 
 TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
@@ -25,6 +25,13 @@ class Admits(Protocol):
 
     def admit(self, path: str, shown: str) -> Identity | None:
         """Return whom the call is from, if that is known; raise what refuses it."""
+
+    @property
+    def certificates(self) -> bool:
+        """Whether who calls has one."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Raise what refuses *identity* by a connection whose certificate has these names."""
 
 
 class OpenCalls:
@@ -89,16 +96,18 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
             return _with(handler, _refusing(exc, path))
         if identity is None:
             return handler
-        return _with(handler, self._counted(_behaviour(handler), identity.name, path))
+        return _with(handler, self._counted(_behaviour(handler), identity, path))
 
-    def _counted(self, answer: Behaviour, name: str, path: str) -> Behaviour:
+    def _counted(self, answer: Behaviour, identity: Identity, path: str) -> Behaviour:
         """Return what answers as *answer* does, and is counted for as long as that takes."""
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
             try:
-                with self._calls.held(name):
+                if self._guard.certificates:
+                    self._guard.confirm(identity, _names(context))
+                with self._calls.held(identity.name):
                     return await answer(request, context)
-            except Overloaded as exc:
+            except (Overloaded, Unauthenticated) as exc:
                 await abort(context, exc, path)
 
         return counted
@@ -109,6 +118,12 @@ def _shown(details: grpc.HandlerCallDetails) -> str:
         if key == TOKEN:
             return str(value)
     return ""
+
+
+def _names(context: grpc.aio.ServicerContext) -> list[str]:
+    """Return the names in the certificate that who calls made the connection with."""
+    found = context.auth_context().get("x509_subject_alternative_name", ())
+    return [name.decode("utf-8", "replace") for name in found]
 
 
 def _refusing(exc: PenstockError, path: str) -> Behaviour:

@@ -14,7 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from penstock.credentials.caller import LOCAL, Caller, caller_of
 from penstock.credentials.entrance import Entrance
-from penstock.credentials.folder import ServiceCredentials, WatchedFolder
+from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
 from penstock.wire.admission import TOKEN, Admission
@@ -90,29 +90,29 @@ class Channel:
         self.address = address
         self.calls: set[grpc.aio.StreamStreamCall] = set()
         """The streams that are open on it."""
-        self._caller, self._options = caller, options
+        self.caller, self._options = caller, options
         if server:
             self._options = (*options, ("grpc.ssl_target_name_override", server))
         self._place = split(address) if is_address(address) else ("", 0)
-        self._ca = caller.ca
-        self._open = [_open_channel(address, self._ca, self._options)]
+        self._tls = caller.tls
+        self._open = [_open_channel(address, self._tls, self._options)]
 
     @property
     def inner(self) -> grpc.aio.Channel:
         """What calls go by.
 
-        When other CAs are trusted there is a new one, as certificates are looked at when a
+        When there are other certificates there is a new one, as they are looked at when a
         connection is made; streams on the one before go on.
         """
-        if (ca := self._caller.ca) != self._ca:
-            self._ca = ca
-            self._open.append(_open_channel(self.address, ca, self._options))
+        if (tls := self.caller.tls) != self._tls:
+            self._tls = tls
+            self._open.append(_open_channel(self.address, tls, self._options))
         return self._open[-1]
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What goes with each call: who calls."""
-        shown = self._caller.shown(*self._place)
+        shown = self.caller.shown(*self._place)
         return ((TOKEN, shown),) if shown else ()
 
     def stream(self, path: str) -> grpc.aio.StreamStreamCall:
@@ -206,12 +206,12 @@ def _admission(entrance: Entrance) -> Admission:
 
 
 def _open_channel(
-    address: str, ca: bytes, options: tuple[tuple[str, int | str], ...]
+    address: str, tls: Tls | None, options: tuple[tuple[str, int | str], ...]
 ) -> grpc.aio.Channel:
-    """Make a channel: by TLS, to what one of the CAs in *ca* certified, if there are some."""
-    if not ca:
+    """Make a channel: by TLS, to what one of its CAs certified, if there is *tls*."""
+    if tls is None:
         return grpc.aio.insecure_channel(address, options=options)
-    return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options=options)
+    return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(*tls), options=options)
 
 
 def _open_port(server: grpc.aio.Server, host: str, port: int, folder: WatchedFolder | None) -> int:
@@ -228,12 +228,16 @@ def _open_port(server: grpc.aio.Server, host: str, port: int, folder: WatchedFol
 
 
 def _tls(folder: WatchedFolder) -> grpc.ServerCredentials:
-    """Return what shows the certificate that is in *folder* when somebody connects."""
+    """Return what shows the certificate that is in *folder* when somebody connects.
+
+    Who connects has to have one of a CA that is trusted there.
+    """
 
     def shown() -> grpc.ServerCertificateConfiguration:
         found = folder.current()
         if not isinstance(found, ServiceCredentials):
             raise InternalError(f"{folder.folder} is not read as a service's credentials")
-        return grpc.ssl_server_certificate_configuration([(found.key, found.certificate)])
+        ca, key, certificate = found.client.tls
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], ca)
 
-    return grpc.dynamic_ssl_server_credentials(shown(), shown, require_client_authentication=False)
+    return grpc.dynamic_ssl_server_credentials(shown(), shown, require_client_authentication=True)

@@ -55,7 +55,7 @@ class UnaryRpc(Generic[Request, Reply]):
             )
         except grpc.aio.AioRpcError as exc:
             stop_if_asked(before)
-            raise Status.of(exc).error(channel.address, self.path, timeout) from exc
+            raise Status.of(exc).error(channel.address, self.path, timeout, channel.caller) from exc
         except asyncio.CancelledError:
             stop_if_asked(before)
             raise _hung_up(channel, self.path) from None  # the channel was closed
@@ -120,7 +120,7 @@ class StreamRpc(Generic[Request, Reply]):
             stop_if_asked(before)
             status = await ending.true_status(Status.of(exc))
             if status.code is not Code.OK:
-                raise status.error(channel.address, self.path) from exc
+                raise status.error(channel.address, self.path, caller=channel.caller) from exc
         except asyncio.CancelledError:
             stop_if_asked(before)
             # gRPC raises this, too, when the far side or the pump cancelled the call.

@@ -17,6 +17,7 @@ import grpc.aio
 import msgspec
 
 from penstock import errors
+from penstock.credentials.caller import LOCAL, Caller
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.types import Failure
 
@@ -61,12 +62,20 @@ class Status:
         """Return the status that *exc* tells of."""
         return cls(exc.code(), exc.details(), exc.trailing_metadata())
 
-    def error(self, address: str, path: str, timeout: float | None = None) -> errors.PenstockError:
-        """Return what this status of a call of *path* at *address* means to us."""
+    def error(
+        self, address: str, path: str, timeout: float | None = None, caller: Caller = LOCAL
+    ) -> errors.PenstockError:
+        """Return what this status of a call of *path* at *address* means to its *caller*."""
         for key, value in self.trailing or ():
             if key == _KEY:
                 with suppress(*MALFORMED):
                     return _UNPACK.decode(cast("bytes", value)).error()
+        return self._own_failure(address, path, timeout) or self._lost(address, path, caller)
+
+    def _own_failure(
+        self, address: str, path: str, timeout: float | None
+    ) -> errors.PenstockError | None:
+        """Return what gRPC says by itself, if the service is there."""
         if self.code is Code.UNIMPLEMENTED:
             return errors.Refused(
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
@@ -77,11 +86,18 @@ class Status:
             return kind(f"{address} {met} ({path}: {self.details})")
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
             return errors.WaitedTooLong(f"{address} did not answer {path} within {timeout:g} s")
+        return None
+
+    def _lost(self, address: str, path: str, caller: Caller) -> errors.PenstockError:
+        """Return what is known of a connection that was not made, or is lost."""
         if untrusted := _untrusted(self.details or ""):
             return errors.Untrusted(f"{address} {untrusted}")
+        refused = _may_be_refused(self.details)
+        if refused and (trouble := caller.trouble()):
+            return errors.Unauthenticated(f"{address} hung up: {trouble}")
         return errors.Unavailable(
             f"{address} cannot be reached, or hung up during {path} "
-            f"({self.code.name}: {self.details}){_PLAIN if _seems_plain(self.details) else ''}"
+            f"({self.code.name}: {self.details}){f'; {caller.hint}' if refused else ''}"
         )
 
 
@@ -125,11 +141,8 @@ def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
     return None
 
 
-_PLAIN = "; if it speaks TLS, call it with credentials (grpcs://)"
-
-
-def _seems_plain(details: str | None) -> bool:
-    """Return whether a service may have hung up because it was called without TLS."""
+def _may_be_refused(details: str | None) -> bool:
+    """Return whether a service may have hung up on a connection without what it asks for."""
     return details is not None and "Socket closed" in details
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from penstock_health.probe import authorities, probe
+from penstock_health.probe import probe, tls_in
 
 TIMEOUT = 4.0
 
@@ -16,11 +16,11 @@ def main() -> int:
         print("usage: python -m penstock_health HOST:PORT", file=sys.stderr)  # noqa: T201
         return 2
     try:
-        ca = authorities(os.environ.get("PENSTOCK_CREDENTIALS", ""))
+        tls = tls_in(os.environ.get("PENSTOCK_CREDENTIALS", ""))
     except OSError as exc:
         print(f"PENSTOCK_CREDENTIALS: {exc}", file=sys.stderr)  # noqa: T201
         return 2
-    health = probe(sys.argv[1], TIMEOUT, ca)
+    health = probe(sys.argv[1], TIMEOUT, tls)
     print(health.text)  # noqa: T201
     return 0 if health.serves else 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -17,12 +18,22 @@ class HealthReply:
     text: str
 
 
-def probe(address: str, timeout: float, ca: bytes = b"") -> HealthReply:
+class ProbeTls(NamedTuple):
+    """What it is asked with, in PEM: whom to trust, and a key with its certificate."""
+
+    ca: bytes
+    key: bytes
+    certificate: bytes
+
+
+def probe(
+    address: str, timeout: float, tls: tuple[bytes, bytes, bytes] | None = None
+) -> HealthReply:
     """Ask the service at *address*, ``host:port``, and wait for *timeout* seconds at most.
 
-    With *ca*, certificates in PEM, it is asked by TLS. Nobody needs a token to ask this.
+    With *tls* it is asked by TLS. Nobody needs a token to ask this.
     """
-    with _channel(address, ca) as channel:
+    with _channel(address, tls) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         try:
             reply = stub.Check(health_pb2.HealthCheckRequest(), timeout=timeout)
@@ -36,19 +47,20 @@ def probe(address: str, timeout: float, ca: bytes = b"") -> HealthReply:
     return HealthReply(serves, "serving" if serves else "leaving")
 
 
-def authorities(folder: str) -> bytes:
-    """Return the certificates of the CAs in *folder*, of one role or of all; nothing without one.
+def tls_in(folder: str) -> ProbeTls | None:
+    """Return what is in *folder*, of one role or of all; None without one.
 
     Raises:
         OSError: when they cannot be read.
     """
     if not folder:
-        return b""
-    found = [Path(folder, "ca.crt"), *sorted(Path(folder).glob("*/ca.crt"))]
-    return next((file for file in found if file.exists()), found[0]).read_bytes()
+        return None
+    found = [Path(folder, "tls.key"), *sorted(Path(folder).glob("*/tls.key"))]
+    place = next((file for file in found if file.exists()), found[0]).parent
+    return ProbeTls(*((place / name).read_bytes() for name in ("ca.crt", "tls.key", "tls.crt")))
 
 
-def _channel(address: str, ca: bytes) -> grpc.Channel:
-    if not ca:
+def _channel(address: str, tls: tuple[bytes, bytes, bytes] | None) -> grpc.Channel:
+    if tls is None:
         return grpc.insecure_channel(address)
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca))
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*tls))

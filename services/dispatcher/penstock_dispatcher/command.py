@@ -60,6 +60,11 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         bool | None,
         typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats of a worker")
     ] = None,

@@ -97,6 +97,14 @@ class DispatcherConfig(ServiceSettings):
     """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
     networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
 
+    http_port: int | None = None
+    """The port of HTTP, for the page, ``/metrics``, ``/healthz`` and ``/readyz``; 0 takes any free
+    one, None is no HTTP."""
+
+    http_host: str = "127.0.0.1"
+    """The interface of HTTP. On loopback whoever is on this machine may look; on others it takes
+    `credentials`, or `insecure`."""
+
     max_calls: int = MAX_CALLS
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 

@@ -22,17 +22,19 @@ def run(**given: Any) -> None:
     try:
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
-        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config.scheme)))
+        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
         print(f"penstock_dispatcher: {exc}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
 
 
-def _announce_ready(dispatcher: DispatcherService, scheme: str) -> None:
+def _announce_ready(dispatcher: DispatcherService, config: DispatcherConfig) -> None:
     """Print the address alone where a parent process waits for it, else a sentence."""
     if READY_FD in os.environ:
         announce(dispatcher.address)
         return
-    announce(f"listening on {scheme}://{dispatcher.address}")
-    if not dispatcher.remembers:
+    announce(f"listening on {config.scheme}://{dispatcher.address}")
+    if dispatcher.http:
+        announce(f"HTTP at {dispatcher.http}")
+    if config.work_dir is None:
         announce(FORGETFUL)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, PenstockError
@@ -19,6 +19,7 @@ from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
 from penstock.runtime.linux import check_service
+from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
@@ -29,7 +30,11 @@ from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journ
 from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.service import TensorFlowService
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -64,7 +69,7 @@ async def serve(
         line = listening(
             dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
-                TensorFlowService(dispatcher, clients_at(config.work_dir), now)
+                TensorFlowService(DispatcherKnowledge(dispatcher), clients_at(config.work_dir), now)
             ),
             preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
@@ -73,7 +78,8 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        async with line as port:
+        looked_at = answering(config, entrance, partial(_routes, dispatcher))
+        async with line as port, looked_at as dispatcher.http:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -92,6 +98,12 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+def _routes(dispatcher: DispatcherService) -> Sequence[RouteDef]:
+    from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
+
+    return routes(dispatcher)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ from penstock.protocol.control import (
     WorkerCommand,
     WorkerEvent,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration, scoped
+from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, IterationId, ReaderStatus, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
@@ -48,7 +48,9 @@ from penstock_dispatcher.core.events import (
     Tick,
     WorkerDisconnected,
 )
+from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.deferred import DeferredEvents
 from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal
@@ -66,6 +68,7 @@ LOOK = 1.0
 """Seconds between looks whether the work directory is there."""
 
 FORGETS = "it has no work_dir, so what it knew is lost"
+SAFE = "what it acknowledged is on disk: start it again"
 
 SWEEP = 600.0
 """Seconds between sweeps of unused definitions."""
@@ -87,8 +90,8 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self._config, self._entrance = config, entrance
-        self._clock = clock
+        self.http = ""
+        self._config, self._clock = config, clock
         self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
@@ -116,11 +119,6 @@ class DispatcherService:
     @address.setter
     def address(self, address: str) -> None:
         self._core.ctx.address = address
-
-    @property
-    def remembers(self) -> bool:
-        """Whether a restart goes on where this one is."""
-        return self._config.work_dir is not None
 
     async def tick_forever(self) -> None:
         """Send ticks to the core, until cancelled; remove what is unused.
@@ -154,6 +152,21 @@ class DispatcherService:
         self._readers.close_all(self._stopping())
         self._calls.fail(self._stopping())
         self._performer.close()
+
+    @property
+    def state(self) -> DispatcherState:
+        """What has been decided, to look at."""
+        return self._core.state
+
+    def stats(self) -> DispatcherStats:
+        """Return all that is known of the cluster now."""
+        security = self._config.security.value
+        own: dict[str, Any] = {"security": security, "http": self.http, "usage": usage()}
+        return replace(self._core.stats(self._clock()), versions=versions(), **own)
+
+    def unready(self) -> str:
+        """Return why nothing is decided now; nothing if it is."""
+        return "stopping" if self._closed else str(self._journal.full or "")
 
     # --- calls ---
 
@@ -197,21 +210,9 @@ class DispatcherService:
         self._check_open()
         return tuple(await self._ask_for(partial(DrainHost, boot_id=boot_id)))
 
-    def live_workers(self) -> Iterable[tuple[str, int]]:
-        """See `tensorflow.service.Knowledge.live_workers`."""
-        return [(name, one.incarnation) for name, one in self._core.state.workers.items()]
-
-    def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
-        """See `tensorflow.service.Knowledge.is_finished`."""
-        job = self._core.state.jobs.get(scoped(dataset_id, job_name))
-        return job is not None and repetition in job.finished
-
     async def status(self) -> bytes:
         """See `DispatcherApi.status`."""
-        now = self._core.stats(self._clock())
-        security = self._entrance.security.value if self._entrance is not None else ""
-        told = replace(now, usage=usage(), versions=versions(), security=security)
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(self.stats())
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
         call = self._calls.new_call()
@@ -306,7 +307,7 @@ class DispatcherService:
         log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
         self._closed = True
         self._journal.abandon()
-        safe = "what it acknowledged is on disk: start it again" if self.remembers else FORGETS
+        safe = FORGETS if self._config.work_dir is None else SAFE
         self._failure = self._failure or InternalError(
             f"the dispatcher at {self.address} stopped, for {doing} failed: {exc!r}. This is a "
             f"fault in Penstock; {safe}"

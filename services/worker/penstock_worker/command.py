@@ -30,6 +30,11 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         bool | None,
         typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+    ] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,
@@ -55,6 +60,14 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     runner_user: Annotated[
         str | None, typer.Option(help="user that runners become; the worker is root then")
     ] = None,
+    runner_read_only: Annotated[
+        bool | None,
+        typer.Option("--runner-read-only", help="let runners change no files, by Landlock"),
+    ] = None,
+    runner_writable: Annotated[
+        list[str] | None,
+        typer.Option(help="a path below which runners may change files even so; repeatable"),
+    ] = None,
     drain: Annotated[
         float | None, typer.Option(help="seconds that handing over the tasks may take at the stop")
     ] = None,
@@ -72,5 +85,9 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     # The command `penstock` has these options in its help: that loads no service.
     from penstock_worker import process  # noqa: PLC0415
 
-    tags = given.pop("worker_tag")
-    process.run(**given, worker_tags=tuple(tags) if tags else None)
+    tags, writable = given.pop("worker_tag"), given.pop("runner_writable")
+    process.run(
+        **given,
+        worker_tags=tuple(tags) if tags else None,
+        runner_writable=tuple(writable) if writable else None,
+    )

@@ -115,6 +115,14 @@ class WorkerConfig(ServiceSettings):
     """Whether everybody who can connect is let in, without TLS, to read what is made here: for
     networks whose every member is trusted. Each start logs it, and its status shows it."""
 
+    http_port: int | None = None
+    """The port of HTTP, for ``/metrics``, ``/healthz`` and ``/readyz``; 0 takes any free one, None
+    is no HTTP."""
+
+    http_host: str = "127.0.0.1"
+    """The interface of HTTP. On loopback whoever is on this machine may look; on others it takes
+    `credentials`, or `insecure`."""
+
     max_calls: int = MAX_CALLS
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 
@@ -135,6 +143,14 @@ class WorkerConfig(ServiceSettings):
     runner_environment: tuple[str, ...] | None = None
     """Names of the variables that runners get, as patterns (``AWS_*``). None is all, and with
     `credentials` the usual ones. Which folder credentials are in they never get."""
+
+    runner_read_only: bool = False
+    """Whether runners may change no file, but for those below `runner_writable` and ``/dev``. The
+    kernel sees to it (Landlock, Linux 6.2). With `credentials` and no `runner_user` they can in any
+    case neither read nor change that folder, nor make anything right in those above it."""
+
+    runner_writable: tuple[str, ...] = ()
+    """Absolute paths of what runners may change even if `runner_read_only`, as ``/tmp``."""
 
     def __post_init__(self) -> None:
         self._check_addresses()
@@ -179,6 +195,24 @@ class WorkerConfig(ServiceSettings):
             if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
                 raise ConfigError(f"runner_environment must be a tuple of names, not {names!r}")
             object.__setattr__(self, "runner_environment", tuple(names))
+        self._check_runner_files()
+
+    def _check_runner_files(self) -> None:
+        if not isinstance(self.runner_read_only, bool):
+            raise ConfigError(
+                f"runner_read_only must be True or False, not {self.runner_read_only!r}"
+            )
+        paths = self.runner_writable
+        if isinstance(paths, str) or not all(
+            isinstance(one, str) and one.startswith("/") for one in paths
+        ):
+            raise ConfigError(f"runner_writable must be a tuple of absolute paths, not {paths!r}")
+        if paths and not self.runner_read_only:
+            raise ConfigError(
+                f"runner_writable={paths!r} goes with runner_read_only=True: without it runners "
+                "may change whatever their user may"
+            )
+        object.__setattr__(self, "runner_writable", tuple(paths))
 
     def _check_socket_dir(self) -> None:
         if self.socket_dir is not None and not (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.credentials.caller import PLAIN, caller_with
 from penstock.errors import ConfigError, Unavailable
@@ -22,6 +22,7 @@ from penstock.runtime.linux import check_service
 from penstock.runtime.malloc import tune
 from penstock.runtime.versions import versions
 from penstock.transport.in_process import offered
+from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import LARGEST, DispatcherClient
@@ -36,6 +37,9 @@ from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
 from penstock_worker.shm_door import opened
 from penstock_worker.tensorflow.element_service import ElementService, element_service
+
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
 
 log = logging.getLogger("penstock.worker")
 
@@ -108,8 +112,16 @@ async def serve(
         )
         parting = Drain(worker, control, outbox, drain, config.drain)
         register = partial(_registered, worker, control, config, ready)
+        looked_at = answering(config, entrance, partial(_routes, worker, control))
         with inside, offered(worker.address, worker.incarnation, worker):
-            await _work(worker, control, parting, register, elements)
+            async with looked_at as worker.http:
+                await _work(worker, control, parting, register, elements)
+
+
+def _routes(worker: WorkerService, control: ControlStream) -> Sequence[RouteDef]:
+    from penstock_worker.web.routes import routes  # noqa: PLC0415  it loads aiohttp
+
+    return routes(worker, control.registered)
 
 
 def _within_memory(config: WorkerConfig) -> WorkerConfig:
@@ -128,7 +140,9 @@ def _pool(config: WorkerConfig) -> RunnerPool:
             config.runner_memory_bytes,
             config.runner_user,
             config.runner_environment,
-            credentials=config.credentials is not None,
+            credentials=config.credentials,
+            read_only=config.runner_read_only,
+            writable=config.runner_writable,
         ),
     )
 

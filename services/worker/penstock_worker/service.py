@@ -92,6 +92,8 @@ class WorkerService:
         self.address = address
         self.draining, self.drained = asyncio.Event(), asyncio.Event()
         """Set when it drains, and when it has drained."""
+        self.http = ""
+        """Where HTTP is answered, if it is."""
         self._config, self._versions, self._clock = config, versions, clock
         self._core = WorkerCore(
             address,
@@ -346,6 +348,7 @@ class WorkerService:
             caches=cache_stats(self._core.attempts.values()),
             usage=usage(),
             security=self._config.security.value,
+            http=self.http,
         )
 
     def _buffers(self) -> tuple[BufferStats, ...]:

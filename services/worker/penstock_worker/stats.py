@@ -137,6 +137,8 @@ class WorkerStats:
     """What the worker's process uses, and its runners."""
     security: str = ""
     """What protects the worker."""
+    http: str = ""
+    """Where it answers HTTP, if it does."""
 
     def as_json(self) -> bytes:
         """Write it for a status call."""

@@ -41,6 +41,14 @@ def test_token_prints_a_token_that_the_services_trust_for_as_long_as_was_said(fo
     assert 12 * 3600 - 60 < identity.expires - time.time() <= 12 * 3600
 
 
+def test_token_makes_a_folder_too_where_it_is_told_one(folder, tmp_path):
+    made = keys("token", folder, "--role", "trainer", "--name", "ann", "--into", tmp_path / "ann")
+
+    assert made.exit_code == 0, made.output
+    assert "of a trainer" in made.output
+    assert load_client(tmp_path / "ann").tls.certificate
+
+
 @pytest.mark.parametrize(
     "words, said",
     [(["--role", "king"], "reader, trainer"), (["--role", "reader", "--expires", "1y"], "30d")],

@@ -9,10 +9,15 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
+from penstock_worker.runner import confinement, landlock
 from penstock_worker.runner.confinement import USUAL, Confinement, confinement_of
 from penstock_worker.runner.messages import RunFailed
 
 MIB = 1 << 20
+
+needs_landlock = pytest.mark.skipif(
+    landlock.version() < landlock.LEAST, reason="this kernel has no Landlock"
+)
 
 
 def status(field):
@@ -26,18 +31,18 @@ def status(field):
 def test_the_folder_of_credentials_is_told_to_no_runner():
     given = {b"PENSTOCK_CREDENTIALS": b"/keys", b"A": b"1"}
 
-    for confinement in (Confinement(), Confinement(variables=("*",))):
-        assert confinement.passed_on(given) == {b"A": b"1"}
+    for one in (Confinement(), Confinement(variables=("*",))):
+        assert one.passed_on(given) == {b"A": b"1"}
 
 
 def test_with_credentials_the_usual_variables_are_passed_on_and_those_that_are_named():
     given = {b"PATH": b"p", b"LC_ALL": b"C", b"AWS_SECRET_ACCESS_KEY": b"s", b"DATA_AT": b"/d"}
 
-    usual = confinement_of(None, None, None, credentials=True)
+    usual = confinement_of(None, None, None, credentials="/tmp")
     assert usual.passed_on(given).keys() == {b"PATH", b"LC_ALL"}
-    named = confinement_of(None, None, (*USUAL, "DATA_*"), credentials=True)
+    named = confinement_of(None, None, (*USUAL, "DATA_*"), credentials="/tmp")
     assert named.passed_on(given).keys() == {b"PATH", b"LC_ALL", b"DATA_AT"}
-    assert confinement_of(None, None, None, credentials=False).passed_on(given) == given
+    assert confinement_of(None, None, None, credentials=None).passed_on(given) == given
 
 
 async def test_a_function_sees_only_the_variables_that_are_passed_on(working, monkeypatch):
@@ -86,22 +91,58 @@ async def test_a_runner_of_another_user_cannot_read_what_is_the_workers(working,
         except PermissionError:
             return f"{os.getuid()} refused"
 
-    confinement = confinement_of(None, "nobody", None, credentials=True)
-    async with working(confinement=confinement) as workplace:
+    nobody = confinement_of(None, "nobody", None, credentials="/tmp")
+    async with working(confinement=nobody) as workplace:
         (seen,) = (await workplace.read(Dataset.range(1).map(read))).elements
 
     assert str(seen) == f"{pwd.getpwnam('nobody').pw_uid} refused"
 
 
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """Return a folder of credentials, where nobody else makes files."""
+    monkeypatch.setattr(confinement, "_is_everybodys", lambda _: False)
+    (tmp_path / "keys" / "worker").mkdir(parents=True)
+    return tmp_path / "keys"
+
+
+def hidden(folder, user=None):
+    made = confinement_of(None, user, None, credentials=str(folder))
+    return made.files.hidden
+
+
+@needs_landlock
+def test_credentials_are_hidden_from_runners_of_the_same_user(keys):
+    assert hidden(keys / "worker") == (str(keys / "worker"),)
+    (keys / "authority").mkdir()
+    assert hidden(keys / "worker") == (str(keys),)  # those of all roles are in it
+
+
+@needs_landlock
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_from_another_user_files_are_kept_by_their_modes(keys):
+    assert hidden(keys / "worker", "nobody") == ()
+
+
+def test_credentials_that_cannot_be_hidden_are_warned_of(keys, monkeypatch, caplog):
+    monkeypatch.setattr(confinement, "_is_everybodys", lambda one: one.name == "tmp")
+    assert hidden(keys / "worker") == ()
+    assert "everybody's" in caplog.text
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    assert hidden(keys / "worker") == ()
+    assert "no Landlock" in caplog.text
+    assert "--runner-user" in caplog.text
+
+
 def test_a_user_that_is_unknown_or_cannot_be_become_is_refused(monkeypatch):
     with pytest.raises(ConfigError, match="no such user"):
-        confinement_of(None, "no such user", None, credentials=False)
+        confinement_of(None, "no such user", None, credentials=None)
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(ConfigError, match="only a worker that root started"):
-        confinement_of(None, "root", None, credentials=False)
+        confinement_of(None, "root", None, credentials=None)
 
 
 def test_a_user_that_the_worker_is_already_changes_nothing():
     own = pwd.getpwuid(os.getuid()).pw_name
 
-    assert confinement_of(None, own, None, credentials=False) == Confinement()
+    assert confinement_of(None, own, None, credentials=None) == Confinement()

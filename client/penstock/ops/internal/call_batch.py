@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from penstock.element import Element
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark
+from penstock.engine.rows import Block, Rows, same
 from penstock.engine.unacked import UnackedBySession, acked_between, joined, only_tags, unacked_in
+from penstock.executors.batch_memory import Room, cut
 from penstock.executors.function import FunctionCaller
 
 
@@ -33,7 +35,12 @@ class CallBatch:
 
     position: InputRange
     inputs: list[Element]
-    outcomes: list[Element] = field(default_factory=list)
+    rooms: list[Room] = field(default_factory=list)
+    """Where outcomes may be written, if that was told."""
+    parts: list[Block] = field(default_factory=list)
+    """The outcomes: elements, or rows; None in the place of an error."""
+    count: int = 0
+    """How many there are."""
     failed: dict[int, BaseException] = field(default_factory=dict)
     """The errors, by their positions among the outcomes."""
     made: bool = False
@@ -43,7 +50,7 @@ class CallBatch:
     @property
     def over(self) -> bool:
         """Whether all outcomes are returned."""
-        return self.consumed >= (len(self.outcomes) if self.made else len(self.inputs))
+        return self.consumed >= (self.count if self.made else len(self.inputs))
 
     @property
     def rest(self) -> InputRange:
@@ -52,14 +59,14 @@ class CallBatch:
 
     def make(self, call: FunctionCaller) -> float:
         """Make the calls; return how long one took."""
-        out, first, seconds = self.outcomes, self.position.number, 0.0
-        step = len(self.inputs)
-        while (done := len(out)) < len(self.inputs):
+        first, seconds, step = self.position.number, 0.0, len(self.inputs)
+        while (done := self.count) < len(self.inputs):
             began = time.perf_counter()
             try:
                 call.prepare()
                 began = time.perf_counter()
-                more, failed = call.call_block(self.inputs[done : done + step], first + done)
+                rooms = list(cut(self.rooms, done, done + step))
+                more, failed = call.call_into(self.inputs[done : done + step], first + done, rooms)
             except BaseException as exc:  # noqa: BLE001  SystemExit ends no thread: an outcome too
                 if step == 1:
                     self.fail(exc)
@@ -67,24 +74,32 @@ class CallBatch:
                 continue
             finally:
                 seconds += time.perf_counter() - began
-            out += more
+            for part in more:
+                self._add(part)
             if failed is not None:
                 self.fail(failed)
             del failed  # or the error would keep this frame, and with it itself, for ever
-        return seconds / len(out)
+        return seconds / self.count
 
     def fail(self, exc: BaseException) -> None:
         """Let the next outcome be an error."""
-        self.failed[len(self.outcomes)] = exc
-        self.outcomes.append(None)
+        self.failed[self.count] = exc
+        self._add([None])
 
-    def take(self, n: int) -> list[Element]:
-        """Return the next outcomes, up to *n*, ahead of the next error."""
+    def take(self, n: int) -> Block:
+        """Return the next outcomes, up to *n*, ahead of the next error: elements, or rows."""
         start = self.consumed
-        self.consumed = min(
-            [start + n, len(self.outcomes), *(i for i in self.failed if i >= start)]
-        )
-        return self.outcomes[start : self.consumed]
+        part, first = self._part(start)
+        stop = min([start + n, first + len(part), *(i for i in self.failed if i >= start)])
+        self.consumed = stop
+        return part[start - first : stop - first]
+
+    def joins(self, block: Block) -> bool:
+        """Return whether the next outcomes can stay what they are behind *block*."""
+        part, _ = self._part(self.consumed)
+        if isinstance(block, Rows) and isinstance(part, Rows):
+            return same(block.table, part.table)
+        return not block or type(block) is type(part)
 
     def take_error(self) -> BaseException:
         """Return the error that is the next outcome."""
@@ -106,6 +121,23 @@ class CallBatch:
             finally:
                 del error  # or it would hold this frame, and with it itself, for ever
         return dropped
+
+    def _add(self, part: Block) -> None:
+        last = self.parts[-1] if self.parts else None
+        if isinstance(part, list) and isinstance(last, list):
+            last += part
+        elif part:
+            self.parts.append([*part] if isinstance(part, list) else part)
+        self.count += len(part)
+
+    def _part(self, position: int) -> tuple[Block, int]:
+        """Return the part that the outcome at *position* is in, and the position it begins with."""
+        first = 0
+        for part in self.parts:
+            if position < first + len(part):
+                return part, first
+            first += len(part)
+        return [], position
 
 
 def tail(places: list[InputRange], back: int) -> list[InputRange]:

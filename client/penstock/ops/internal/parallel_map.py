@@ -23,13 +23,15 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from penstock.element import Element
-from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
 from penstock.engine.op_times import waited
+from penstock.engine.rows import Block, joined
 from penstock.engine.unacked import unacked_exactly
 from penstock.errors import Closed
 from penstock.executors.function import FunctionCaller
 from penstock.executors.thread_pool import LOOK_AROUND, join_threads, start_thread
 from penstock.ops.internal.call_batch import CallBatch, InputRange, tail, unacked_of
+from penstock.ops.internal.row_placer import RowPlacer
 from penstock.protocol.ranges import RangeSet
 
 NAME = "penstock-map"
@@ -38,7 +40,7 @@ CLOSING_SECONDS = 0.2
 """How long closing waits for threads in the middle of a call; later they end by themselves."""
 
 
-class ParallelMap(OpIterator):
+class ParallelMap(RowsIterator):
     """*call* on each element of *upstream*, in *threads* threads."""
 
     def __init__(
@@ -79,12 +81,13 @@ class ParallelMap(OpIterator):
         self._workers: list[threading.Thread] = []
         self._ended = self._closed = False
         self._add_work: Callable[[float], None] | None = None
+        self._placer: RowPlacer | None = None
         self._broken: BaseException | None = None
         """What ended a thread: nothing would come any more, so it is raised where one waits."""
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
-        out: list[Element] = []
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+        out: Block = []
         with self._changed:
             self._last = []
             self._start()
@@ -94,11 +97,11 @@ class ParallelMap(OpIterator):
                 self._changed.wait(LOOK_AROUND)
             waited(time.perf_counter() - began)
             self._check_open()
-            while len(out) < n and (run := self._head()):
+            while len(out) < n and (run := self._head()) and run.joins(out):
                 place, taken = run.position, run.consumed
                 more = run.take(n - len(out))
                 self._last.append(place.part(taken, run.consumed))
-                out += more
+                out = joined(out, more)
                 if not more:
                     break
                 self._let_go(run)
@@ -145,6 +148,9 @@ class ParallelMap(OpIterator):
                 more = self._upstream.skip(n - skipped)
                 skipped += more
                 self._move(more)
+                if self._placer is not None:
+                    with self._changed:
+                        self._placer.pass_over(more)
         return skipped
 
     def close(self) -> None:
@@ -163,6 +169,14 @@ class ParallelMap(OpIterator):
         self._upstream.close()
         join_threads([*pullers, *self._workers], CLOSING_SECONDS * 3 / 4)
         self._call.end()
+        with self._changed:
+            if self._placer is not None:
+                self._placer.close()
+
+    def expect_batches(self, size: int) -> None:
+        """See `OpIterator.expect_batches`."""
+        if self._in_order:  # else a batch is made of what comes first
+            self._placer = RowPlacer(size)
 
     def report_calls(self, add: Callable[[float], None]) -> None:
         """See `OpIterator.report_calls`."""
@@ -267,6 +281,11 @@ class ParallelMap(OpIterator):
         self._add(runs, length)
         return runs
 
+    def _place(self, runs: list[CallBatch]) -> None:
+        if self._placer is not None and self._call.places:
+            for run in runs:
+                run.rooms = self._placer.rooms(len(run.inputs))
+
     def _next_inputs(self, n: int) -> list[Element]:
         """Return up to *n* input elements that are wanted."""
         returned = self._returned
@@ -281,6 +300,7 @@ class ParallelMap(OpIterator):
 
     def _add(self, runs: list[CallBatch], inputs: int) -> None:
         with self._changed:
+            self._place(runs)
             self._window += runs
             self._ready += [run for run in runs if run.made]
             self._move(inputs)
@@ -312,11 +332,13 @@ class ParallelMap(OpIterator):
             while (run := self._todo.get()) is not None and not self._closed:
                 seconds = run.make(call)
                 if self._add_work is not None:
-                    self._add_work(seconds * len(run.outcomes))
+                    self._add_work(seconds * run.count)
                 with self._changed:
                     run.made = True
                     # A run of many calls says more about how long one takes.
-                    self._seconds += (seconds - self._seconds) * (1 - 0.75 ** len(run.outcomes))
+                    self._seconds += (seconds - self._seconds) * (1 - 0.75**run.count)
+                    if self._placer is not None and self._call.places:
+                        self._placer.learn(run.parts, len(run.failed), run.rooms)
                     if not self._in_order and not run.dropped:
                         self._ready.append(run)
                     if self._head():

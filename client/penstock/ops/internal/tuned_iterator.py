@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.autotune.meter import Meter
-from penstock.element import Element
-from penstock.engine.iterator import Mark, OpIterator
+from penstock.engine.iterator import Mark, OpIterator, RowsIterator
+from penstock.engine.rows import Block
 
 
-class TunedIterator(OpIterator):
+class TunedIterator(RowsIterator):
     """The elements of *run*; *resize* is told how many threads *meter* wants."""
 
     def __init__(self, run: OpIterator, resize: Callable[[int], None], meter: Meter) -> None:
         self._run, self._resize, self._meter = run, resize, meter
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`."""
-        block: list[Element] = []
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+        block: Block = []
         self._meter.enter()
         try:
-            block = self._run.block(n)
+            block = self._run.rows(n)
         finally:
             if self._meter.leave(len(block)):
                 self._resize(self._meter.threads)
@@ -33,6 +33,10 @@ class TunedIterator(OpIterator):
     def skip(self, n: int) -> int:
         """See `OpIterator.skip`."""
         return self._run.skip(n)
+
+    def expect_batches(self, size: int) -> None:
+        """See `OpIterator.expect_batches`."""
+        self._run.expect_batches(size)
 
     def report_calls(self, add: Callable[[float], None]) -> None:
         """See `OpIterator.report_calls`."""

@@ -189,7 +189,7 @@ def health(
 ) -> None:
     """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
     place = service_of(address)
-    answer = probe(place, timeout, caller_of(place, role=OPERATOR).ca)
+    answer = probe(place, timeout, caller_of(place, role=OPERATOR).tls)
     screen.print(answer.text, soft_wrap=True)
     raise typer.Exit(0 if answer.serves else FAILED)
 

@@ -44,12 +44,24 @@ def token(
     role: Annotated[str, typer.Option(help="reader, trainer, worker or operator")],
     expires: Annotated[str, typer.Option(help="how long it lasts: 30d, 12h, 90m")] = "30d",
     name: Annotated[str | None, typer.Option(help="whom it is for; by default the role")] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="a folder to make, with a certificate too; else a token is printed"),
+    ] = None,
 ) -> None:
-    """Print a signed token: the content of the file `token` of a folder of credentials."""
+    """Make credentials of a person's or a job's own: a folder, or print a token.
+
+    A token alone is enough for HTTP; other calls are made with a certificate of the same role.
+    """
     from penstock.credentials import authority  # noqa: PLC0415  as above
 
     wanted, lasts = role_named(role), seconds_of(expires)
-    made = authority.token(folder, wanted, name or wanted.value, time.time(), lasts)
+    whom = name or wanted.value
+    if into is not None:
+        authority.personal(folder, into, wanted, whom, datetime.now(UTC), lasts)
+        _show([into], wanted.value)
+        return
+    made = authority.token(folder, wanted, whom, time.time(), lasts)
     print(made)  # noqa: T201  as it is, not as rich would fold it
 
 
@@ -77,6 +89,7 @@ def rotate(folder: Folder) -> None:
     )
 
 
-def _show(folders: list[Path]) -> None:
+def _show(folders: list[Path], role: str | None = None) -> None:
     for folder in folders:
-        screen.print(f"{folder}  PENSTOCK_CREDENTIALS of a {folder.name}", soft_wrap=True)
+        whose = role or folder.name
+        screen.print(f"{folder}  PENSTOCK_CREDENTIALS of a {whose}", soft_wrap=True)

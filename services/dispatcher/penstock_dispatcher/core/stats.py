@@ -216,6 +216,8 @@ class DispatcherStats:
     """The ids that datasets can be read by."""
     security: str = ""
     """What protects the dispatcher; the service adds it."""
+    http: str = ""
+    """Where it answers HTTP, if it does; the service adds it."""
 
 
 def collect(

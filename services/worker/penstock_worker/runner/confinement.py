@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import ctypes
 import fnmatch
+import logging
 import os
+import stat
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.errors import ConfigError
+from penstock_worker.runner import landlock
+from penstock_worker.runner.landlock import FileRules
 
 if sys.platform != "win32":
     import pwd
     import resource
+
+log = logging.getLogger("penstock.worker")
 
 _SET_NO_NEW_PRIVS = 38
 
@@ -56,6 +63,7 @@ class Confinement(NamedTuple):
         gid: the group that it becomes, with no others.
         home: that user's folder.
         variables: patterns of the variables that it gets; None is all but `DROPPED`.
+        files: what of the file system is left to it.
     """
 
     memory: int = 0
@@ -63,6 +71,7 @@ class Confinement(NamedTuple):
     gid: int = -1
     home: str = ""
     variables: tuple[str, ...] | None = None
+    files: FileRules = FileRules()
 
     def passed_on(self, environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
         """Return those variables of *environment* that a runner gets."""
@@ -84,7 +93,13 @@ FREE = Confinement()
 
 
 def confinement_of(
-    memory: int | None, user: str | None, variables: tuple[str, ...] | None, *, credentials: bool
+    memory: int | None,
+    user: str | None,
+    variables: tuple[str, ...] | None,
+    *,
+    credentials: str | None,
+    read_only: bool = False,
+    writable: tuple[str, ...] = (),
 ) -> Confinement:
     """Return what settings ask for.
 
@@ -92,15 +107,53 @@ def confinement_of(
         memory: bytes, or None for no bound.
         user: a name, or None for the worker's own user.
         variables: patterns; None is `USUAL` with *credentials*, and else all.
-        credentials: whether the worker has some.
+        credentials: the worker's folder of them, if it has one.
+        read_only: whether runners may change no files, but for those that are *writable*.
+        writable: paths below which they may even so.
 
     Raises:
-        ConfigError: when there is no such user, or this process may not become it.
+        ConfigError: when there is no such user, this process may not become it, or files cannot
+            be kept from runners as is asked for.
     """
     if variables is None and credentials:
         variables = USUAL
+    made = _of_user(Confinement(memory or 0, variables=variables), user)
+    files = FileRules(_hidden(credentials) if made.uid < 0 else (), read_only, writable)
+    if files:
+        landlock.check(files)
+    return made._replace(files=files)
+
+
+def _hidden(credentials: str | None) -> tuple[str, ...]:
+    """Return the folder that runners of the worker's own user are not to see, if there is one."""
+    if credentials is None:
+        return ()
+    folder = Path(credentials).resolve()
+    if (folder.parent / "authority").exists():  # those of all roles are there
+        folder = folder.parent
+    shared = next((one for one in folder.parents if _is_everybodys(one)), None)
+    why = f"it is below {shared}, which is everybody's" if shared else ""
+    if landlock.version() < landlock.LEAST:
+        why = "this kernel has no Landlock (Linux 6.2)"
+    if not why:
+        return (str(folder),)
+    log.warning(
+        "users' code can read this worker's credentials in %s: %s; have runners of another user "
+        "(--runner-user), or move them",
+        folder,
+        why,
+    )
+    return ()
+
+
+def _is_everybodys(folder: Path) -> bool:
+    """Return whether everybody makes files in *folder*, as in ``/tmp``: runners have to, too."""
+    return bool(folder.stat().st_mode & stat.S_IWOTH)
+
+
+def _of_user(made: Confinement, user: str | None) -> Confinement:
     if user is None:
-        return Confinement(memory or 0, variables=variables)
+        return made
     try:
         found = pwd.getpwnam(user)
     except KeyError:
@@ -111,16 +164,21 @@ def confinement_of(
             f"user, and this one is of user {os.getuid()}; start it as root, or leave it out"
         )
     if found.pw_uid == os.getuid():
-        return Confinement(memory or 0, variables=variables)
-    return Confinement(memory or 0, found.pw_uid, found.pw_gid, found.pw_dir, variables)
+        return made
+    return made._replace(uid=found.pw_uid, gid=found.pw_gid, home=found.pw_dir)
 
 
-def confine(memory: int, uid: int, gid: int) -> None:
+_rules = FileRules()
+
+
+def confine(memory: int, uid: int, gid: int, files: FileRules) -> None:
     """Confine this process, and all that it starts, for good; see `Confinement`.
 
     Raises:
         OSError: when the system does not allow it: no user's code may run then.
     """
+    global _rules  # noqa: PLW0603  of this process, for good
+    ruleset = landlock.made(files) if files else None  # with the worker's rights to look
     if uid >= 0:
         os.setgroups([])
         os.setgid(gid)
@@ -129,6 +187,35 @@ def confine(memory: int, uid: int, gid: int) -> None:
         raise OSError(ctypes.get_errno(), "this process cannot give up new privileges")
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    if ruleset is not None:
+        landlock.enter(ruleset)
+        _rules = files
+
+
+def why_denied(error: PermissionError) -> str:
+    """Return which rule of this process's forbids what *error* says, if one may."""
+    if _rules.read_only:
+        below = ", ".join((*_rules.writable, landlock.ALWAYS_WRITABLE))
+        return (
+            f"runners of this worker may change files below {below} and nowhere else: name other "
+            "folders in runner_writable there"
+        )
+    for secret in _rules.hidden:
+        for path in _paths(error):
+            above = landlock.is_below(secret, str(Path(path).parent))
+            if above or landlock.is_below(path, secret):
+                return (
+                    f"runners of this worker may not touch its credentials in {secret}, nor make "
+                    "or remove anything right in the folders above that: use another folder, or "
+                    "move the credentials, as to /etc/penstock"
+                )
+    return ""
+
+
+def _paths(error: PermissionError) -> list[str]:
+    """Return the files that *error* is about."""
+    names = (error.filename, error.filename2)
+    return [os.path.realpath(os.fsdecode(one)) for one in names if isinstance(one, str | bytes)]
 
 
 def memory_bound() -> int | None:

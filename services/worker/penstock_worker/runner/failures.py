@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.errors import DefinitionError, PenstockError, TransformError, describe
 from penstock.protocol.types import Failure
 from penstock.runtime.tracebacks import shortened, told
-from penstock_worker.runner.confinement import memory_bound
+from penstock_worker.runner.confinement import memory_bound, why_denied
 
 LONGEST = 1 << 16
 """Characters of an error's text that travel; the middle of a longer one is left out."""
@@ -32,7 +32,9 @@ def in_loading(error: BaseException) -> Failure:
 
 
 def _bound_of(error: BaseException | None) -> str:
-    """Return which bound a lack of memory met, if there is one."""
+    """Return which bound a lack of memory met, or which rule a lack of rights, if there is one."""
+    if isinstance(error, PermissionError) and (why := why_denied(error)):
+        return f" ({why})"
     bound = memory_bound() if isinstance(error, MemoryError) else None
     if bound is None:
         return ""

@@ -38,7 +38,7 @@ def run(
     try:
         _detach(zygote, inherited)
         _set_environment(request)
-        confine(request.memory, request.uid, request.gid)
+        confine(request.memory, request.uid, request.gid, request.files)
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
         with socket.socket(fileno=sock) as line:
             main.serve(line, arena)

@@ -242,6 +242,7 @@ class ForkClient:
             confined.memory,
             confined.uid,
             confined.gid,
+            confined.files,
         )
 
 

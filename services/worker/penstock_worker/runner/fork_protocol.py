@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock_worker.runner.landlock import FileRules
+
 PACKET_NBYTES = 1 << 17
 """No packet is larger; the largest holds the worker's module search path."""
 
@@ -29,6 +31,7 @@ class ForkRunner(ForkPacket, frozen=True):
     memory: int = 0
     uid: int = -1
     gid: int = -1
+    files: FileRules = FileRules()
 
 
 class KillRunner(ForkPacket, frozen=True):

@@ -1,0 +1,120 @@
+"""How HTTP is guarded: by the same table, tokens and TLS as gRPC.
+
+A browser shows a token as the password of HTTP's Basic scheme, which it asks for; everything else
+as a bearer. A token in an address is refused: addresses are logged. No certificate is asked for,
+which browsers and scrapers have not: by HTTP one can look, and change nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+
+from penstock.credentials.folder import CERTIFICATE, KEY, WatchedFolder
+from penstock.credentials.guard import Guard
+from penstock.credentials.roles import Identity
+from penstock.errors import ConfigError, PenstockError, Unauthenticated
+
+LONGEST = 4096
+"""Characters of an ``Authorization`` header; what is longer is none."""
+
+_IN_ADDRESS = ("token=", "access_token=", "penstock1.")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRefusal:
+    """What refuses a request: a status, what is said, and the headers that go with it."""
+
+    status: int
+    text: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def admit(guard: Guard, method: str, target: str, authorization: str) -> Identity | None:
+    """Return whom a request is from; None where nobody is asked.
+
+    Args:
+        guard: of the service.
+        method: ``GET`` and the like; ``HEAD`` is as ``GET``.
+        target: the path, with the query behind it.
+        authorization: the header of that name; empty if there is none.
+
+    Raises:
+        Unauthenticated: when nothing that counts is shown, or a token is in *target*.
+        WrongRole: when its role may not ask for that.
+
+    >>> from penstock.credentials.guard import OpenGuard
+    >>> admit(OpenGuard(), "GET", "/metrics", "").name
+    'whoever can connect'
+    """
+    path, _, query = target.partition("?")
+    if any(sign in query or sign in path for sign in _IN_ADDRESS):
+        raise Unauthenticated(
+            "a token is in the address, which is logged on its way: make another one, and show it "
+            "as `Authorization: Bearer TOKEN`"
+        )
+    row = f"{'GET' if method == 'HEAD' else method} {path}"
+    return guard.admit(row, _shown(authorization))
+
+
+def refusal(exc: PenstockError) -> HttpRefusal:
+    """Return how *exc*, which `admit` raised, is said by HTTP: 401, or 403.
+
+    >>> from penstock.errors import WrongRole
+    >>> refusal(WrongRole("GET /metrics is for the role operator")).status
+    403
+    """
+    if isinstance(exc, Unauthenticated):
+        schemes = ('Basic realm="Penstock: a token is the password", charset="UTF-8"', "Bearer")
+        return HttpRefusal(401, str(exc), tuple(("WWW-Authenticate", one) for one in schemes))
+    return HttpRefusal(403, str(exc))
+
+
+def server_context(folder: WatchedFolder) -> ssl.SSLContext:
+    """Return how a server of HTTP speaks TLS, 1.3 and nothing older, with what is in *folder* now.
+
+    Each connection gets the certificate that is there when it is made.
+
+    Raises:
+        ConfigError: when it cannot be used.
+    """
+    made, before = _context(folder), folder.current()
+
+    def newest(connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
+        nonlocal made, before
+        if (found := folder.current()) != before:
+            # Where files are being replaced at this moment, the next connection gets the new ones.
+            with suppress(ConfigError):
+                made, before = _context(folder), found
+        connection.context = made
+
+    first = made
+    first.sni_callback = newest
+    return first
+
+
+def _context(folder: WatchedFolder) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(folder.folder / CERTIFICATE, folder.folder / KEY)
+    except (OSError, ssl.SSLError) as exc:
+        raise ConfigError(f"{folder.folder}: {CERTIFICATE} cannot be used: {exc}") from exc
+    return context
+
+
+def _shown(authorization: str) -> str:
+    scheme, _, rest = authorization[:LONGEST].strip().partition(" ")
+    match scheme.lower():
+        case "bearer":
+            return rest.strip()
+        case "basic":
+            try:
+                pair = base64.b64decode(rest.strip(), validate=True).decode()
+            except (binascii.Error, ValueError):
+                return ""
+            return pair.partition(":")[2]
+    return ""

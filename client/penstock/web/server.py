@@ -1,0 +1,203 @@
+"""One HTTP server, on the event loop of a service; guarded by the same table as its calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from penstock.credentials import http
+from penstock.credentials.entrance import Entrance, Security
+from penstock.credentials.local import is_loopback
+from penstock.errors import ConfigError, PenstockError, Refused
+
+log = logging.getLogger("penstock.http")
+
+MOST_CONNECTIONS = 512
+"""Connections at once; more are closed before anything is read."""
+
+MOST_BODY = 1 << 10
+"""Bytes of a request behind its headers: nothing here is sent any."""
+
+FIRST_WITHIN = 10.0
+"""Seconds that a new connection gets for TLS, and then for its first request."""
+
+KEPT_IDLE = 75.0
+"""Seconds that a connection without a request is kept: longer than scrapers wait between two."""
+
+CLOSE_WITHIN = 0.3
+"""Seconds that answers under way get at the stop."""
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@asynccontextmanager
+async def serving(
+    routes: Sequence[web.RouteDef], host: str, port: int, entrance: Entrance
+) -> AsyncIterator[int]:
+    """Answer requests for *routes* while the block lasts; yield the port that is bound.
+
+    Who asks is admitted by the rows of ``credentials.access`` that begin with ``GET``; a path
+    without a row is for nobody. With credentials it is TLS.
+
+    Args:
+        routes: what is answered. A route is asked for by its own path in the table.
+        host: the interface to listen on.
+        port: the port; 0 takes any free one.
+        entrance: of the service.
+
+    Raises:
+        ConfigError: when the port cannot be had, or the certificate cannot be used.
+    """
+    folder = entrance.folder
+    tls = None if folder is None else http.server_context(folder)
+    door = _Door()
+    app = web.Application(middlewares=[door.heard, _admission(entrance)], client_max_size=MOST_BODY)
+    app.add_routes(routes)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,  # a page that is closed costs nothing further
+        keepalive_timeout=KEPT_IDLE,
+        shutdown_timeout=CLOSE_WITHIN,
+    )
+    await runner.setup()
+    try:
+        door.opens_to(runner.server)
+        server = await _bound(door, host, port, tls)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _bound(door: _Door, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
+    try:
+        return await asyncio.get_running_loop().create_server(
+            door.connection,
+            host,
+            port,
+            ssl=tls,
+            ssl_handshake_timeout=FIRST_WITHIN if tls else None,
+            ssl_shutdown_timeout=CLOSE_WITHIN if tls else None,
+        )
+    except OSError as exc:
+        raise ConfigError(
+            f"cannot listen for HTTP on {host}:{port}: {exc.strerror or exc}; choose another "
+            "http_port (--http-port), 0 for any free one, or another http_host"
+        ) from exc
+
+
+class _Door:
+    """Makes connections: so many at once, and none that says nothing."""
+
+    def __init__(self) -> None:
+        self._server: web.Server | None = None
+        self._silent: set[asyncio.BaseProtocol] = set()
+
+    def opens_to(self, server: web.Server | None) -> None:
+        """Have *server* read connections; before, each is closed."""
+        self._server = server
+
+    def connection(self) -> asyncio.BaseProtocol:
+        """Return what a new connection is read by."""
+        if self._server is None or len(self._server.connections) >= MOST_CONNECTIONS:
+            return _Closing()
+        protocol = self._server()
+        self._silent.add(protocol)
+        asyncio.get_running_loop().call_later(FIRST_WITHIN, self._look, protocol)
+        return protocol
+
+    @web.middleware
+    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note that the connection of *request* has said something."""
+        self._silent.discard(request.protocol)
+        return await handler(request)
+
+    def _look(self, protocol: asyncio.BaseProtocol) -> None:
+        if protocol not in self._silent:
+            return
+        self._silent.discard(protocol)
+        transport = getattr(protocol, "transport", None)
+        if transport is not None:
+            transport.abort()
+
+
+class _Closing(asyncio.Protocol):
+    """Closes the connection that it is given."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it."""
+        transport.close()
+
+
+def _admission(entrance: Entrance) -> Middleware:
+    @web.middleware
+    async def admitted(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            _check_host(request, entrance)
+            resource = request.match_info.route.resource
+            if resource is None:  # no such path, or not by this method
+                return await _answered(request, handler)
+            query = f"?{request.query_string}" if request.query_string else ""
+            shown = request.headers.get("Authorization", "")
+            http.admit(entrance.guard, request.method, resource.canonical + query, shown)
+        except PenstockError as exc:
+            return _refused(http.refusal(exc))
+        return await _answered(request, handler)
+
+    return admitted
+
+
+async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    began = time.perf_counter()
+    try:
+        response = await handler(request)
+    except web.HTTPException as exc:
+        exc.headers.update(_HEADERS)
+        raise
+    except Exception:
+        log.exception("%s %s could not be answered", request.method, request.path)
+        return web.Response(status=500, text="this could not be answered; the log says why\n")
+    if not response.prepared:
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+    log.debug("%s %s: %.4f s", request.method, request.path, time.perf_counter() - began)
+    return response
+
+
+def _check_host(request: web.Request, entrance: Entrance) -> None:
+    """Refuse what a page of another site asks for, where nothing but the way here says who asks.
+
+    A name that such a page is loaded from may be made to stand for loopback; it is what the
+    request names as its host.
+    """
+    if entrance.security is not Security.LOCAL:
+        return
+    named = urlsplit(f"//{request.host}").hostname or ""
+    if not is_loopback(named):
+        raise Refused(
+            f"{request.host!r} is not a name of this machine's loopback: ask for "
+            "http://localhost, or give the service credentials"
+        )
+
+
+def _refused(refusal: http.HttpRefusal) -> web.Response:
+    response = web.Response(status=refusal.status, text=refusal.text + "\n", headers=_HEADERS)
+    for name, value in refusal.headers:
+        response.headers.add(name, value)
+    return response
