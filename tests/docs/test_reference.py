@@ -238,6 +238,12 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:
             check_call(loadtest_command(), rest)
+        case ["docker", "build", "--tag", _, "."] | ["docker", "push", _]:
+            pass
+        case ["kubectl", "--namespace", _, "exec", _, "--", "penstock", command, *rest]:
+            check_call(COMMANDS[command], rest)
+        case ["kubectl", *_]:  # tests/deploy runs what makes something
+            assert {"create", "apply", "rollout"} & set(words)
         case ["docker", "compose", *rest]:
             check_compose(rest)
         case _:

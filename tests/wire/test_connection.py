@@ -13,6 +13,7 @@ from penstock.protocol.data import Recall, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.wire.connection import connect, listening
 from penstock.wire.worker import HEALTH, WorkerClient, encode_reply, worker_handlers
+from tests.free_ports import free_port
 from tests.wire.foreign_servers import stranger_that_says
 
 OPEN = Subscribe(1, 5, 1, 2, AckedSet(3), RangeSet(), 1 << 20)
@@ -54,11 +55,6 @@ def serve(api, **changes):
     return listening(
         worker_handlers(api), **{"host": "127.0.0.1", "port": 0, "drain": 0.0, **changes}
     )
-
-
-def free_port():
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return server.getsockname()[1]
 
 
 async def read_one(client):

@@ -133,7 +133,7 @@ def test_a_worker_that_cannot_hand_its_task_back_stops_all_the_same(
             server.stop(at_once=True)
 
         stopping.result(5)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 6
 
 
 def test_leaving_the_block_stops_at_once(target, dispatcher):

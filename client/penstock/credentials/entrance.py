@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from enum import Enum
 
+from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.folder import ServiceCredentials, WatchedFolder, folder_of, load_service
 from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TokenGuard
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
@@ -49,6 +50,8 @@ class Entrance:
     """How many connections there may be."""
     folder: WatchedFolder | None = None
     """What TLS is done with; None is no TLS."""
+    calls: CallCounts = field(default_factory=CallCounts)
+    """What was called here."""
     port: BoundPort = field(default_factory=BoundPort)
     """Set to the port that is bound."""
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
+from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded, PenstockError, Unauthenticated
 from penstock.wire.status import abort
@@ -75,10 +76,11 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
     Args:
         guard: says who may call what.
         most: how many calls and streams one identity may have open.
+        counts: where calls are counted.
     """
 
-    def __init__(self, guard: Admits, most: int) -> None:
-        self._guard, self._calls = guard, OpenCalls(most)
+    def __init__(self, guard: Admits, most: int, counts: CallCounts) -> None:
+        self._guard, self._calls, self._counts = guard, OpenCalls(most), counts
 
     async def intercept_service(
         self,
@@ -93,6 +95,7 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         try:
             identity = self._guard.admit(path, _shown(handler_call_details))
         except PenstockError as exc:
+            self._counts.failed[path, type(exc).__name__] += 1
             return _with(handler, _refusing(exc, path))
         if identity is None:
             return handler
@@ -102,13 +105,18 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         """Return what answers as *answer* does, and is counted for as long as that takes."""
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
+            self._counts.opened[path] += 1
             try:
                 if self._guard.certificates:
                     self._guard.confirm(identity, _names(context))
                 with self._calls.held(identity.name):
                     return await answer(request, context)
             except (Overloaded, Unauthenticated) as exc:
+                self._counts.failed[path, type(exc).__name__] += 1
                 await abort(context, exc, path)
+            except grpc.aio.AbortError:
+                self._counts.failed[path, context.code().name] += 1
+                raise
 
         return counted
 

@@ -202,7 +202,7 @@ def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
 
 
 def _admission(entrance: Entrance) -> Admission:
-    return Admission(entrance.guard, entrance.max_calls_per_identity)
+    return Admission(entrance.guard, entrance.max_calls_per_identity, entrance.calls)
 
 
 def _open_channel(

@@ -48,9 +48,9 @@ from penstock_dispatcher.core.events import (
     Tick,
     WorkerDisconnected,
 )
-from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.stats import DispatcherStats
+from penstock_dispatcher.decision_times import DecisionTimes
 from penstock_dispatcher.deferred import DeferredEvents
 from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal
@@ -90,9 +90,9 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self.http = ""
+        self.http, self.decisions, self.facts = "", DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
-        self._journal = journal or NullJournal()
+        self.journal = self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
         kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
@@ -154,9 +154,9 @@ class DispatcherService:
         self._performer.close()
 
     @property
-    def state(self) -> DispatcherState:
-        """What has been decided, to look at."""
-        return self._core.state
+    def core(self) -> DispatcherCore:
+        """What decides, to look at."""
+        return self._core
 
     def stats(self) -> DispatcherStats:
         """Return all that is known of the cluster now."""
@@ -337,7 +337,7 @@ class DispatcherService:
                 self._refuse(event)
             return
         try:
-            self._commit_effects(self._core.handle(event, self._clock()))
+            self._commit_effects(self.decisions.timed(self._core.handle, event, self._clock()))
         except Exception as exc:  # noqa: BLE001  whatever it is, nothing may be built on it
             self._fail(f"deciding on {type(event).__name__}", exc)
             return
@@ -357,7 +357,7 @@ class DispatcherService:
     def _commit_effects(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, AppendFact):
-                fact_log.log_fact(effect.fact, self._core.state)
+                self.facts.log(effect.fact, self._core.state)
                 self._journal.append(effect.fact)
             else:
                 self._journal.call_when_durable(partial(self._perform, effect))

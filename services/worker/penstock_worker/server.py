@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.credentials.caller import PLAIN, caller_with
+from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, Unavailable
 from penstock.protocol.data import ReadRequest
 from penstock.protocol.tensorflow import FindTaskRequest, FoundTask
@@ -112,16 +113,18 @@ async def serve(
         )
         parting = Drain(worker, control, outbox, drain, config.drain)
         register = partial(_registered, worker, control, config, ready)
-        looked_at = answering(config, entrance, partial(_routes, worker, control))
+        looked_at = answering(config, entrance, partial(_routes, worker, entrance, control))
         with inside, offered(worker.address, worker.incarnation, worker):
             async with looked_at as worker.http:
                 await _work(worker, control, parting, register, elements)
 
 
-def _routes(worker: WorkerService, control: ControlStream) -> Sequence[RouteDef]:
+def _routes(
+    worker: WorkerService, entrance: Entrance, control: ControlStream
+) -> Sequence[RouteDef]:
     from penstock_worker.web.routes import routes  # noqa: PLC0415  it loads aiohttp
 
-    return routes(worker, control.registered)
+    return routes(worker, entrance, control.registered)
 
 
 def _within_memory(config: WorkerConfig) -> WorkerConfig:

@@ -17,6 +17,7 @@ from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.data import Ack, ReadRequest, Subscribe
 from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
+from penstock.runtime import log_lines
 from penstock.runtime.usage import usage
 from penstock.wire.stream import from_this_host
 from penstock.wire.worker import Replies, TraceReply
@@ -122,6 +123,7 @@ class WorkerService:
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
+        self._recent: WorkerStats | None = None
 
     def handle(self, event: Event) -> None:
         """Pass *event* to the core, and perform its effects; nothing once that has failed."""
@@ -268,8 +270,8 @@ class WorkerService:
                 self.draining.set()
             case Drained():
                 self.drained.set()
-            case LogError(text):
-                log.error("%s", text)
+            case LogError(text, task, attempt):
+                log.error("%s", text, extra=log_lines.about(task=task, attempt=attempt))
             case SendRecall() | SendAllSent() | SendEnd() | AbortStream():
                 self._send(effect)
             case _:
@@ -326,9 +328,13 @@ class WorkerService:
         if first:
             heartbeat = replace(heartbeat, versions=self._versions)
         if first or now >= self._stats_at:
-            self._stats_at = now + STATS_EVERY
-            heartbeat = replace(heartbeat, stats=self.stats().as_json())
+            self._stats_at, self._recent = now + STATS_EVERY, self.stats()
+            heartbeat = replace(heartbeat, stats=self._recent.as_json())
         return heartbeat
+
+    def recent_stats(self) -> WorkerStats:
+        """Return those of the newest heartbeat that had any, or of now."""
+        return self.stats() if self._recent is None else self._recent
 
     def stats(self) -> WorkerStats:
         """Return all counters."""

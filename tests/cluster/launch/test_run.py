@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -16,6 +15,7 @@ from penstock.errors import ConfigError
 from penstock_cluster.cli.status import look
 from penstock_cluster.launch.plan import LaunchPlan
 from penstock_cluster.launch.run import _worker, run
+from tests.free_ports import free_port
 
 # In one process, one after another: two of them have a dispatcher at the port that is the default.
 pytestmark = pytest.mark.xdist_group("launch")
@@ -87,12 +87,6 @@ def hosts(tmp_path):
     found = Hosts(script)
     yield found
     found.close()
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def left_behind():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from penstock.errors import ConfigError, JournalError, StoreFull
+from penstock.runtime.histogram import Durations
 from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal.encoding import encode_fact, encode_facts
@@ -64,6 +66,8 @@ class Journal(Protocol):
 
     state: DispatcherState
     full: StoreFull | None
+    writes: Durations
+    """How long transactions took."""
 
     @property
     def blocked(self) -> bool:
@@ -97,6 +101,7 @@ class NullJournal:
     def __init__(self) -> None:
         self.state = DispatcherState()
         self.full: StoreFull | None = None
+        self.writes = Durations()
         self.blocked = False
 
     def attach(self, listener: Listener) -> None:
@@ -156,6 +161,7 @@ class DurableJournal:
     def __init__(self, lock: FolderLock, store: Store, loaded: LoadedJournal) -> None:
         self.state = loaded.state
         self.full: StoreFull | None = None
+        self.writes = Durations()
         self._lock, self._store = lock, store
         self._folder_check = JournalFolder(store.file.parent, (lock.file, store.file, store.log))
         self._changes = loaded.changes
@@ -279,13 +285,14 @@ class DurableJournal:
 
     def _do(self, work: Work, snapshot: Snapshot | None, noted: int) -> None:
         """Have *work* done, which writes the first *noted* facts."""
-        self._busy = True
+        self._busy, began = True, time.perf_counter()
 
         def do() -> None:
             try:
                 work()
             finally:  # what went wrong went wrong because of it
                 self._folder_check.check()
+                self.writes.observe(time.perf_counter() - began)
 
         self._writer.do(do, partial(self._on_written, noted, snapshot))
 

@@ -20,10 +20,10 @@ class DispatcherKnowledge:
 
     def live_workers(self) -> Iterable[tuple[str, int]]:
         """See `Knowledge.live_workers`."""
-        workers = self._dispatcher.state.workers
+        workers = self._dispatcher.core.state.workers
         return [(name, worker.incarnation) for name, worker in workers.items()]
 
     def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
         """See `Knowledge.is_finished`."""
-        job = self._dispatcher.state.jobs.get(scoped(dataset_id, job_name))
+        job = self._dispatcher.core.state.jobs.get(scoped(dataset_id, job_name))
         return job is not None and repetition in job.finished

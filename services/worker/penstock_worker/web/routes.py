@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
+from penstock.credentials.entrance import Entrance
 from penstock.web.health import health_routes
+from penstock.web.metrics import metrics_route
 from penstock_worker.service import WorkerService
+from penstock_worker.web.metrics import WorkerMetrics
 
 
-def routes(worker: WorkerService, registered: asyncio.Event) -> Sequence[web.RouteDef]:
+def routes(
+    worker: WorkerService, entrance: Entrance, registered: asyncio.Event
+) -> Sequence[web.RouteDef]:
     """Return what *worker* answers; it is ready while *registered* is set and it does not drain."""
 
     def unready() -> str:
@@ -19,4 +24,4 @@ def routes(worker: WorkerService, registered: asyncio.Event) -> Sequence[web.Rou
             return "draining: its tasks go on elsewhere"
         return "" if registered.is_set() else "not registered with the dispatcher"
 
-    return health_routes(unready)
+    return [*health_routes(unready), metrics_route(WorkerMetrics(worker, entrance))]

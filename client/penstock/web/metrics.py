@@ -1,0 +1,111 @@
+"""Metrics in the formats of Prometheus and OpenMetrics, as a scraper asks for one or the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from penstock.credentials.call_counts import CallCounts
+from penstock.protocol.types import Versions
+from penstock.runtime.histogram import BOUNDS, Durations
+from penstock.web import exposition
+
+_EDGES = (*map(str, BOUNDS), "+Inf")
+
+
+def metrics_route(families: Callable[[], Iterable[Metric]]) -> web.RouteDef:
+    """Return ``/metrics`` of a service, whose own metrics *families* returns.
+
+    Those of its process are added, by their usual names.
+    """
+    registry = CollectorRegistry()
+    of_process = (ProcessCollector(registry=registry), GCCollector(registry=registry))
+
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        # What a scraper asks for, and what it is called, is the library's to know.
+        _, content_type = choose_encoder(request.headers.get("Accept", ""))
+        write = exposition.openmetrics if "openmetrics" in content_type else exposition.text
+        found = chain(families(), *(one.collect() for one in of_process))
+        return web.Response(body=write(found), headers={"Content-Type": content_type})
+
+    return web.get("/metrics", metrics)
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    """Return what goes up and down, without labels."""
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def gauges(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    """Return the same by *labels*."""
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for label, value in values:
+        family.add_metric(label, value)
+    return family
+
+
+def counter(name: str, text: str, value: float) -> Metric:
+    """Return what only goes up, without labels; *name* is without ``_total``."""
+    return CounterMetricFamily(name, text, value=value)
+
+
+def counters(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[tuple[str, ...], float]]
+) -> Metric:
+    """Return the same by *labels*."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for label, value in values:
+        family.add_metric(label, value)
+    return family
+
+
+def histograms(
+    name: str, text: str, labels: Sequence[str], values: Iterable[tuple[tuple[str, ...], Durations]]
+) -> Metric:
+    """Return durations in seconds, by *labels*."""
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for label, found in values:
+        buckets = list(zip(_EDGES, found.cumulative(), strict=True))
+        family.add_metric(label, buckets, found.sum)
+    return family
+
+
+def of_every_service(versions: Versions, security: str, calls: CallCounts) -> Iterable[Metric]:
+    """Yield what each service says of itself, and of who calls it."""
+    info = {
+        "version": versions.penstock,
+        "python": versions.python,
+        "protocol": str(versions.protocol),
+        "security": security,
+    }
+    yield InfoMetricFamily("penstock_build", "What runs here", value=info)
+    yield counters(
+        "penstock_calls",
+        "Calls of gRPC, streams among them",
+        ["method"],
+        (((_method(path),), count) for path, count in calls.opened.items()),
+    )
+    yield counters(
+        "penstock_calls_failed",
+        "Calls that were refused, or ended with an error, by its name",
+        ["method", "error"],
+        (((_method(path), error), count) for (path, error), count in calls.failed.items()),
+    )
+
+
+def _method(path: str) -> str:
+    """Return the method of a gRPC *path*, without its package: ``Dispatcher/Status``."""
+    return path.rpartition(".")[2]

@@ -1,0 +1,152 @@
+"""The metrics of a dispatcher, from counters that it keeps anyway.
+
+What is by job has at most `job_totals.MOST_JOBS` jobs, those without a name together, and all
+others together. Nothing is by task, worker or reader: a worker has metrics of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from prometheus_client.metrics_core import Metric
+
+from penstock.credentials.entrance import Entrance
+from penstock.runtime.versions import versions
+from penstock.web.expiry import certificate_end
+from penstock.web.metrics import (
+    counter,
+    counters,
+    gauge,
+    gauges,
+    histograms,
+    of_every_service,
+)
+from penstock_dispatcher.service import DispatcherService
+from penstock_dispatcher.web.job_totals import JobCounts
+from penstock_dispatcher.web.sampler import JobNow, Sampler
+
+ELEMENTS: tuple[tuple[str, str, str], ...] = (
+    ("elements", "elements", "Elements that there are, as far as they were produced"),
+    ("produced", "elements_produced", "Elements produced, replayed ones included"),
+    ("replayed", "elements_replayed", "Elements produced again, after a process died"),
+    ("sent", "elements_sent", "Elements sent to readers"),
+    ("requeued", "elements_requeued", "Elements that readers gave back unused"),
+    ("acked", "elements_acked", "Elements that a training loop has had"),
+    ("consumed", "elements_consumed", "Elements handed to training loops"),
+    ("redelivered", "elements_redelivered", "Elements handed out that were before"),
+    ("in_doubt", "elements_in_doubt", "Elements requeued that an expired reader may have had"),
+    ("skipped", "elements_skipped", "Elements that pipelines left out on purpose"),
+    ("errors", "element_errors", "Elements left out as a function raised"),
+    ("lost", "elements_lost", "Elements that may be lost: of nondeterministic pipelines"),
+    ("splits", "splits", "Splits that were handed out"),
+)
+"""Fields of `JobCounts`, and their metrics."""
+
+OF_A_JOB: tuple[tuple[str, str], ...] = (
+    ("iterations", "Passes that run"),
+    ("readers", "Readers that are live"),
+    ("iterations_unread", "Passes that run and that nobody reads"),
+    (
+        "iterations_unbalanced",
+        "Passes that are over and whose account does not balance: a promise was broken",
+    ),
+    ("wait_ratio", "The share of their time that loops wait for data, of late, from 0 to 1"),
+)
+"""Fields of `JobNow`, and what their metrics say."""
+
+PEERS, JOB = ["peer"], ["job_name"]
+
+
+class DispatcherMetrics:
+    """What a scrape of *dispatcher* gets; what is by job is from the newest look of *sampler*."""
+
+    def __init__(self, dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler) -> None:
+        self._dispatcher, self._entrance, self._sampler = dispatcher, entrance, sampler
+
+    def __call__(self) -> Iterable[Metric]:
+        """Yield them."""
+        entrance = self._entrance
+        yield from of_every_service(versions(), entrance.security.value, entrance.calls)
+        yield from certificate_end(entrance)
+        yield from self._of_peers()
+        yield from _of_jobs(self._sampler.sample.jobs)
+        yield from _of_elements(self._sampler.totals.by_job())
+        yield from self._of_decisions()
+        yield from self._of_journal()
+
+    def _of_peers(self) -> Iterable[Metric]:
+        core, sample = self._dispatcher.core, self._sampler.sample
+        soft = core.ctx.soft_state
+        states = Counter(
+            "draining" if one.leaving else "live" if one.connected else "disconnected"
+            for name, one in soft.workers.items()
+            if name in core.state.workers
+        )
+        yield gauges(
+            "penstock_workers",
+            "Workers that are registered, by state",
+            ["state"],
+            (((state,), states[state]) for state in ("live", "draining", "disconnected")),
+        )
+        yield gauge("penstock_worker_slots", "Slots of all workers", sample.slots)
+        yield gauge("penstock_worker_slots_used", "Slots that make a task now", sample.slots_used)
+        yield gauge("penstock_tasks", "Tasks of running passes that are not done", sample.tasks)
+        yield gauge(
+            "penstock_tasks_waiting", "Tasks among these that no worker has", sample.waiting_tasks
+        )
+        yield gauge("penstock_datasets", "Datasets that are registered", len(core.state.datasets))
+        yield gauge("penstock_jobs", "Jobs that are known", len(core.state.jobs))
+        yield gauge("penstock_silent_readers", "Readers that are silent", len(soft.silent))
+        yield gauge("penstock_silent_workers", "Workers that are silent", len(soft.quiet))
+
+    def _of_decisions(self) -> Iterable[Metric]:
+        counts = self._dispatcher.core.ctx.counts
+        yield counter("penstock_facts", "Decisions that were journaled", counts.facts)
+        yield counter("penstock_iterations_opened", "Passes that were opened", counts.opened)
+        yield counters(
+            "penstock_heartbeats",
+            "Heartbeats that came in",
+            PEERS,
+            [(("worker",), counts.worker_heartbeats), (("reader",), counts.reader_heartbeats)],
+        )
+        yield counter(
+            "penstock_split_requests", "Times that tasks asked for splits", counts.split_requests
+        )
+        yield histograms(
+            "penstock_decision_seconds",
+            "How long decisions took, by what they were about",
+            ["event"],
+            (((name,), took) for name, took in self._dispatcher.decisions.by_event.items()),
+        )
+
+    def _of_journal(self) -> Iterable[Metric]:
+        journal = self._dispatcher.journal
+        yield histograms(
+            "penstock_journal_write_seconds",
+            "How long transactions of the journal took, until they were durable",
+            [],
+            [((), journal.writes)],
+        )
+        yield gauge(
+            "penstock_journal_blocked",
+            "1 while nothing is decided, as the journal has no room or is far behind",
+            journal.blocked,
+        )
+
+
+def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
+    for field, text in OF_A_JOB:
+        values = (((job,), float(getattr(now, field))) for job, now in jobs.items())
+        yield gauges(f"penstock_{field}", text, JOB, values)
+    yield gauge(
+        "penstock_worst_wait_ratio",
+        "The wait ratio of the job that waits most",
+        max((now.wait_ratio for now in jobs.values()), default=0.0),
+    )
+
+
+def _of_elements(by_job: dict[str, JobCounts]) -> Iterable[Metric]:
+    for field, name, text in ELEMENTS:
+        values = (((job,), getattr(counts, field)) for job, counts in by_job.items())
+        yield counters(f"penstock_{name}", text, JOB, values)

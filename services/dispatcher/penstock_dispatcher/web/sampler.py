@@ -1,0 +1,156 @@
+"""Once a second, a look at all passes: so that a scrape only writes down what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from penstock.protocol.types import IterationId, ReaderStatus
+from penstock_dispatcher.core import account, made_tasks
+from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.web.job_totals import JobCounts, JobTotals
+
+log = logging.getLogger("penstock.http")
+
+EVERY = 1.0
+"""Seconds between two looks, at least."""
+
+AT_MOST = 100
+"""A look that took some time is followed by so many times as long without one: one per cent."""
+
+TURN = 0.002
+"""Seconds of looking, at most about, before others have the event loop."""
+
+
+@dataclass(slots=True)
+class JobNow:
+    """A job at one moment: its passes that run, their readers, and how these wait."""
+
+    iterations: int = 0
+    readers: int = 0
+    iterations_unread: int = 0
+    """Passes that run and that nobody reads."""
+    iterations_unbalanced: int = 0
+    """Passes that are over, and whose account does not balance."""
+    waited: float = 0.0
+    """Seconds that loops waited, of late."""
+    looped: float = 0.0
+    """The seconds that is a part of."""
+
+    @property
+    def wait_ratio(self) -> float:
+        """The share of their time that its loops wait, from 0 to 1."""
+        return min(1.0, self.waited / self.looped) if self.looped > 0 else 0.0
+
+
+@dataclass(slots=True)
+class Sample:
+    """What was seen in one look."""
+
+    jobs: dict[str, JobNow] = field(default_factory=lambda: defaultdict(JobNow))
+    slots: int = 0
+    slots_used: int = 0
+    tasks: int = 0
+    """Of passes that run, not done."""
+    waiting_tasks: int = 0
+    """Those of them that no worker makes."""
+
+
+class Sampler:
+    """Looks at what *core* decided; the newest whole look is *sample*."""
+
+    def __init__(self, core: DispatcherCore) -> None:
+        self._core = core
+        self.totals = JobTotals()
+        self.sample = Sample()
+        self._over = dict[IterationId, bool]()
+        """Passes whose account is final, and whether it does not balance."""
+
+    async def look_forever(self) -> None:
+        """Look once a second, or less often where that takes long; until cancelled."""
+        while True:
+            took = await self._look()
+            await asyncio.sleep(max(EVERY, AT_MOST * took))
+
+    async def _look(self) -> float:
+        sample, took, began = Sample(), 0.0, time.perf_counter()
+        for _ in self._steps(sample):
+            if (worked := time.perf_counter() - began) > TURN:
+                took += worked
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        self.sample = sample
+        return took + time.perf_counter() - began
+
+    def look(self) -> Sample:
+        """Look here and now."""
+        sample = Sample()
+        for _ in self._steps(sample):
+            pass
+        self.sample = sample
+        return sample
+
+    def _steps(self, sample: Sample) -> Iterator[None]:
+        state, soft = self._core.state, self._core.ctx.soft_state
+        for name in list(state.iterations):
+            if (iteration := state.iterations.get(name)) is not None:
+                self._pass(name, iteration, sample)
+                yield
+        self.totals.keep(state.iterations)
+        for gone in self._over.keys() - state.iterations.keys():
+            del self._over[gone]
+        for address, worker in list(state.workers.items()):
+            sample.slots += worker.slots
+            sample.slots_used += made_tasks.slots_used(state, soft, address)
+            yield
+
+    def _pass(self, name: IterationId, iteration: IterationRecord, sample: Sample) -> None:
+        state, soft = self._core.state, self._core.ctx.soft_state
+        job = state.jobs.get(iteration.job)
+        label = self.totals.label(iteration.job, private=job is None or job.private)
+        now = sample.jobs[label]
+        if name not in self._over:
+            balance = account.of(iteration, soft)
+            self.totals.note(name, label, JobCounts.of(balance))
+            if iteration.finished and not balance.unreported:
+                self._over[name] = bool(balance.faults())
+        now.iterations_unbalanced += self._over.get(name, False)
+        if iteration.finished:
+            return
+        now.iterations += 1
+        now.iterations_unread += not iteration.live
+        for reader in iteration.readers:
+            liveness = soft.readers.get(reader)
+            if liveness is None or iteration.readers[reader].status is not ReaderStatus.LIVE:
+                continue
+            now.readers += 1
+            if (loop := liveness.heartbeat.loop) is not None:
+                now.waited += loop.waited
+                now.looped += loop.seconds
+        for task in iteration.tasks.values():
+            sample.tasks += not task.done
+            sample.waiting_tasks += not task.done and task.worker is None
+
+
+@asynccontextmanager
+async def sampling(sampler: Sampler) -> AsyncIterator[None]:
+    """Have *sampler* look again and again while the block lasts."""
+    looking = asyncio.create_task(sampler.look_forever(), name="sampler")
+    looking.add_done_callback(_tell)
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.wait({looking})
+
+
+def _tell(looking: asyncio.Task[None]) -> None:
+    """Log why nothing is sampled any more: metrics stay as they are from then on."""
+    if not looking.cancelled() and (error := looking.exception()) is not None:
+        log.error("metrics by job stay as they are: looking failed", exc_info=error)

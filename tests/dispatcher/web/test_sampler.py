@@ -1,0 +1,51 @@
+"""A look at all passes: what is counted of each job."""
+
+import asyncio
+
+from penstock_dispatcher.web import sampler as module
+from penstock_dispatcher.web.sampler import Sampler, sampling
+from tests.dispatcher.core.test_account import Life
+
+
+def test_a_job_has_its_passes_readers_and_elements():
+    life = Life()
+    life.works("w1", 10, 4, produced=10, sent=6)
+    sampler = Sampler(life.core)
+
+    seen = sampler.look()
+
+    assert (seen.jobs["j"].iterations, seen.jobs["j"].readers) == (1, 2)
+    assert (seen.tasks, seen.waiting_tasks) == (1, 0)
+    assert (seen.slots, seen.slots_used) == (1, 0)  # a copy takes no slot
+    counts = sampler.totals.by_job()["j"]
+    assert (counts.produced, counts.sent) == (10, 6)
+    assert counts.elements == 10
+
+
+def test_a_task_that_no_worker_has_waits():
+    life = Life()
+    life.dies("w1")
+
+    seen = Sampler(life.core).look()
+
+    assert (seen.tasks, seen.waiting_tasks, seen.slots) == (1, 1, 0)
+
+
+async def test_it_looks_while_the_block_lasts_and_others_get_their_turn(monkeypatch):
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr(module, "TURN", 0.0)
+    sampler = Sampler(Life().core)
+    async with sampling(sampler):
+        async with asyncio.timeout(20):
+            while not sampler.sample.jobs:
+                await asyncio.sleep(0)
+    assert sampler.sample.jobs["j"].readers == 2
+
+
+async def test_a_fault_in_looking_is_logged_and_ends_nothing_else(monkeypatch, caplog):
+    sampler = Sampler(Life().core)
+    monkeypatch.setattr(sampler, "_core", None)
+    async with sampling(sampler):
+        async with asyncio.timeout(20):
+            while "looking failed" not in caplog.text:
+                await asyncio.sleep(0)
