@@ -38,7 +38,6 @@ from penstock.protocol.control import (
     AttemptProgress,
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     ReaderView,
     SplitGrant,
     SplitRequest,
@@ -51,6 +50,7 @@ from penstock.protocol.control import (
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import (
     Checkpoint,
     Codec,

@@ -19,7 +19,6 @@ from penstock.protocol.control import (
     OpenIterationReply,
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     ReaderView,
     SaveBarrier,
     SaveResult,
@@ -34,6 +33,7 @@ from penstock.protocol.control import (
 from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (

@@ -22,6 +22,7 @@ from penstock.protocol.cache import Cached, CacheView, TrainerProgress
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
@@ -296,24 +297,6 @@ def describe_save(label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderProcess:
-    """Where a training loop runs. *rank* is that of its launcher (``RANK``), if one gave it any.
-
-    *penstock* and *python* are its versions.
-    """
-
-    host: str
-    pid: int
-    rank: int | None = None
-    penstock: str = ""
-    python: str = ""
-
-    def __str__(self) -> str:
-        rank = "" if self.rank is None else f", rank {self.rank}"
-        return f"host {self.host}, pid {self.pid}{rank}"
-
-
-@dataclass(frozen=True, slots=True)
 class UnreachableWorker:
     """This incarnation of a worker does not answer a reader, and has not for *seconds*."""
 
@@ -412,7 +395,6 @@ class ReaderView:
     changes_since: int | None = None
     over: tuple[TaskId, ...] = ()
     life: int = 0
-    """Which life of the dispatcher says this: it knows no reports that another one answered. 0 is
-    of one that wants all reports in each heartbeat."""
+    """Which life of the dispatcher says so; 0 is of one that wants all reports each time."""
     deferred: bool = False
     """Whether the heartbeat that is answered is not heard yet: its reports do not count."""

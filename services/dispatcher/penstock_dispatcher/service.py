@@ -383,9 +383,8 @@ class DispatcherService:
         if full is None or shown is None or iteration is None or heartbeat.leaving:
             return
         if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
-            words = f"room on a disk: {full}"
-            view = replace(shown, seq=heartbeat.seq, waiting_for=words, deferred=True)
-            self._readers.put(heartbeat.session, view)
+            view = replace(shown, seq=heartbeat.seq, waiting_for=f"room on a disk: {full}")
+            self._readers.put(heartbeat.session, replace(view, deferred=True))
 
     # --- effects ---
 

@@ -5,12 +5,12 @@ import logging
 from penstock.protocol.control import (
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     TaskReport,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core import scheduler

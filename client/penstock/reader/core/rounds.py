@@ -8,9 +8,10 @@ by the dispatcher as rounds, and those are handed out, in order (see `penstock.p
 from __future__ import annotations
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import inf
 
-from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat, TellLog
