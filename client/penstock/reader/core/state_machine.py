@@ -50,10 +50,9 @@ class ReaderCore(WithoutRounds):
         self.membership = Membership(session_id, lease)
         self.save_state = SaveState()
         self.tasks: dict[TaskId, TaskStream] = {}
-        self._known, self._reports = KnownTasks(), TaskReports(self.tasks)
-        self._order = order_of(self.tasks, ordered=ordered)
-        self.acks = AckCollector(self.tasks)
-        self.finished = self.is_waiting = False
+        self._known, self._order = KnownTasks(), order_of(self.tasks, ordered=ordered)
+        self._reports = TaskReports(self.tasks)
+        self.acks, self.finished, self.is_waiting = AckCollector(self.tasks), False, False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
         self._more_tasks = False
         self._flush_requests, self._arrivals = set[TaskId](), 0
@@ -352,8 +351,8 @@ class ReaderCore(WithoutRounds):
         if not self._flush_requests or not self._starved or self._more_tasks:
             return False
         self.acks.collect_acks(now, at_once=True)
-        asked, misses = self._flush_requests, self.reachability.misses
-        return bool(self.acks.deliveries) and only_flush(self.tasks.values(), asked, misses)
+        what = (self.tasks.values(), self._flush_requests, self.reachability.misses)
+        return bool(self.acks.deliveries) and only_flush(*what)
 
     # --- what the dispatcher says ---
 
