@@ -122,7 +122,6 @@ TRIED_THROUGH = {
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
-    "penstock_dispatcher.tensorflow.knowledge": "mesh/test_tensorflow_protocol.py",
     "penstock_cluster.cli.client": "cluster/cli/test_status.py",
     "penstock_cluster.cli.up": "cluster/cli/test_app.py",
     "penstock_cluster.member": "cluster/test_local.py",
