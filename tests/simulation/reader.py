@@ -9,15 +9,12 @@ from typing import Protocol
 from penstock.errors import PenstockError, Superseded
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
 from penstock.protocol.types import IterationId, ReaderId, TaskId
-from penstock.reader.core import task_reports
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
 from penstock.reader.core.state_machine import ReaderCore
 from simulation.loop import Habits, Loop
 from simulation.pipeline import Element
 from simulation.training_process import TrainingProcess
 from simulation.world import LawBroken, World
-
-task_reports.IN_TURN = 1  # tasks are few here, and reports take turns as if they were many
 
 
 class Taken(Protocol):
@@ -86,6 +83,8 @@ class SimReader(TrainingProcess):
             consumer=self.consumer,
             ordered=ordered,
         )
+        # Tasks are few here, and reports take turns as if they were many.
+        self.core._reports.in_turn = 1
         self.reads = True
         self.loop = Loop(self, self.spec.habits)
 

@@ -34,6 +34,7 @@ class TaskReports:
 
     def __init__(self, streams: Mapping[TaskId, TaskStream]) -> None:
         self._streams = streams
+        self.in_turn = IN_TURN
         self._life = 0
         """Which life of the dispatcher is told; 0 if it wants all tasks in each heartbeat."""
         self._unanswered: dict[int, dict[TaskId, Told]] = {}
@@ -90,7 +91,7 @@ class TaskReports:
             elif not self._is_known(stream):
                 (others if stream.flows else named).append(task)
         others.sort(key=lambda task: self._told_in.get(task, 0))
-        return named + others[:IN_TURN]
+        return named + others[: self.in_turn]
 
     def _is_known(self, stream: TaskStream) -> bool:
         return self._answered.get(stream.task, NOTHING) == _told(stream)
