@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
+.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -32,16 +32,27 @@ test: $(READY)  ## run the tests, on two cores
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
 
 # The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
-# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there.
+# parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Most of what is
+# installed is never imported: what is, is compiled then.
 .venv-frameworks/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-frameworks/bin/python -m pip install --quiet --editable . --group dev --group frameworks
-	.venv-frameworks/bin/python -m pip install --quiet --no-deps "tf-keras==2.21.*"
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --editable . --group frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --no-compile --no-deps "tf-keras==2.21.*"
 	@touch $@
 
 test-frameworks: .venv-frameworks/.ready  ## run the tests with PyTorch, JAX, TensorFlow, Keras, Hugging Face
-	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=15 tests/frameworks
+	.venv-frameworks/bin/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --numprocesses 2 --dist loadgroup --durations=15 tests/frameworks
+
+$(VENV)/.page: $(READY)
+	$(BIN)/python -m pip install --quiet --group page
+	@touch $@
+
+test-page: $(VENV)/.page  ## run the tests of the page in the Chromium of this system, if it has one
+	$(BIN)/python -m pytest --override-ini addopts="--strict-markers --strict-config --import-mode=importlib" --durations=5 -rs tests/browser
+
+screenshots: $(VENV)/.page  ## write docs/images/page, with the Chromium of this system
+	$(BIN)/python -m tests.browser.screenshots
 
 PIPELINES ?= 10000
 pipelines: $(READY)  ## random ones of all operators against plain Python: PIPELINES=10000, SEED=n

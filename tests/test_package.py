@@ -76,7 +76,8 @@ def test_the_wheel_holds_every_module_and_no_stray_file(wheel):
         str(path.relative_to(ROOT / root))
         for root in roots
         for path in (ROOT / root).rglob("*")
-        if path.suffix in {".py", ".pyi"} or path.name == "py.typed"
+        if path.suffix in {".py", ".pyi"} or path.name == "py.typed" or "assets" in path.parts
+        if path.is_file()
     }
     shipped = {name for name in wheel if ".dist-info/" not in name}
 

@@ -31,6 +31,10 @@ MAY = {
     "/penstock.v1.TensorFlow/FindTask": {W},
     "GET /metrics": {R, T, W, OP},
     "GET /": {R, T, W, OP},
+    "GET /assets/{name}": {R, T, W, OP},
+    "GET /api/status": {R, T, W, OP},
+    "GET /api/page": {R, T, W, OP},
+    "GET /events": {R, T, W, OP},
 }
 """What is for roles alone, written down a second time."""
 

@@ -2,11 +2,14 @@
 
 import pytest
 
-from penstock.protocol.types import Codec
+from penstock.protocol.control import SaveResult
+from penstock.protocol.ranges import NOTHING_ACKED
+from penstock.protocol.types import Codec, Failure
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core.dataset_facts import DatasetForgotten, IdRegistered
-from penstock_dispatcher.core.facts import WorkerLost
+from penstock_dispatcher.core.facts import AttemptStarted, SaveCompleted, WorkerLost
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.fact_log import NoticeKind
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,33 @@ def test_ids_are_logged_as_they_come_and_go(caplog):
         "dataset f1 is registered as corpus",
         "dataset f1 is forgotten: nothing uses it",
     ]
+
+
+def test_a_line_says_what_it_is_about_apart_from_its_words(caplog):
+    with caplog.at_level("INFO", "penstock.dispatcher"):
+        fact_log.log_fact(WorkerLost("w:1"), DispatcherState())
+
+    (record,) = caplog.records
+    assert record.worker == "w:1"
+    assert not hasattr(record, "task")
+
+
+def test_an_attempt_that_is_not_the_first_is_told_and_the_first_is_not():
+    first, second = (AttemptStarted(3, n, "w:1", NOTHING_ACKED, {}) for n in (1, 2))
+    state = DispatcherState()
+
+    assert fact_log.notice_of(first, state) is None
+    told = fact_log.notice_of(second, state)
+    assert told is not None
+    assert told.words == "task 3 goes on at worker w:1: attempt 2"
+    assert (told.kind, told.task, told.attempt) == (NoticeKind.MOVED, 3, 2)
+
+
+def test_a_save_that_failed_says_why():
+    result = SaveResult(1, "", failure=Failure("SaveFailed", ("no room",)))
+
+    told = fact_log.notice_of(SaveCompleted(7, result), DispatcherState())
+
+    assert told is not None
+    assert told.kind is NoticeKind.SAVE_FAILED
+    assert told.words.startswith("iteration 7 is not saved: no room")

@@ -1,15 +1,14 @@
 """Programs that run as several processes of one training job, and what each printed as JSON."""
 
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import Queue
+
+from tests.frameworks.warm import Program
 
 SECONDS = 110
 ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -23,57 +22,40 @@ def free_port():
 class Ranks:
     """*world* processes of *program*, which have the variables of a launcher."""
 
-    def __init__(self, program, world, *args, **variables):
-        self.world = world
-        port = free_port()
+    def __init__(self, program, world, *args, log, **variables):
+        master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": world}
         self.processes = [
-            subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(program), *map(str, args)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={
-                    **os.environ,
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(world),
-                    **{name: str(value) for name, value in variables.items()},
-                },
+            Program(
+                program, *args, errors=log / f"rank-{rank}.txt", RANK=rank, **master, **variables
             )
             for rank in range(world)
         ]
 
     def kill(self):
         for process in self.processes:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
+            process.close()
 
     def heard(self):
         """Return the JSON that each process printed behind ``said``; all must end well."""
-        said = [None] * self.world
-
-        def hear(rank):
-            said[rank] = self.processes[rank].communicate(timeout=SECONDS)
-
-        threads = [threading.Thread(target=hear, args=(rank,)) for rank in range(self.world)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for process, (out, err) in zip(self.processes, said):
-            assert process.returncode == 0, out + err
+        texts = said_by(self.processes)
         return [
-            list(map(json.loads, re.findall("^said (.*)$", out, re.MULTILINE))) for out, _ in said
+            list(map(json.loads, re.findall("^said (.*)$", text, re.MULTILINE))) for text in texts
         ]
 
 
-def run_ranks(program, world, *args, **variables):
-    ranks = Ranks(program, world, *args, **variables)
+def said_by(processes):
+    """Return all that each of *processes* prints; all must end well."""
+    with ThreadPoolExecutor(len(processes)) as threads:
+        return list(threads.map(lambda process: process.said(SECONDS), processes))
+
+
+def run_ranks(program, world, *args, log, **variables):
+    ranks = Ranks(program, world, *args, log=log, **variables)
     try:
         return ranks.heard()
     finally:
-        for process in ranks.processes:
-            process.kill()
+        ranks.kill()
 
 
 class Task:
@@ -81,18 +63,15 @@ class Task:
 
     def __init__(self, program, args, role, index, cluster, log):
         task = {"cluster": cluster, "task": {"type": role, "index": index}}
-        self._command = [sys.executable, "-W", "ignore", str(program), *map(str, args)]
-        self._env = {**os.environ, "TF_CONFIG": json.dumps(task), **ONE_THREAD}
+        self._command = [program, *args]
+        self._env = {"TF_CONFIG": json.dumps(task), **ONE_THREAD}
         self._log = log / f"{role}-{index}.txt"
         self.start()
 
     def start(self):
         """Start it, or start it again once it is dead."""
         self._lines = Queue()
-        with self._log.open("a") as errors:
-            self.process = subprocess.Popen(
-                self._command, env=self._env, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
+        self.process = Program(*self._command, errors=self._log, **self._env)
         threading.Thread(target=self._hear, args=(self.process.stdout, self._lines)).start()
 
     @staticmethod
@@ -112,20 +91,16 @@ class Task:
         for line in self.lines():
             if text in line:
                 return line
-        raise AssertionError(f"it ended before it printed {text!r}:\n{self.errors()}")
+        raise AssertionError(f"it ended before it printed {text!r}:\n{self.process.errors()}")
 
     def said(self):
         """Return all that it still prints; it must end well."""
         lines = list(self.lines())
-        assert self.process.wait(SECONDS) == 0, "\n".join([*lines, self.errors()])
+        assert self.process.wait(SECONDS) == 0, "\n".join([*lines, self.process.errors()])
         return lines
-
-    def errors(self):
-        return self._log.read_text()[-8000:]
 
     def kill(self):
         self.process.kill()
-        self.process.wait()
 
 
 class Tasks:

@@ -372,7 +372,7 @@ def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
 
         got = [int(next(it)) for _ in range(499)]
         screen = Console(file=io.StringIO(), width=200)
-        screen.print(picture(look(cluster.target), None))
+        screen.print(picture(look(cluster.target)))
         (missed,) = (w for w in look(cluster.target).stats.workers if w.address == "127.0.0.1:9")
         got += map(int, it)
 

@@ -72,6 +72,10 @@ TABLE: Final[dict[str, Access]] = {
     # All of HTTP is to look at; `credentials.http` says how a role is shown there.
     "GET /metrics": LOOK,
     "GET /": LOOK,
+    "GET /assets/{name}": LOOK,
+    "GET /api/status": LOOK,
+    "GET /api/page": LOOK,
+    "GET /events": LOOK,
 }
 """By gRPC path, or HTTP's. Shared memory is not in it: its token comes from the dispatcher, in a
 view that only who may read gets."""

@@ -6,6 +6,7 @@ Field numbers are those of its ``tensor.proto``, ``tensor_shape.proto``, ``struc
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ DTYPES: dict[str, int] = {
     "uint64": 23,
 }
 STRING = 7
+
+SMALL = 1 << 10
+"""Bytes that are copied faster than a view of them is made."""
 
 
 def element_reply(element: Element) -> bytes:
@@ -87,8 +91,13 @@ Parts = list[Any]
 def _tensor(leaf: Any) -> Parts:
     dtype, shape, pieces = _pieces(leaf)
     number = 8 if dtype == STRING else 4
-    head = [*_number(1, dtype), *_field(2, _shape(shape))]
-    return head + [part for piece in pieces for part in _field(number, [piece])]
+    return [_head(dtype, shape), *(part for piece in pieces for part in _field(number, [piece]))]
+
+
+@functools.lru_cache(maxsize=1024)
+def _head(dtype: int, shape: tuple[int, ...]) -> bytes:
+    """Return what a tensor begins with: most elements have that of those before them."""
+    return b"".join([*_number(1, dtype), *_field(2, _shape(shape))])
 
 
 def _pieces(leaf: Any) -> tuple[int, tuple[int, ...], Parts]:
@@ -98,18 +107,28 @@ def _pieces(leaf: Any) -> tuple[int, tuple[int, ...], Parts]:
     array = np.asarray(leaf)
     if array.dtype.kind in "OUS":
         return STRING, array.shape, [_text(text) for text in array.flat]
-    dtype = _dtype(array.dtype)
+    number = _dtype(array.dtype)
     if not array.size:
-        return dtype, array.shape, []
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    content = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
-    return dtype, array.shape, [content.data]
+        return number, array.shape, []
+    little = _little(array.dtype)
+    if array.dtype != little:
+        array = array.astype(little)
+    if array.nbytes <= SMALL:
+        return number, array.shape, [array.tobytes()]
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return number, array.shape, [content.data]
+
+
+@functools.lru_cache(maxsize=64)
+def _little(dtype: Any) -> Any:
+    return dtype.newbyteorder("<")
 
 
 def _text(text: Any) -> bytes:
     return text.encode() if isinstance(text, str) else bytes(text)
 
 
+@functools.lru_cache(maxsize=64)
 def _dtype(dtype: Any) -> int:
     if dtype in (str, bytes):
         return STRING
@@ -162,9 +181,14 @@ def _nbytes(part: Any) -> int:
 
 
 def _varint(value: int) -> bytes:
+    if value <= 0x7F:
+        return _SHORT[value]
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+_SHORT = [bytes([value]) for value in range(0x80)]

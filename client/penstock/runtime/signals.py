@@ -8,14 +8,13 @@ ended, however it did.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.errors import InternalError
+from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
@@ -30,11 +29,7 @@ def run_service(
     one, and the service ends when it likes; the next cancels it, and it closes what it
     opened; one more ends the process as it is. A parent that is gone cancels.
     """
-    logging.basicConfig(
-        level=os.environ.get("PENSTOCK_LOG", "WARNING").upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    log_lines.configure()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(_until_told(service, leave))
 

@@ -7,6 +7,7 @@ codes alone: ``UNAVAILABLE`` is tried again without end, all others end the read
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, Protocol
 
@@ -108,7 +109,15 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
 def worker_handlers(elements: ElementSource) -> grpc.GenericRpcHandler:
     """Answer TensorFlow's clients that want elements."""
     decode = form(said.ElementRequest, pb.ElementRequest).decode
-    handler = _handler(decode, _as_it_is, elements)
+    # A client asks in the same words until the pass is over. No request that comes again is longer
+    # than `SHORT`, so that what is kept is bounded.
+    known = functools.lru_cache(maxsize=256)(decode)
+
+    def decoded(data: bytes) -> said.ElementRequest:
+        found: said.ElementRequest = (known if len(data) <= SHORT else decode)(data)
+        return found
+
+    handler = _handler(decoded, _as_it_is, elements)
     return grpc.method_handlers_generic_handler(WORKER, {"GetElement": handler})
 
 
@@ -166,6 +175,9 @@ async def _abort(context: grpc.aio.ServicerContext, exc: PenstockError) -> NoRet
     await context.abort(code, f"{type(exc).__name__}: {exc}"[:LONGEST])
     raise AssertionError("an aborted call goes no further")
 
+
+SHORT = 64
+"""Bytes of a request for an element: it is some numbers, unless it names a trainer."""
 
 LONGEST = 1 << 14
 """Characters of an error that fit the metadata of a call."""

@@ -28,6 +28,7 @@ from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.openings import Openings
+from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
@@ -79,10 +80,13 @@ async def serve(
             largest=max(config.max_definition_bytes + MARGIN, LARGEST),
             entrance=entrance,
         )
-        sampler = Sampler(dispatcher.core)
-        looked_at = answering(config, entrance, partial(_routes, dispatcher, entrance, sampler))
-        looking = sampling(sampler) if config.http_port is not None else nullcontext()
-        async with line as port, looked_at as dispatcher.http, looking:
+        sampler, feed = Sampler(dispatcher.core), PageFeed(dispatcher.stats)
+        routes = partial(_routes, dispatcher, entrance, sampler, feed)
+        looked_at = answering(config, entrance, routes)
+        seen = (
+            _looking(dispatcher, sampler, feed) if config.http_port is not None else nullcontext()
+        )
+        async with line as port, looked_at as dispatcher.http, seen:
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -103,12 +107,20 @@ async def serve(
                 dispatcher.close()
 
 
+@asynccontextmanager
+async def _looking(
+    dispatcher: DispatcherService, sampler: Sampler, feed: PageFeed
+) -> AsyncIterator[None]:
+    async with sampling(sampler), looking(feed, dispatcher.facts):
+        yield
+
+
 def _routes(
-    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler
+    dispatcher: DispatcherService, entrance: Entrance, sampler: Sampler, feed: PageFeed
 ) -> Sequence[RouteDef]:
     from penstock_dispatcher.web.routes import routes  # noqa: PLC0415  it loads aiohttp
 
-    return routes(dispatcher, entrance, sampler)
+    return routes(dispatcher, entrance, sampler, feed)
 
 
 def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdict:

@@ -90,7 +90,7 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self.http, self.decisions = "", DecisionTimes()
+        self.http, self.decisions, self.facts = "", DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
@@ -357,7 +357,7 @@ class DispatcherService:
     def _commit_effects(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, AppendFact):
-                fact_log.log_fact(effect.fact, self._core.state)
+                self.facts.log(effect.fact, self._core.state)
                 self._journal.append(effect.fact)
             else:
                 self._journal.call_when_durable(partial(self._perform, effect))

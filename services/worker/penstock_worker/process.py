@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from penstock.errors import PenstockError
+from penstock.runtime import log_lines
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
 from penstock_worker.config import WorkerConfig
@@ -33,6 +34,7 @@ def run(**given: Any) -> None:
 
 def _announce_ready(worker: WorkerService, config: WorkerConfig) -> None:
     """Print the address alone where a parent process waits for it, else a sentence."""
+    log_lines.identify(worker=worker.address)
     if READY_FD in os.environ:
         announce(worker.address)
     else:

@@ -15,6 +15,7 @@ from penstock.errors import Overloaded, PenstockError, Unavailable
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.definition import PYTHON, Definition
 from penstock.protocol.types import DatasetId, Failure, Mode
+from penstock.runtime import log_lines
 from penstock.wire.dispatcher import DispatcherApi
 from penstock_worker.core.events import (
     FromRunner,
@@ -343,6 +344,10 @@ def _start(effect: StartRunner) -> StartRun:
         shards=0 if static is None else static.shards,
         share=effect.share,
         room=effect.room,
+        worker=log_lines.identity("worker"),
+        iteration=task.iteration,
+        task=task.task,
+        attempt=task.attempt,
     )
 
 

@@ -17,6 +17,7 @@ from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.data import Ack, ReadRequest, Subscribe
 from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
+from penstock.runtime import log_lines
 from penstock.runtime.usage import usage
 from penstock.wire.stream import from_this_host
 from penstock.wire.worker import Replies, TraceReply
@@ -269,8 +270,8 @@ class WorkerService:
                 self.draining.set()
             case Drained():
                 self.drained.set()
-            case LogError(text):
-                log.error("%s", text)
+            case LogError(text, task, attempt):
+                log.error("%s", text, extra=log_lines.about(task=task, attempt=attempt))
             case SendRecall() | SendAllSent() | SendEnd() | AbortStream():
                 self._send(effect)
             case _:

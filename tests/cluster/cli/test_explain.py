@@ -34,7 +34,7 @@ def test_each_pass_that_runs_is_explained(cluster):
             (mine,) = [one for one in found if one["job"] == "explained"]
         shown = said(explain.show_explanations, cluster.target)
         with screen.capture() as capture:
-            screen.print(picture(status.look(cluster.target), None))
+            screen.print(picture(status.look(cluster.target)))
 
     assert mine["operator"] == "map(slow)"
     assert mine["more_slots"] >= 1

@@ -47,14 +47,3 @@ def test_frames_lent_and_copied_out_have_columns_where_there_are_any():
     assert re.search(r"sent, MB ┃ +lent ┃ copied out ┃$", head)
     assert re.search(r"12,345 │ +67 │$", one)
     assert re.search(r"1,000,000.0 │ +│ +│$", other)
-
-
-def test_rates_are_those_of_the_same_life_of_a_worker():
-    before = [worker("a:1", made=100), worker("b:1", made=100)]
-    now = [worker("a:1", made=400), replace(worker("b:1", made=50), incarnation=2)]
-
-    text = shown(workers_table(now, VERSIONS, before, 2.0))
-
-    one, other = (line for line in text.splitlines() if ":1 " in line)
-    assert re.search(r" 400 │ +150 │", one)
-    assert re.search(r" 50 │ +│", other)

@@ -5,7 +5,6 @@ import importlib
 import os
 import pkgutil
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import penstock
 from penstock import Dataset
 from tests.docs.pages import FRAMEWORKS, ROOT, UP_LOG, blocks, script
 from tests.docs.test_code_blocks import TARGET, Mesh
+from tests.frameworks.warm import Program
 
 PACKAGES = ["penstock.torch", "penstock.jax", "penstock.tensorflow"]
 PUBLIC = [f"{name}.{each}" for name in PACKAGES for each in importlib.import_module(name).__all__]
@@ -39,21 +39,13 @@ def test_the_page_runs_with_a_cluster(page, clusters, mesh, tmp_path):
     program.write_text(script(page, blocks(page)).replace(TARGET, f"localhost:{mesh.port}"))
     folders = [ROOT / "tests" / "docs", ROOT]
 
-    ran = subprocess.run(
-        [sys.executable, program],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(map(str, folders)),
-            UP_LOG: str(mesh.log),
-        },
-    )
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        UP_LOG: mesh.log,
+    }
 
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    Program(program, errors=tmp_path / "errors.txt", folder=tmp_path, **variables).said(110)
 
 
 @pytest.mark.parametrize("path", [*PUBLIC, *SOURCES])

@@ -102,8 +102,8 @@ def test_a_job_gives_each_element_once_and_goes_on_from_an_orbax_checkpoint(clus
     assert sorted(before + after) == list(range(96))
 
 
-def test_two_processes_read_global_arrays_in_rounds(cluster):
-    heard = run_ranks(PROGRAM, 2, cluster.target, "two jax processes")
+def test_two_processes_read_global_arrays_in_rounds(cluster, tmp_path):
+    heard = run_ranks(PROGRAM, 2, cluster.target, "two jax processes", log=tmp_path)
 
     (first, second) = (lines[0] for lines in heard)
     assert first["devices"] == 4

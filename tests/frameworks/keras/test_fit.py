@@ -10,8 +10,8 @@ PROGRAM = Path(__file__).parent / "fit_program.py"
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
-def test_fit_makes_each_step_of_each_epoch(cluster, backend):
-    (((found,)),) = run_ranks(PROGRAM, 1, cluster.target, KERAS_BACKEND=backend)
+def test_fit_makes_each_step_of_each_epoch(cluster, tmp_path, backend):
+    (((found,)),) = run_ranks(PROGRAM, 1, cluster.target, log=tmp_path, KERAS_BACKEND=backend)
 
     assert found["backend"] == backend
     assert (found["known"], found["steps"]) == (20, 60)

@@ -11,7 +11,9 @@ def test_workers_step_together_and_go_on_from_a_checkpoint(cluster, tmp_path):
     read = []
     for part in ("first", "second"):
         ports = free_port(), free_port()
-        ((one,), (two,)) = run_ranks(PROGRAM, 2, cluster.target, tmp_path, *ports, part)
+        ((one,), (two,)) = run_ranks(
+            PROGRAM, 2, cluster.target, tmp_path, *ports, part, log=tmp_path
+        )
         assert one["sums"] == two["sums"]
         assert sum(one["sums"]) == sum(one["seen"] + two["seen"])
         read += one["seen"] + two["seen"]

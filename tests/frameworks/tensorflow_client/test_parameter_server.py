@@ -5,8 +5,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from contextlib import ExitStack, contextmanager
@@ -18,6 +16,7 @@ from penstock import Dataset
 from penstock.service import register_dataset
 from penstock_cluster import LocalCluster
 from penstock_dispatcher import DispatcherConfig
+from tests.frameworks.warm import Program
 
 PROGRAM = Path(__file__).parent / "parameter_server_program.py"
 COUNT = 1600
@@ -40,29 +39,23 @@ def own(clusters, tmp_path):
 
 
 @contextmanager
-def training(target):
+def training(target, log):
     """Start a parameter server, two workers and a chief; yield workers and chief."""
     with ExitStack() as sockets:
         free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         addresses = ["127.0.0.1:{1}".format(*one.getsockname()) for one in free]
-    variables = {"CLUSTER": json.dumps({"ps": addresses[:1], "worker": addresses[1:]})}
+    cluster = json.dumps({"ps": addresses[:1], "worker": addresses[1:]})
     roles = [("ps", "0"), ("worker", "0"), ("worker", "1"), ("chief", target)]
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAM), *role],
-            env={**os.environ, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for role in roles
+        Program(PROGRAM, *role, errors=log / f"{role[0]}-{number}.txt", CLUSTER=cluster)
+        for number, role in enumerate(roles)
     ]
     try:
         yield processes[1:]
     finally:
         for process in processes:
             process.kill()
-            process.communicate()
+            process.close()
 
 
 def read(chief, half=lambda: None):
@@ -94,11 +87,11 @@ def connected(pid, port):
     return any(int(line[2].rpartition(":")[2], 16) == port and line[9] in sockets for line in lines)
 
 
-def test_every_element_comes_once_and_not_by_the_chief(own):
+def test_every_element_comes_once_and_not_by_the_chief(own, tmp_path):
     ports = [int(worker.address.rpartition(":")[2]) for worker in own.workers]
     who = []
 
-    with training(own.target) as processes:
+    with training(own.target, tmp_path) as processes:
 
         def look():
             who.extend(any(connected(one.pid, port) for port in ports) for one in processes)
@@ -109,19 +102,19 @@ def test_every_element_comes_once_and_not_by_the_chief(own):
     assert who == [True, True, False]  # two workers, the chief
 
 
-def test_the_dispatcher_is_killed_in_the_middle(own):
+def test_the_dispatcher_is_killed_in_the_middle(own, tmp_path):
     def kill():
         own.dispatcher.kill()
         own.dispatcher.restart()
 
-    with training(own.target) as (*_, chief):
+    with training(own.target, tmp_path) as (*_, chief):
         found = read(chief, kill)
 
     assert found == dict.fromkeys(range(COUNT), 1)
 
 
-def test_a_worker_of_the_mesh_is_killed_in_the_middle(own):
-    with training(own.target) as (*_, chief):
+def test_a_worker_of_the_mesh_is_killed_in_the_middle(own, tmp_path):
+    with training(own.target, tmp_path) as (*_, chief):
         found = read(chief, lambda: os.kill(own.workers[0].pid, signal.SIGKILL))
 
     assert set(found) == set(range(COUNT))

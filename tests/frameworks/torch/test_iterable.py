@@ -2,8 +2,6 @@
 
 import copy
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,8 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from penstock import Dataset
-from penstock.torch import as_iterable
+from penstock.torch import Loader, as_iterable
+from tests.frameworks.warm import Program
 
 
 def dataset(count=30):
@@ -21,6 +20,10 @@ def dataset(count=30):
 
 def values(batches):
     return [int(x) for batch in batches for x in batch]
+
+
+def flat(batches):
+    return [x for batch in batches for x in batch.flatten().tolist()]
 
 
 def test_a_dataloader_reads_each_element_once():
@@ -39,40 +42,74 @@ def test_a_dataloader_makes_batches_of_samples():
     assert [tuple(batch["x"].shape) for batch in batches] == [(3, 2), (3, 2), (1, 2)]
 
 
-FORKED = """
+REFUSED = """
 from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
+
 from penstock import Dataset
-from penstock.torch import as_iterable
-list(DataLoader(as_iterable(Dataset.range(9)), batch_size=None, num_workers={workers}))
+from penstock.errors import DatasetError
+from penstock.torch import Loader, as_iterable
+from tests.frameworks.warm import Program
+
+
+def read(kind, number, start):
+    given = as_iterable(Dataset.range(9))
+    loader = kind(given, batch_size=None, num_workers=number, multiprocessing_context=start)
+    try:
+        print(list(loader))
+    except DatasetError as error:
+        assert f"this is process 0 of {number} of a DataLoader" in str(error)
+        assert "use num_workers=0" in str(error)
+        print("refused", flush=True)
+
+
+if __name__ == "__main__":
+    for kind in (DataLoader, StatefulDataLoader):
+        read(kind, 2, "fork")
+    read(StatefulDataLoader, 1, "spawn")
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_processes_of_a_dataloader_are_refused(workers):
-    code = FORKED.format(workers=workers)
+def test_processes_of_a_dataloader_are_refused_forked_or_spawned(tmp_path):
+    program = tmp_path / "loaders.py"
+    program.write_text(REFUSED)
 
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    said = Program(program, errors=tmp_path / "errors.txt").said(100)
 
-    assert ran.returncode
-    assert f"this is process 0 of {workers} of a DataLoader" in ran.stderr
-    assert "use num_workers=0" in ran.stderr
+    assert said.split() == ["refused"] * 3
 
 
 @pytest.mark.parametrize("steps", [0, 3, 8])
-def test_a_stateful_dataloader_goes_on_where_it_was_saved(steps):
-    pipeline = dataset()
-    first = StatefulDataLoader(as_iterable(pipeline), batch_size=None)
+@pytest.mark.parametrize("how", [{}, {"snapshot_every_n_steps": 3}, {"batch_size": 2}])
+def test_a_stateful_dataloader_goes_on_where_it_was_saved(steps, how):
+    pipeline = dataset(32)
+
+    def loader():
+        return StatefulDataLoader(as_iterable(pipeline), **{"batch_size": None, **how})
+
+    first = loader()
     batches = iter(first)
-    for _ in range(steps):
+    for _ in range(min(steps, 4) if "batch_size" in how else steps):
         next(batches)
     state = json.loads(json.dumps(first.state_dict()))
-    rest = values(batches)
+    rest = flat(batches)
 
-    again = StatefulDataLoader(as_iterable(pipeline), batch_size=None)
+    again = loader()
     again.load_state_dict(copy.deepcopy(state))
 
-    assert values(again) == rest
-    assert sorted(values(again)) == list(range(30))
+    assert flat(again) == rest
+    assert sorted(flat(again)) == list(range(32))
+
+
+def test_our_loader_has_the_states_that_a_stateful_dataloader_has():
+    pipeline = dataset()
+    for kind in (Loader, lambda data: StatefulDataLoader(as_iterable(data), batch_size=None)):
+        first, again = kind(pipeline), kind(pipeline)
+        batches = iter(first)
+        before = values([next(batches) for _ in range(3)])
+        again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert sorted(before + values(again)) == list(range(30))
+        assert sorted(values(again)) == list(range(30))  # and whole passes behind that
 
 
 def test_a_job_goes_on_behind_a_stateful_dataloader(cluster):

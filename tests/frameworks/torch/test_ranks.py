@@ -13,8 +13,8 @@ PROGRAM = Path(__file__).parent / "ddp_program.py"
 
 
 @pytest.mark.parametrize("mode", ["coordinated", "shared"])
-def test_ranks_make_equally_many_steps_in_each_pass_and_have_one_state(cluster, mode):
-    passes = zip(*run_ranks(PROGRAM, 2, cluster.target, mode, f"ranks {mode}"))
+def test_ranks_make_equally_many_steps_in_each_pass_and_have_one_state(cluster, tmp_path, mode):
+    passes = zip(*run_ranks(PROGRAM, 2, cluster.target, mode, f"ranks {mode}", log=tmp_path))
 
     for number, ranks in enumerate(passes):
         (epoch, steps, _, _, state), other = ranks
@@ -30,8 +30,8 @@ def test_ranks_make_equally_many_steps_in_each_pass_and_have_one_state(cluster, 
             assert steps in (9, 10)
 
 
-def test_one_process_goes_on_from_the_state_of_two(cluster):
-    (first, second) = run_ranks(PROGRAM, 2, cluster.target, "shared", "ranks to one")
+def test_one_process_goes_on_from_the_state_of_two(cluster, tmp_path):
+    (first, second) = run_ranks(PROGRAM, 2, cluster.target, "shared", "ranks to one", log=tmp_path)
     state = first[0][4]
     read = Dataset.from_tensor_slices(np.arange(105).reshape(21, 5))
     with Loader(read.distribute("distributed_epoch", cluster.target, "ranks, one")) as loader:

@@ -29,6 +29,7 @@ from penstock.reader.session.local_workers import check_local
 from penstock.reader.session.mismatch import explained
 from penstock.reader.session.network import SessionConfig
 from penstock.reader.session.session import Session
+from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.malloc import tune
 from penstock.runtime.switch_interval import short_turns
@@ -75,6 +76,7 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
     """
     held, line = ExitStack(), Line(spec.address)
     try:
+        log_lines.configure_within()
         tune(one_arena=True)  # before there are threads, as far as it is up to us
         loop = held.enter_context(LoopThread.shared())
         unread = held.enter_context(ExitStack())

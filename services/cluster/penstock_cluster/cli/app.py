@@ -17,9 +17,11 @@ from penstock.reader.arguments import service_of
 from penstock.runtime.versions import versions
 from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
 from penstock_cluster.cli.explain import explanations_json, show_explanations
+from penstock_cluster.cli.full_screen import show_until_quit
 from penstock_cluster.cli.keys import app as keys_app
+from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
-from penstock_cluster.cli.status import watch as watch_status
+from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
 from penstock_cluster.demo.__main__ import main as run_demo
@@ -121,7 +123,9 @@ def _count_of(data_workers: str) -> int | None:
 @explained
 def status(
     target: Target,
-    watch: Annotated[bool, typer.Option("--watch", help="again every second")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="full screen, each second; q ends")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="all counters, for a program")] = False,
 ) -> None:
     """Show workers, passes, tasks with their attempts, readers and the account."""
@@ -129,9 +133,32 @@ def status(
         print(fetch(target).decode())  # noqa: T201  as it is, not as rich would fold it
     elif watch:
         with suppress(KeyboardInterrupt):
-            watch_status(target)
+            show_until_quit(target, mesh_screen)
     else:
         show_status(target)
+
+
+@app.command()
+@explained
+def top(
+    target: Target,
+    subjects: Annotated[
+        list[Subject] | None, typer.Argument(help="what is listed; all of them by default")
+    ] = None,
+    sort: Annotated[
+        Order, typer.Option(help="what comes first: most time, most or fewest elements/s, names")
+    ] = Order.TIME,
+    once: Annotated[
+        bool, typer.Option("--once", help="look for two seconds, print it, and end")
+    ] = False,
+) -> None:
+    """Show operators, tasks and workers by their time or rate, each second; q ends."""
+    wanted = list(dict.fromkeys(subjects or Subject))
+    if once:
+        top_once(target, wanted, sort)
+        return
+    with suppress(KeyboardInterrupt):
+        show_until_quit(target, drawn(wanted, sort))
 
 
 @app.command()

@@ -16,7 +16,7 @@ from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.words import counted, spoken
-from penstock_cluster.cli.workers import SILENT, workers_table
+from penstock_cluster.cli.workers import workers_table
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
@@ -24,6 +24,7 @@ from penstock_dispatcher.core.stats import (
     ReaderStats,
     RegistrationStats,
 )
+from penstock_dispatcher.page.standing import SILENT
 
 FINISHED_SHOWN = 5
 """The most finished passes that have a line of their own, the newest."""
@@ -49,14 +50,14 @@ MOST_NAMED = 8
 """So many of those that hold up the others are named."""
 
 
-def picture(now: Look, before: Look | None) -> RenderableType:
-    """Return tables of the workers, and of each pass; with rates since *before*."""
+def picture(now: Look) -> RenderableType:
+    """Return tables of the workers, and of each pass."""
     stats = now.stats
     running = [it for it in stats.iterations if not it.finished]
     finished = [it for it in stats.iterations if it.finished]
     return Group(
         _head(now, len(running), len(finished)),
-        _worker_table(now, before) if stats.workers else Text("no worker is registered", "yellow"),
+        workers_table(stats.workers, stats.versions) if stats.workers else _no_worker(),
         *(part for it in running for part in _pass(it, now)),
         *_finished(finished, now.target),
         *_registrations(stats.registrations),
@@ -130,11 +131,8 @@ def _is_open(stats: DispatcherStats) -> bool:
     return stats.security == Security.INSECURE.value
 
 
-def _worker_table(now: Look, before: Look | None) -> RenderableType:
-    mine = now.stats.versions
-    if before is None:
-        return workers_table(now.stats.workers, mine)
-    return workers_table(now.stats.workers, mine, before.stats.workers, now.at - before.at)
+def _no_worker() -> Text:
+    return Text("no worker is registered", "yellow")
 
 
 def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:

@@ -6,18 +6,13 @@ import time
 from typing import Any
 
 import msgspec
-from rich.live import Live
-from rich.text import Text
 
-from penstock.errors import PenstockError, VersionMismatch
+from penstock.errors import VersionMismatch
 from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import ask, screen
 from penstock_cluster.cli.picture import Look, forgotten_state, jobs_table, picture, state_of
 from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, IterationStats
-
-WATCH_EVERY = 1.0
-"""Seconds between two looks."""
 
 
 def fetch(target: str) -> bytes:
@@ -44,21 +39,7 @@ def look(target: str) -> Look:
 
 def show_status(target: str) -> None:
     """Print what the cluster is doing now."""
-    screen.print(picture(look(target), None))
-
-
-def watch(target: str) -> None:
-    """Show what the cluster is doing, until Ctrl-C. A dispatcher that is away is waited for."""
-    before: Look | None = None
-    with Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live:
-        while True:
-            try:
-                now = look(target)
-                live.update(picture(now, before), refresh=True)
-                before = now
-            except PenstockError as exc:
-                live.update(Text(str(exc), style="red"), refresh=True)
-            time.sleep(WATCH_EVERY)
+    screen.print(picture(look(target)))
 
 
 def show_jobs(target: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, assert_never
 
 from rich.text import Text
 
@@ -11,21 +11,16 @@ from penstock.protocol.types import Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.words import counted, spoken
 from penstock_dispatcher.core.stats import WorkerSummary
-
-SILENT = 3.0
-"""Seconds after which silence is shown: three heartbeats."""
+from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
 
 
 def workers_table(
     workers: Sequence[WorkerSummary],
     mine: Versions | None,
-    before: Sequence[WorkerSummary] | None = None,
-    seconds: float = 0.0,
 ) -> Grid:
     """Return a table with a line for each of *workers*; *mine* is what the dispatcher runs.
 
-    With rates since *before*, which was so many *seconds* ago. Columns that would be empty are left
-    out.
+    Columns that would be empty are left out.
     """
     columns = [
         GridColumn("worker"),
@@ -35,7 +30,6 @@ def workers_table(
         GridColumn("tasks", Give.LEAVE, "right"),
         GridColumn("slots", Give.LEAVE, "right"),
         GridColumn("produced", Give.LEAVE, "right"),
-        GridColumn("elements/s", Give.LEAVE, "right"),
         GridColumn("buffered, MB", Give.LEAVE, "right"),
         GridColumn("sent, MB", Give.LEAVE, "right"),
         GridColumn("lent", Give.LEAVE, "right"),
@@ -46,16 +40,14 @@ def workers_table(
     empty = {
         *(() if unlike else ("version",)),
         *(() if any(worker.tags for worker in workers) else ("tags",)),
-        *(() if before is not None else ("elements/s",)),
         *(() if lends else ("lent", "copied out")),
     }
-    earlier = {worker.address: worker for worker in before or ()}
-    rows = [_row(worker, earlier.get(worker.address), seconds) for worker in workers]
+    rows = [_row(worker) for worker in workers]
     shown = [i for i, column in enumerate(columns) if column.name not in empty]
     return Grid([columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
 
 
-def _row(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> list[str | Text]:
+def _row(worker: WorkerSummary) -> list[str | Text]:
     stats: dict[str, Any] = worker.stats or {}
     buffered = sum(buffer["nbytes"] for buffer in stats.get("buffers", ()))
     lent, copied_out = _lent(worker)
@@ -67,7 +59,6 @@ def _row(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> li
         str(len(worker.tasks)),
         f"{worker.slots_used}/{worker.slots}",
         f"{stats.get('elements_made', 0):,}",
-        _rate(worker, was, seconds),
         f"{buffered / 1e6:,.1f}",
         f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
         *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
@@ -81,17 +72,14 @@ def _lent(worker: WorkerSummary) -> tuple[int, int]:
 
 
 def _standing(worker: WorkerSummary) -> str | Text:
-    if worker.draining:
-        return "drains"
-    if not worker.connected:
-        return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
-    if worker.unreachable:
-        return Text(f"unreachable for {counted(worker.unreachable, 'reader')}", "yellow")
-    return "live" if worker.silent < SILENT else Text(f"silent for {worker.silent:.1f} s", "yellow")
-
-
-def _rate(worker: WorkerSummary, was: WorkerSummary | None, seconds: float) -> str:
-    if was is None or was.incarnation != worker.incarnation:
-        return ""
-    made = [(w.stats or {}).get("elements_made", 0) for w in (was, worker)]
-    return f"{(made[1] - made[0]) / seconds:,.0f}"
+    match standing_of_worker(worker):
+        case WorkerStanding.DISCONNECTED:
+            return Text(f"disconnected, silent for {worker.silent:.1f} s", "yellow")
+        case WorkerStanding.UNREACHABLE:
+            return Text(f"unreachable for {counted(worker.unreachable, 'reader')}", "yellow")
+        case WorkerStanding.SILENT:
+            return Text(f"silent for {worker.silent:.1f} s", "yellow")
+        case WorkerStanding.DRAINS | WorkerStanding.LIVE as fine:
+            return str(fine.value)
+        case other:
+            assert_never(other)

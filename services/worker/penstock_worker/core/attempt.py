@@ -152,9 +152,12 @@ class Attempt:
         self.counters.on_not_started()
         again = self._restart_policy.may_retry(why)
         do = "trying again" if again else "others are to go on"
-        out.append(LogError(f"there is no room for a runner of {self._label}: {why}; {do}"))
+        out.append(self._log(f"there is no room for a runner of {self._label}: {why}; {do}"))
         out.append(HeartbeatDue())
         self.over = self.over or not again
+
+    def _log(self, text: str) -> LogError:
+        return LogError(text, self.assignment.task, self.assignment.attempt)
 
     def on_first_report(self) -> None:
         """Record that the runner has started."""
@@ -222,7 +225,7 @@ class Attempt:
         if self.delivery.total is not None or self.failure is not None:
             return
         place = f"{self._label}, element {self.delivery.head}"
-        out.append(LogError(f"the runner of {place} is lost: {how}"))
+        out.append(self._log(f"the runner of {place} is lost: {how}"))
         if not self._restart_policy.may_restart(self.delivery.head):
             died = TransformError("runner", self.delivery.head, how, self._config.worker)
             self.fail(Failure.of(died), out)

@@ -231,9 +231,11 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class LogError:
-    """Log *text*: something is wrong that does not end the worker."""
+    """Log *text*: something is wrong that does not end the worker. It is about *task*, if given."""
 
     text: str
+    task: int | None = None
+    attempt: int | None = None
 
 
 ControlEffect: TypeAlias = (

@@ -182,7 +182,7 @@ class SharingReaders:
             f"law 5: reader {reader} buffers {stray.spans} of task {self._sender.task}, attempt "
             f"{self._sender.attempt}, which is not reserved for it; this is a bug"
         )
-        out.append(LogError(text))
+        out.append(LogError(text, self._sender.task, self._sender.attempt))
         self._sender.end(name, out, Failure("PenstockError", (text,)))
 
 

@@ -21,6 +21,7 @@ from penstock.frames.frame import FrameBuilder
 from penstock.graph.run import open_root
 from penstock.ipc import child
 from penstock.protocol.types import Failure
+from penstock.runtime import log_lines
 from penstock_worker.runner import main
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.confinement import confine
@@ -40,6 +41,7 @@ def run(
         _set_environment(request)
         confine(request.memory, request.uid, request.gid, request.files)
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
+        log_lines.configure_within()
         with socket.socket(fileno=sock) as line:
             main.serve(line, arena)
         code = 0

@@ -14,11 +14,18 @@ from penstock.analysis.sharding import assignments
 from penstock.definition import decode
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Failure
+from penstock.runtime import log_lines
 from penstock_worker.runner import failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.connection import RunInbox, WorkerConnection, WorkerGoneError
 from penstock_worker.runner.engine_loop import EngineLoop, Pipeline
-from penstock_worker.runner.messages import LoadDefinition, ReturnPlaces, RunStopped, StopRun
+from penstock_worker.runner.messages import (
+    LoadDefinition,
+    ReturnPlaces,
+    RunStopped,
+    StartRun,
+    StopRun,
+)
 
 QUIET = 0.2
 """Seconds without a command after which there is time to tidy up."""
@@ -47,6 +54,7 @@ def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
                 arena.set_budget(command.start.room)
                 arena.set_window(command.window)
                 read = True
+                _identify(command.start)
                 EngineLoop(connection, command, arena).work(pipelines[command.start.dataset])
             case ReturnPlaces():
                 pass  # their memory goes back when all is quiet
@@ -55,6 +63,12 @@ def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
                 connection.post(RunStopped(run))
             case _:
                 assert_never(command)
+
+
+def _identify(run: StartRun) -> None:
+    """Have what is logged here from now on say whose run it is."""
+    worker = run.worker or None
+    log_lines.identify(worker=worker, iteration=run.iteration, task=run.task, attempt=run.attempt)
 
 
 def load(definition: bytes) -> Pipeline | Failure:

@@ -53,6 +53,11 @@ class StartRun(Command, frozen=True):
     shards: int = 0
     share: int = 1
     room: int = 0
+    worker: str = ""
+    iteration: int = 0
+    task: int = 0
+    attempt: int = 0
+    """Whose run this is, for logs."""
 
 
 class AddSplits(Command, frozen=True):

@@ -1,0 +1,154 @@
+"""How log lines look where Penstock writes them: text, or with ``PENSTOCK_LOG_FORMAT=json`` JSON.
+
+A program that configures `logging` itself has its own way: nothing here touches what it set.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import ConfigError
+
+LEVEL, FORMAT = "PENSTOCK_LOG", "PENSTOCK_LOG_FORMAT"
+TEXT, JSON = "text", "json"
+
+FIELDS: Final = ("job", "iteration", "task", "attempt", "worker", "reader")
+"""What a line may be about, each a field of its object where it is known."""
+
+_process: dict[str, object] = {}
+"""What all lines of this process are about."""
+
+
+def about(**fields: object) -> dict[str, object]:
+    """Return the ``extra`` of a log call that says what a line is about; None is not known.
+
+    Args:
+        fields: values of `FIELDS`, by name.
+
+    >>> about(task=3, worker=None)
+    {'task': 3}
+    """
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def identify(**fields: object) -> None:
+    """Have all further lines of this process say so, unless one says otherwise; None forgets."""
+    for name, value in fields.items():
+        if value is None:
+            _process.pop(name, None)
+        else:
+            _process[name] = value
+
+
+def identity(field: str) -> str:
+    """Return what `identify` said of *field*, or nothing."""
+    return str(_process.get(field, ""))
+
+
+class JsonLines(logging.Formatter):
+    """Makes each record one line that is one JSON object: time, level, logger, message, and fields.
+
+    The time is UTC, as RFC 3339 writes it. A traceback is the field ``exception``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        told: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in FIELDS:
+            value = getattr(record, name, _process.get(name))
+            if value is not None:
+                told[name] = value
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            told["stack"] = record.stack_info
+        return _line(told)
+
+
+def _line(told: dict[str, Any]) -> str:
+    # A name that is no valid text, such as a file's, must not cost the line that tells of it.
+    return msgspec.json.encode(told, enc_hook=str).decode() if _sound(told) else _line(_made(told))
+
+
+def _sound(told: dict[str, Any]) -> bool:
+    return all(not isinstance(v, str) or v.isascii() or _encodes(v) for v in told.values())
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _made(told: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+        for name, value in told.items()
+    }
+
+
+def formatter(env: Mapping[str, str] = os.environ) -> logging.Formatter:
+    """Return what makes lines of records, as ``PENSTOCK_LOG_FORMAT`` says: text by default.
+
+    Raises:
+        ConfigError: when it says something else.
+    """
+    match env.get(FORMAT, "") or TEXT:
+        case "json":
+            return JsonLines()
+        case "text":
+            return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        case other:
+            raise ConfigError(f"{FORMAT} must be {TEXT!r} or {JSON!r}, not {other!r}")
+
+
+def configure(env: Mapping[str, str] = os.environ) -> None:
+    """Log on stderr, for a process that is Penstock's own.
+
+    Raises:
+        ConfigError: when ``PENSTOCK_LOG`` or ``PENSTOCK_LOG_FORMAT`` says what there is not.
+    """
+    level = (env.get(LEVEL, "") or "WARNING").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise ConfigError(f"{LEVEL} must be a level, as INFO is, not {env[LEVEL]!r}")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter(env))
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class _Unconfigured(logging.StreamHandler[Any]):
+    """Writes what Penstock logs as long as the program has set up no logging of its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not logging.root.handlers:
+            super().emit(record)
+
+
+def configure_within(env: Mapping[str, str] = os.environ) -> None:
+    """Make JSON of what Penstock logs in a program that is not its own and sets up no logging.
+
+    Where ``PENSTOCK_LOG_FORMAT`` does not ask for that, or the program gave the logger ``penstock``
+    handlers, nothing is done. Idempotent.
+
+    Raises:
+        ConfigError: when ``PENSTOCK_LOG_FORMAT`` says what there is not.
+    """
+    made, ours = formatter(env), logging.getLogger("penstock")
+    if isinstance(made, JsonLines) and not ours.handlers:
+        handler = _Unconfigured(sys.stderr)
+        handler.setFormatter(made)
+        ours.addHandler(handler)

@@ -1,0 +1,102 @@
+"""A view of a cluster that fills the screen and goes on until a key or Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from penstock.errors import PenstockError
+from penstock_cluster.cli.client import screen
+from penstock_cluster.cli.status import look
+from penstock_dispatcher.page.history import History, Moment
+
+EVERY = 1.0
+"""Seconds between two looks."""
+
+_SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z~]|O.)")
+"""What a terminal sends for a key that is no character."""
+
+QUIT = "qQ\x1b"
+"""Keys that end it: q, and escape."""
+
+Draw = Callable[[History, Moment, int], RenderableType]
+"""Draws what was seen, in so many lines."""
+
+
+def show_until_quit(target: str, draw: Draw) -> None:
+    """Show what *draw* makes of the cluster of *target*, again every second, until a key ends it.
+
+    A dispatcher that is away is waited for; what was seen last stays on the screen meanwhile.
+    """
+    history = History(hears_facts=False)
+    with (
+        Live(console=screen, screen=screen.is_terminal, auto_refresh=False) as live,
+        _keys() as next_key,
+    ):
+        while True:
+            live.update(_seen(target, history, draw), refresh=True)
+            if next_key(EVERY):
+                return
+
+
+def _seen(target: str, history: History, draw: Draw) -> RenderableType:
+    lines = screen.size.height
+    try:
+        now = look(target)
+        return draw(history, history.look(now.stats, now.jobs, now.date), lines)
+    except PenstockError as exc:
+        trouble = Text(f"{exc}; asking again", "red", no_wrap=False)
+        if history.moment is None:
+            return trouble
+        since = time.strftime("%H:%M:%S", time.localtime(history.moment.at))
+        words = Text(f"What is below is from {since}.", "yellow")
+        return Group(trouble, words, draw(history, history.moment, lines - 3))
+
+
+@contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yield what waits so many seconds, and returns whether a key was pressed that ends it."""
+    if not sys.stdin.isatty():
+        yield _only_wait
+        return
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)  # keys come one by one; Ctrl-C stays a signal
+        yield lambda seconds: _pressed(fd, seconds)
+    finally:
+        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def _only_wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _pressed(fd: int, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select([fd], [], [], left)
+        if ready and ends(os.read(fd, 64).decode(errors="replace")):
+            return True
+    return False
+
+
+def ends(typed: str) -> bool:
+    r"""Return whether a key that ends it was *typed*: arrows and the like begin with escape, too.
+
+    >>> ends("q"), ends("\x1b"), ends("\x1b[A")
+    (True, True, False)
+    """
+    return any(key in QUIT for key in _SEQUENCE.sub("", typed))

@@ -1,0 +1,239 @@
+"""``penstock top``: operators, tasks and workers, those first that take longest or make most."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from operator import attrgetter
+from typing import Any, TypeVar, assert_never
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from penstock.protocol.names import printable
+from penstock_cluster.cli.client import screen
+from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.mesh_screen import rate
+from penstock_cluster.cli.status import look
+from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
+from penstock_dispatcher.page.history import History, Moment
+from penstock_dispatcher.page.job_view import OperatorShare, job_view
+
+R = TypeVar("R", TaskRow, WorkerRow)
+
+LOOK_FOR = 2.0
+"""Seconds that rates are measured where it is shown once."""
+
+EVERY_LINE = 1 << 20
+"""More lines than there are."""
+
+LINES_AROUND = 4
+"""Lines of a table that are no rows: its frame and its head."""
+
+
+class Subject(Enum):
+    """What is listed."""
+
+    OPERATORS = "operators"
+    TASKS = "tasks"
+    WORKERS = "workers"
+
+
+class Order(Enum):
+    """What comes first: what takes longest, makes most, makes least; or names in their order."""
+
+    TIME = "time"
+    RATE = "rate"
+    SLOWEST = "slowest"
+    NAME = "name"
+
+
+def drawn(subjects: Sequence[Subject], order: Order) -> Callable[..., RenderableType]:
+    """Return what draws *subjects* in *order*, for `full_screen.show_until_quit`."""
+
+    def draw(_: History, moment: Moment, lines: int) -> RenderableType:
+        return top(moment, subjects, order, lines)
+
+    return draw
+
+
+def top_once(target: str, subjects: Sequence[Subject], order: Order) -> None:
+    """Look at the cluster of *target* twice, and print what is seen then."""
+    history = History()
+    for pause in (0.0, LOOK_FOR):
+        time.sleep(pause)
+        now = look(target)
+        moment = history.look(now.stats, now.jobs, now.date)
+    screen.print(top(moment, subjects, order, EVERY_LINE))
+
+
+def top(moment: Moment, subjects: Sequence[Subject], order: Order, lines: int) -> RenderableType:
+    """Return a table for each of *subjects* at *moment*, in about so many *lines* together."""
+    rows = max(3, (lines - 2) // len(subjects) - LINES_AROUND - 3)
+    at = time.strftime("%H:%M:%S", time.localtime(moment.at))
+    how = "slowest first" if order is Order.SLOWEST else f"by {order.value}"
+    head = Text.assemble(
+        (f"penstock {moment.stats.address}", "bold"), f"  {at}  {how}", ("  q ends", "dim")
+    )
+    return Group(head, *(part for one in subjects for part in _table(moment, one, order, rows)))
+
+
+def _table(moment: Moment, subject: Subject, order: Order, rows: int) -> Iterator[RenderableType]:
+    columns: Sequence[GridColumn]
+    found: Sequence[Sequence[str]]
+    match subject:
+        case Subject.OPERATORS:
+            columns, found = _OPERATORS, _operator_rows(moment, order)
+        case Subject.TASKS:
+            columns, found = _TASKS, _task_rows(moment, order)
+        case Subject.WORKERS:
+            columns, found = _WORKERS, _worker_rows(moment, order)
+        case _:
+            assert_never(subject)
+    yield Text(f"\n{subject.value}" + ("" if found else ": none"), "bold")
+    if found:
+        yield Grid(columns, found[:rows])
+    if len(found) > rows:
+        yield Text(f"{len(found) - rows:,} more", "dim")
+
+
+_OPERATORS = (
+    GridColumn("operator", Give.WRAP),
+    GridColumn("job", Give.WRAP),
+    GridColumn("works", justify="right"),
+    GridColumn("waits", Give.LEAVE, "right"),
+    GridColumn("elements/s", Give.LEAVE, "right"),
+    GridColumn("elements", Give.LEAVE, "right"),
+)
+_TASKS = (
+    GridColumn("task"),
+    GridColumn("worker"),
+    GridColumn("elements/s", justify="right"),
+    GridColumn("job", Give.LEAVE),
+    GridColumn("state", Give.LEAVE),
+    GridColumn("works", Give.LEAVE, "right"),
+    GridColumn("produced", Give.LEAVE, "right"),
+    GridColumn("attempt", Give.LEAVE, "right"),
+)
+_WORKERS = (
+    GridColumn("worker"),
+    GridColumn("state", Give.WRAP),
+    GridColumn("elements/s", justify="right"),
+    GridColumn("slots", Give.LEAVE, "right"),
+    GridColumn("works", Give.LEAVE, "right"),
+    GridColumn("tasks", Give.LEAVE, "right"),
+    GridColumn("buffered, MB", Give.LEAVE, "right"),
+)
+
+
+def _operator_rows(moment: Moment, order: Order) -> list[list[str]]:
+    found: list[tuple[OperatorShare, str, float]] = []
+    for it in moment.stats.iterations:
+        if not it.finished:
+            view = job_view(it, moment)
+            made = _per_element(moment, it.iteration)
+            found += [(one, printable(it.job), made.get(one.label, 0.0)) for one in view.operators]
+    match order:
+        case Order.TIME:
+            found.sort(key=lambda row: row[0].worked, reverse=True)
+        case Order.RATE:
+            found.sort(key=lambda row: row[2], reverse=True)
+        case Order.SLOWEST:
+            found.sort(key=lambda row: row[2])
+        case Order.NAME:
+            found.sort(key=lambda row: row[0].label)
+        case _:
+            assert_never(order)
+    return [
+        [
+            one.label,
+            job,
+            _percent(one.worked),
+            _percent(one.waited),
+            rate(made),
+            f"{one.elements:,}",
+        ]
+        for one, job, made in found
+    ]
+
+
+def _per_element(moment: Moment, iteration: int) -> dict[str, float]:
+    """Return how many elements a second each operator of a pass makes, since its tasks began."""
+    out: dict[str, float] = {}
+    look = moment.looks.get(iteration)
+    for task in look.tasks if look is not None else ():
+        for one in task.operators if task.seconds > 0 else ():
+            out[one.label] = out.get(one.label, 0.0) + one.elements / task.seconds
+    return out
+
+
+def _task_rows(moment: Moment, order: Order) -> list[list[str]]:
+    busy = _busy(moment)
+    running = (it for it in moment.stats.iterations if not it.finished)
+    found = [task_row(it, task, moment) for it in running for task in it.tasks if not task.done]
+    found = _sorted(found, order, lambda row: busy.get(row.task, 0.0), attrgetter("task"))
+    return [
+        [
+            str(one.task),
+            one.worker or "",
+            rate(one.rate),
+            printable(one.job),
+            one.standing,
+            _percent(busy.get(one.task, 0.0)),
+            f"{one.head:,}",
+            str(one.attempt),
+        ]
+        for one in found
+    ]
+
+
+def _worker_rows(moment: Moment, order: Order) -> list[list[str]]:
+    busy = _busy(moment)
+    by_worker = {
+        w.address: sum(busy.get(task, 0.0) for task in w.tasks) for w in moment.stats.workers
+    }
+    found = [worker_row(one, moment) for one in moment.stats.workers]
+    found = _sorted(found, order, lambda row: by_worker[row.address], attrgetter("address"))
+    return [
+        [
+            one.address,
+            one.standing,
+            rate(one.rate),
+            f"{one.slots_used}/{one.slots}",
+            _percent(by_worker[one.address]),
+            f"{one.tasks:,}",
+            f"{one.buffered / 1e6:,.1f}",
+        ]
+        for one in found
+    ]
+
+
+def _busy(moment: Moment) -> dict[int, float]:
+    """Return for each task the share of its time that its operators worked."""
+    return {
+        task.task: sum(one.worked for one in task.operators) / task.seconds
+        for look in moment.looks.values()
+        for task in look.tasks
+        if task.seconds > 0
+    }
+
+
+def _sorted(
+    rows: Iterable[R], order: Order, time_of: Callable[[R], float], name_of: Callable[[R], Any]
+) -> list[R]:
+    match order:
+        case Order.TIME:
+            return sorted(rows, key=time_of, reverse=True)
+        case Order.RATE:
+            return sorted(rows, key=attrgetter("rate"), reverse=True)
+        case Order.SLOWEST:
+            return sorted(rows, key=attrgetter("rate"))
+        case Order.NAME:
+            return sorted(rows, key=name_of)
+        case _:
+            assert_never(order)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,234 @@
+// The parts of the page: the first line, jobs, a worker, a task, lists, the log.
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
+import { Chart, NO_COLUMNS } from "./chart.js";
+import { MeshTable, Picture } from "./mesh.js";
+import { bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
+
+const TONES = { good: ["●", "goes on"], waits: ["◐", "waits"], bad: ["✕", "needs a look"], idle: ["○", "idle"] };
+const RECENT = 300; // seconds that the charts of the first view show
+
+export function Headline({ headline }) {
+  const { tone, before, number, after, detail, iteration } = headline;
+  const [sign, word] = TONES[tone];
+  const sentence = html`${before} <span class=${`tone-${tone}`}>${number}</span>${after && (after.startsWith(",") ? after : ` ${after}`)}`;
+  return html`<section class="first" aria-labelledby="first">
+    <p class=${`tone tone-${tone}`}><span aria-hidden="true">${sign}</span>${word}</p>
+    <h1 id="first" tabindex="-1">${sentence}</h1>
+    ${detail && html`<p class="told">${detail}${iteration && html` <a href=${place.job(iteration)}>Look at this job</a>`}</p>`}
+  </section>`;
+}
+
+/** Says the first line to a screen reader: when it becomes another one, not each second. */
+export function Spoken({ headline }) {
+  const said = useRef(["", 0]);
+  const { tone, before, number, after } = headline;
+  const figure = parseFloat(number) || 0;
+  const key = `${tone} ${before} ${after}`;
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (said.current[0] === key && Math.abs(figure - said.current[1]) < 10) return;
+    said.current = [key, figure];
+    setText(`${before} ${number} ${after}`);
+  }, [key, figure]);
+  return html`<p class="hidden" role="status" aria-live="polite">${text}</p>`;
+}
+
+export function Totals({ totals }) {
+  const unwell = Object.entries(totals.standings).filter(([name]) => name !== "live").map(([name, n]) => `${count(n)} ${name}`).join(", ");
+  const facts = [
+    ["workers", count(totals.workers), unwell],
+    ["slots used", `${count(totals.slots_used)} of ${count(totals.slots)}`],
+    ["jobs running", count(totals.running), totals.finished ? `${count(totals.finished)} finished` : ""],
+    ["readers", count(totals.readers)],
+    ["tasks", count(totals.tasks)],
+    ["elements/s", rate(totals.elements)],
+    ["bytes/s", bytes(totals.nbytes)],
+  ];
+  return html`<dl class="totals">${facts.map(([name, value, more]) => html`<div key=${name}><dt>${name}</dt><dd>${value}${more ? html` <small>${more}</small>` : ""}</dd></div>`)}</dl>`;
+}
+
+export function Mesh({ mesh }) {
+  const [asTable, setAsTable] = useState(false);
+  const choice = (label, table) => html`<button class="plain" aria-pressed=${asTable === table} onClick=${() => setAsTable(table)}>${label}</button>`;
+  const empty = !mesh.workers.length && !mesh.jobs.length;
+  return html`<section class="card" aria-labelledby="mesh">
+    <header><h2 id="mesh">Mesh</h2>
+      ${mesh.grouped.length > 0 && html`<span class="soft small">${mesh.grouped.join(" and ")} in groups; <a href=${place.workers("")}>list the workers</a></span>`}
+      <span class="end choice" role="group" aria-label="How the mesh is shown">${choice("Picture", false)}${choice("Table", true)}</span></header>
+    ${empty ? html`<p class="empty">No worker is registered. One joins with <code>penstock worker --dispatcher-address</code> and this address.</p>` : asTable ? html`<${MeshTable} mesh=${mesh} />` : html`<${Picture} mesh=${mesh} />`}
+  </section>`;
+}
+
+function Operators({ operators }) {
+  if (!operators.length) return null;
+  return html`<div class="operators" role="list" aria-label="Operators by time">${operators.map((one, i) => html`
+    <span class="label" role="listitem">${one.label}<span class="hidden">: works ${percent(one.worked)} of the time of its tasks</span></span>
+    <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="8" /><rect class=${i ? "worked" : "worked most"} width=${Math.min(100, 100 * one.worked)} height="8" /></svg>
+    <span class="share" aria-hidden="true">${percent(one.worked)}</span>`)}</div>`;
+}
+
+function Balance({ balance, finished }) {
+  if (balance.faults.length) return html`<p class="balance bad" role="alert">The account does not balance: ${balance.faults.join("; ")}</p>`;
+  const again = [[balance.redelivered, "redelivered"], [balance.requeued, "requeued"], [balance.replayed, "replayed"], [balance.skipped, "skipped"], [balance.errors, "left out for errors"]].filter(([n]) => n);
+  return html`<p class="balance good">${finished ? html`<b>✓ The account balances: </b>` : "Account: "}${counted(balance.acked, "element")} acked, ${count(balance.consumed)} consumed${again.map(([n, word]) => `, ${count(n)} ${word}`).join("")}</p>`;
+}
+
+function stateOf(job) {
+  const since = job.unread != null ? ` for ${count(job.unread)} s` : "";
+  return html`<span class=${`state tone-${toneOf(job.standing)}`}>${job.standing}${since}</span>`;
+}
+
+function recent(columns) {
+  const first = columns.at[columns.at.length - 1] - RECENT;
+  const from = columns.at.findIndex((at) => at >= first);
+  return from <= 0 ? columns : Object.fromEntries(Object.entries(columns).map(([name, seen]) => [name, seen.slice(from)]));
+}
+
+export const marksOf = (notices, iteration) => notices.filter((one) => (one.iteration === iteration || (one.worker && !one.iteration)) && !["registered", "forgotten", "opened", "left", "joined"].includes(one.kind));
+
+export function JobCard({ job, columns, notices, theme, compact, told }) {
+  const finished = job.standing === "finished";
+  const { sample, tasks } = job;
+  const facts = [
+    ["readers", count(job.readers)],
+    ["tasks", `${count(tasks.running)} run${tasks.waiting ? `, ${count(tasks.waiting)} wait` : ""}${tasks.done ? `, ${count(tasks.done)} done` : ""}${tasks.failed ? `, ${count(tasks.failed)} failed` : ""}`],
+    ...(sample ? [["steps/s", rate(sample.steps)], ["elements/s", rate(sample.elements)], ["bytes/s", bytes(sample.nbytes)]] : []),
+  ];
+  return html`<article class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby=${`job-${job.iteration}`}>
+    <header><h2 id=${`job-${job.iteration}`}><a href=${place.job(job.iteration)}>${nameOf(job)}</a></h2>${stateOf(job)}<span class="soft small end">repetition ${job.repetition}, ${job.mode}</span></header>
+    ${finished ? html`<${Balance} balance=${job.balance} finished />` : html`<div class=${compact ? "job compact" : "job"}><div class="told">
+      ${!told && html`<p class="sentence">${job.sentence || "nothing is known of it yet"}</p>`}
+      ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
+      ${job.held_by && html`<p class="tone-waits">${job.held_by}</p>`}
+      ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
+      <dl class="facts">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+      <${Operators} operators=${job.operators.slice(0, compact ? 2 : 5)} />
+      <${Balance} balance=${job.balance} finished=${false} />
+    </div><${Chart} kind="wait" columns=${recent(columns ?? NO_COLUMNS)} marks=${marksOf(notices, job.iteration)} theme=${theme} height=${compact ? 104 : 150} /></div>`}
+  </article>`;
+}
+
+export function Finished({ jobs }) {
+  if (!jobs.length) return null;
+  return html`<section class="card" aria-labelledby="finished"><header><h2 id="finished">Finished</h2></header>
+    <div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right">repetition</th><th scope="col" class="right">acked</th><th scope="col" class="right">consumed</th><th scope="col">account</th></tr></thead><tbody>
+    ${jobs.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class="right">${count(job.repetition)}</td><td class="right">${count(job.balance.acked)}</td><td class="right">${count(job.balance.consumed)}</td><td>balances</td></tr>`)}
+    </tbody></table></div></section>`;
+}
+
+function linkOf(one) {
+  if (one.task) return place.task(one.task);
+  if (one.worker) return place.worker(one.worker);
+  return one.iteration ? place.job(one.iteration) : null;
+}
+
+export function Log({ notices, title = "Log" }) {
+  const newest = notices.slice(-200).reverse();
+  return html`<section class="card" aria-labelledby="log"><header><h2 id="log">${title}</h2><span class="soft small end">newest first</span></header>
+    ${newest.length ? html`<ol class="log" tabindex="0" aria-labelledby="log">${newest.map((one) => {
+      const [sign, tone] = MARKS[one.kind];
+      const href = linkOf(one);
+      return html`<li key=${one.number + one.at}><time datetime=${new Date(1000 * one.at).toISOString()}>${time(one.at)}</time><i class=${`mark ${tone}`} aria-hidden="true">${sign}</i><span>${href ? html`<a href=${href}>${one.words}</a>` : one.words}</span></li>`;
+    })}</ol>` : html`<p class="empty">Nothing has happened since the dispatcher began.</p>`}
+  </section>`;
+}
+
+/** Fetch JSON again and again while it is shown; null is not there, undefined not known yet. */
+function usePolled(path, live) {
+  const [seen, setSeen] = useState(undefined);
+  useEffect(() => {
+    let over = false, timer;
+    const ask = async () => {
+      try {
+        const answer = await fetch(path, { headers: { accept: "application/json" } });
+        if (!over) setSeen(answer.ok ? await answer.json() : answer.status === 404 ? null : undefined);
+      } catch { /* the banner says that the dispatcher does not answer; what is shown stays */ }
+      if (!over) timer = setTimeout(ask, 1000);
+    };
+    setSeen(undefined);
+    ask();
+    return () => { over = true; clearTimeout(timer); };
+  }, [path, live]);
+  return seen;
+}
+
+const Title = ({ kind, name, children }) => html`<section class="first"><p class="tone">${kind}</p><h1 id="first" tabindex="-1">${name}</h1>${children}</section>`;
+const Gone = ({ kind, name }) => html`<${Title} kind=${kind} name=${name}><p class="told">There is none of this name now. It may be over, or gone; the log may say how.</p><//>`;
+
+function TaskTable({ tasks, total, caption, withJob }) {
+  return html`<div class="scroll"><table><caption>${caption}${total > tasks.length ? ` (${count(tasks.length)} of ${count(total)})` : ""}</caption>
+    <thead><tr><th scope="col">task</th>${withJob && html`<th scope="col">job</th>`}<th scope="col">state</th>${!withJob && html`<th scope="col">worker</th>`}<th scope="col" class="right">attempt</th><th scope="col" class="right">produced</th><th scope="col" class="right">acked</th><th scope="col" class="right">splits</th><th scope="col" class="right">elements/s</th></tr></thead>
+    <tbody>${tasks.map((one) => html`<tr key=${one.task}><th scope="row"><a href=${place.task(one.task)}>${one.task}</a></th>${withJob && html`<td><a href=${place.job(one.iteration)}>${one.job}</a></td>`}<td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td>${!withJob && html`<td>${one.worker && html`<a href=${place.worker(one.worker)}>${one.worker}</a>`}</td>`}<td class="right">${count(one.attempt)}</td><td class="right">${count(one.head)}</td><td class="right">${count(one.acked)}</td><td class="right">${count(one.splits)}</td><td class="right">${rate(one.rate)}</td></tr>`)}</tbody></table>
+    ${!tasks.length && html`<p class="empty">none</p>`}</div>`;
+}
+
+export function JobPage({ job, columns, notices, theme, live }) {
+  const tasks = usePolled(`api/page?tasks=${job.iteration}`, live), readers = usePolled(`api/page?readers=${job.iteration}`, live);
+  const known = columns ?? NO_COLUMNS, marks = marksOf(notices, job.iteration);
+  const rows = Object.entries(job.balance).filter(([name]) => name !== "faults");
+  const running = job.standing !== "finished";
+  return html`
+    <${Title} kind=${html`job, repetition ${job.repetition}, ${job.mode}: ${job.standing}`} name=${nameOf(job)}>
+      <p class="told sentence">${job.sentence}</p>${job.slowest && html`<p class="told small">${job.slowest}</p>`}
+      ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
+      ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
+      ${!job.private && job.outline && html`<p class="told small">${job.outline}</p>`}<//>
+    <div class="columns"><div class="stack">
+      ${running && html`<section class="card" aria-labelledby="times"><header><h2 id="times">Time line</h2><span class="soft small end">dashed lines: saves, faults, drains</span></header>
+        <div class="stack">${["wait", "elements", "nbytes", "steps"].map((kind) => html`<${Chart} key=${kind} kind=${kind} columns=${known} marks=${marks} theme=${theme} height=${kind === "wait" ? 150 : 90} />`)}</div></section>`}
+      ${job.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${job.operators} /></section>`}
+      ${running && html`<section class="card"><${TaskTable} tasks=${tasks?.tasks ?? []} total=${tasks?.total ?? 0} caption="Tasks that are not done" /></section>`}
+      <section class="card"><div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">steps/s</th><th scope="col" class="right">consumed</th><th scope="col" class="right">MB/s</th></tr></thead><tbody>
+        ${(readers?.readers ?? []).map((one) => html`<tr key=${one.reader}><th scope="row">${one.label}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${percent(one.wait)}</td><td class="right">${rate(one.steps)}</td><td class="right">${count(one.consumed)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div></section>
+    </div><div class="stack">
+      <section class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby="account"><header><h2 id="account">Account</h2></header><${Balance} balance=${job.balance} finished=${!running} />
+        <table><tbody>${rows.map(([name, n]) => html`<tr key=${name}><th scope="row">${name.replace("_", " ")}</th><td class="right">${count(n)}</td></tr>`)}</tbody></table></section>
+      <${Log} notices=${notices.filter((one) => one.iteration === job.iteration)} title="Log of this job" />
+    </div></div>`;
+}
+
+export function WorkerPage({ address, notices, live }) {
+  const seen = usePolled(`api/page?worker=${encodeURIComponent(address)}`, live);
+  const log = html`<${Log} notices=${notices.filter((one) => one.worker === address)} title="Log of this worker" />`;
+  if (seen === null) return html`<${Gone} kind="worker" name=${address} />${log}`;
+  if (!seen) return html`<${Title} kind="worker" name=${address} />`;
+  const { worker, stats } = seen;
+  const facts = [
+    ["slots used", `${worker.slots_used} of ${worker.slots}`], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
+    ["buffered, MB", megabytes(worker.buffered)], ["sent, MB", megabytes(stats?.bytes_sent ?? 0)], ["runners lost", count(stats?.runners_lost ?? 0)],
+    ["silent for", `${worker.silent} s`], ["memory, MB", megabytes(stats?.usage?.memory ?? 0)],
+  ];
+  return html`<${Title} kind=${html`worker: <span class=${`tone-${toneOf(worker.standing)}`}>${worker.standing}</span>`} name=${address}>
+      <p class="told small">host ${seen.host || "unknown"}${seen.tags.length > 0 && `, tags ${seen.tags.join(", ")}`}, read by ${seen.transports.join(", ") || "grpc"}, incarnation ${seen.incarnation}${seen.unreachable > 0 && `, unreachable for ${counted(seen.unreachable, "reader")}`}</p><//>
+    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <div class="columns"><div class="stack">
+      <section class="card"><${TaskTable} tasks=${seen.tasks} total=${worker.tasks} caption="Tasks" withJob /></section>
+      ${seen.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${seen.operators} /></section>`}
+    </div><div class="stack">${log}</div></div>`;
+}
+
+export function TaskPage({ task, notices, live }) {
+  const seen = usePolled(`api/page?task=${task}`, live);
+  const log = html`<${Log} notices=${notices.filter((one) => one.task === task)} title="Log of this task" />`;
+  if (seen === null) return html`<${Gone} kind="task" name=${String(task)} />${log}`;
+  if (!seen) return html`<${Title} kind="task" name=${String(task)} />`;
+  const one = seen.task;
+  const facts = [
+    ["attempt", count(one.attempt)], ["produced", count(one.head)], ["acked", count(one.acked)], ["elements/s", rate(one.rate)], ["splits", count(one.splits)],
+    ["ready", count(seen.ready)], ["held up", percent(seen.held_up)], ["without splits", percent(seen.starved)],
+    ["buffer full", seen.room ? percent(seen.nbytes / seen.room) : "–"],
+  ];
+  return html`<${Title} kind=${html`task: <span class=${`tone-${toneOf(one.standing)}`}>${one.standing}</span>`} name=${String(task)}>
+      <p class="told">of <a href=${place.job(one.iteration)}>${one.job}</a>${one.worker && html`, on <a href=${place.worker(one.worker)}>${one.worker}</a>`}${seen.compression && `, compression ${seen.compression}`}</p>
+      ${one.failure && html`<p class="tone-bad">${one.failure}</p>`}<//>
+    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <div class="columns"><div class="stack">${seen.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${seen.operators} /></section>`}</div><div class="stack">${log}</div></div>`;
+}
+
+export function WorkersPage({ group, totals, live }) {
+  const seen = usePolled(`api/page?workers=${encodeURIComponent(group)}`, live);
+  const rows = seen?.workers ?? [];
+  return html`<${Title} kind="workers" name=${group || "All workers"}><p class="told">${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
+    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
+      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${one.slots_used}/${one.slots}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
+}

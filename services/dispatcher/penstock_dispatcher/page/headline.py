@@ -1,0 +1,134 @@
+"""The first line of the page: is my training waiting, and for what?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock_dispatcher.page.job_view import JobView
+from penstock_dispatcher.page.standing import PassStanding
+
+WAITS = 0.05
+"""A loop that waits for less of its time gains little by more workers."""
+
+
+class Tone(Enum):
+    """How good that is which the headline says."""
+
+    IDLE = "idle"
+    GOOD = "good"
+    WAITS = "waits"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A sentence with a figure in it, on the pass of *iteration* if it is about one."""
+
+    tone: str
+    before: str
+    number: str
+    after: str
+    detail: str = ""
+    iteration: int | None = None
+
+
+def headline(jobs: Sequence[JobView], workers: int) -> Headline:
+    """Return the headline of *jobs*, where there are so many *workers*: of the worst job first."""
+    for find in (_unbalanced, _failed):
+        found = next((said for one in jobs if (said := find(one)) is not None), None)
+        if found is not None:
+            return found
+    running = [one for one in jobs if one.standing == PassStanding.RUNNING.value]
+    if not running:
+        return _nothing_runs(jobs, workers)
+    worst = max(running, key=_need)
+    if worst.wait >= WAITS or _is_held(worst):
+        return _waiting(worst, running)
+    return _going(worst, running)
+
+
+def _unbalanced(one: JobView) -> Headline | None:
+    if not one.balance.faults:
+        return None
+    faults = one.balance.faults
+    before = f"The account of {name_of(one)} does not balance, in"
+    return Headline(
+        Tone.BAD.value, before, counted(len(faults), "place"), "", faults[0], one.iteration
+    )
+
+
+def _failed(one: JobView) -> Headline | None:
+    if one.standing != PassStanding.FAILED.value:
+        return None
+    number, why = counted(one.tasks.failed, "task"), next(iter(one.troubles), "")
+    return Headline(Tone.BAD.value, "", number, f"of {name_of(one)} failed", why, one.iteration)
+
+
+def _nothing_runs(jobs: Sequence[JobView], workers: int) -> Headline:
+    unread = [one for one in jobs if one.standing == PassStanding.UNREAD.value]
+    there = f"{counted(workers, 'worker')} ready"
+    if unread:
+        after = f"without a reader; {there}"
+        detail = f"nobody takes elements of {name_of(unread[0])}"
+        count = counted(len(unread), "job")
+        return Headline(Tone.IDLE.value, "", count, after, detail, unread[0].iteration)
+    return Headline(Tone.IDLE.value, "No job runs;", there, "")
+
+
+def _is_held(one: JobView) -> bool:
+    return bool(one.waiting_for) and not one.tasks.running
+
+
+def _need(one: JobView) -> tuple[bool, float]:
+    return _is_held(one), one.wait
+
+
+def _waiting(worst: JobView, running: Sequence[JobView]) -> Headline:
+    before, number, after = f"{name_of(worst)} waits", _percent(worst.wait), "of its time"
+    if worst.wait < WAITS:
+        number, after = "", f"for {worst.waiting_for}"
+    elif worst.limit == "workers":
+        after += f", for {worst.operator} on workers"
+    elif worst.limit == "delivery":
+        after += ", and workers wait, too: what they make is not taken fast enough"
+    elif worst.waiting_for:
+        after += f", for {worst.waiting_for}"
+    detail = _detail(worst, running)
+    return Headline(Tone.WAITS.value, before, number, after, detail, worst.iteration)
+
+
+def _going(worst: JobView, running: Sequence[JobView]) -> Headline:
+    if worst.sample is None or not worst.sample.steps:
+        before = f"{name_of(worst)} begins: no loop has had an element yet"
+        return Headline(Tone.IDLE.value, before, "", "", worst.sentence, worst.iteration)
+    before, after = f"{name_of(worst)} waits", "of its time: it is itself the limit"
+    if len(running) > 1:
+        before, after = f"Of {len(running)} jobs none waits more than", "of its time"
+    detail = _detail(worst, running)
+    return Headline(Tone.GOOD.value, before, _percent(worst.wait), after, detail, worst.iteration)
+
+
+def _detail(worst: JobView, running: Sequence[JobView]) -> str:
+    waiting = sum(one.wait >= WAITS for one in running)
+    others = f"{waiting} of {len(running)} jobs wait; " if len(running) > 1 else ""
+    return others + worst.sentence
+
+
+def name_of(one: JobView) -> str:
+    """Return what the job of a pass is called: without a name, by its pipeline."""
+    return one.outline if one.private and one.outline else one.job
+
+
+def counted(number: int, noun: str) -> str:
+    """Return *number* with its noun.
+
+    >>> counted(2, "task")
+    '2 tasks'
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

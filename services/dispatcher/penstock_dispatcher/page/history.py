@@ -1,0 +1,193 @@
+"""What was seen of the mesh of late: looks, one after the other, and what happened between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.explanation.looks import JobLook
+from penstock.protocol.names import printable
+from penstock_dispatcher.core.stats import DispatcherStats, IterationStats, WorkerSummary
+from penstock_dispatcher.fact_log import Notice, NoticeKind
+from penstock_dispatcher.page.rate_meter import RateMeter
+from penstock_dispatcher.page.time_line import PassSample, TimeLine
+
+NOTICES_KEPT = 400
+"""Sentences on what happened that are kept, the newest; each is cut at `LONGEST` characters."""
+
+LONGEST = 400
+
+LINES_KEPT = 32
+"""Passes whose time lines are kept, those that were seen last: 5 MiB in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatedNotice:
+    """A notice with its *number*, counted upwards, and its time in seconds since 1970."""
+
+    number: int
+    at: float
+    notice: Notice
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """All that is known of the mesh *at* a time. Rates are elements a second."""
+
+    number: int
+    at: float
+    stats: DispatcherStats
+    looks: Mapping[int, JobLook]
+    """The passes that run, by iteration, as far as it says what is slow."""
+    by_worker: Mapping[str, float]
+    by_task: Mapping[int, float]
+    samples: Mapping[int, PassSample]
+    """The newest sample of each pass that runs."""
+
+
+class History:
+    """Makes a `Moment` of each look, and remembers what the page shows of those before.
+
+    Args:
+        hears_facts: whether the facts of the dispatcher are told to it. If not, what they would
+            tell is found in the difference of two looks.
+    """
+
+    def __init__(self, *, hears_facts: bool = True) -> None:
+        self._hears_facts = hears_facts
+        self.lines: OrderedDict[int, TimeLine] = OrderedDict()
+        """The time lines of passes, by iteration."""
+        self.notices: deque[DatedNotice] = deque(maxlen=NOTICES_KEPT)
+        self.moment: Moment | None = None
+        """The last look."""
+        self._workers: RateMeter[tuple[str, int]] = RateMeter()
+        self._tasks: RateMeter[int] = RateMeter()
+        self._passes: RateMeter[int] = RateMeter()
+        self._moments, self._numbers = itertools.count(1), itertools.count(1)
+
+    def tell(self, notice: Notice, at: float) -> None:
+        """Record that something happened *at* a time, in seconds since 1970."""
+        words = notice.words if len(notice.words) <= LONGEST else notice.words[: LONGEST - 1] + "…"
+        told = replace(notice, words=words)
+        self.notices.append(DatedNotice(next(self._numbers), at, told))
+
+    def look(self, stats: DispatcherStats, looks: tuple[JobLook, ...], at: float) -> Moment:
+        """Record what is seen *at* a time, in seconds since 1970, and return it with rates."""
+        running = [it for it in stats.iterations if not it.finished]
+        made = self._workers.look(
+            at, (((w.address, w.incarnation), _made(w)) for w in stats.workers)
+        )
+        tasks = self._tasks.look(at, ((t.task, t.head) for it in running for t in it.tasks))
+        acked = self._passes.look(at, ((it.iteration, it.account.acked) for it in running))
+        known = {look.iteration: look for look in looks}
+        samples = {
+            it.iteration: _sample(at, known.get(it.iteration), acked[it.iteration])
+            for it in running
+        }
+        for iteration, sample in samples.items():
+            self._line(iteration).add(sample)
+        by_worker = {address: rate for (address, _), rate in made.items()}
+        moment = Moment(next(self._moments), at, stats, known, by_worker, tasks, samples)
+        found = _between(self.moment, moment)
+        if not self._hears_facts:
+            found = itertools.chain(_decided(self.moment, moment), found)
+        for notice in found:
+            self.tell(notice, at)
+        self.moment = moment
+        return moment
+
+    def _line(self, iteration: int) -> TimeLine:
+        line = self.lines.setdefault(iteration, TimeLine())
+        self.lines.move_to_end(iteration)
+        while len(self.lines) > LINES_KEPT:
+            self.lines.popitem(last=False)
+        return line
+
+
+def _made(worker: WorkerSummary) -> int:
+    return _counter(worker, "elements_made")
+
+
+def _counter(worker: WorkerSummary, name: str) -> int:
+    stats: dict[str, Any] = worker.stats or {}
+    return int(stats.get(name, 0))
+
+
+def _sample(at: float, look: JobLook | None, elements: float) -> PassSample:
+    if look is None:
+        return PassSample(at, 0.0, 0.0, elements, 0.0, 0.0, 0.0)
+    loops = [loop for loop in look.loops if loop.steps and loop.seconds > 0]
+    return PassSample(
+        at,
+        max((loop.share for loop in loops), default=0.0),
+        sum(loop.steps / loop.seconds for loop in loops),
+        elements,
+        sum(link.rate for _, link in look.links),
+        _full(sum(t.nbytes for t in look.tasks), sum(t.room for t in look.tasks)),
+        _full(sum(link.held for _, link in look.links), sum(link.room for _, link in look.links)),
+    )
+
+
+def _full(nbytes: int, room: int) -> float:
+    return min(1.0, nbytes / room) if room else 0.0
+
+
+def _between(before: Moment | None, now: Moment) -> Iterator[Notice]:
+    """Yield what happened between two looks that no fact tells of."""
+    if before is None:
+        return
+    workers = {one.address: one for one in before.stats.workers}
+    for worker in now.stats.workers:
+        yield from _of_worker(workers.get(worker.address), worker)
+    passes = {it.iteration: it for it in before.stats.iterations}
+    for it in now.stats.iterations:
+        yield from _of_pass(passes.get(it.iteration), it)
+
+
+def _decided(before: Moment | None, now: Moment) -> Iterator[Notice]:
+    """Yield what facts between two looks are about, as far as it can be seen."""
+    if before is None:
+        return
+    were, are = ({w.address: w for w in moment.stats.workers} for moment in (before, now))
+    for name in were.keys() - are.keys():
+        drained = were[name].draining
+        yield Notice(
+            NoticeKind.LEFT if drained else NoticeKind.LOST, f"worker {name} is gone", worker=name
+        )
+    for name in are.keys() - were.keys():
+        yield Notice(NoticeKind.JOINED, f"worker {name} registered", worker=name)
+    over = {it.iteration: it.finished for it in before.stats.iterations}
+    for it in now.stats.iterations:
+        job = printable(it.job)
+        if it.iteration not in over:
+            words = f"job {job}: repetition {it.repetition} is iteration {it.iteration}"
+            yield Notice(NoticeKind.OPENED, words, job, it.iteration)
+        elif it.finished and not over[it.iteration]:
+            yield Notice(NoticeKind.FINISHED, f"job {job} is finished", job, it.iteration)
+
+
+def _of_worker(was: WorkerSummary | None, worker: WorkerSummary) -> Iterator[Notice]:
+    name = worker.address
+    if worker.draining and (was is None or not was.draining):
+        yield Notice(NoticeKind.DRAIN, f"worker {name} drains", worker=name)
+    if was is None or was.incarnation != worker.incarnation:
+        return
+    lost = _counter(worker, "runners_lost") - _counter(was, "runners_lost")
+    if lost > 0:
+        words = "a runner ended" if lost == 1 else f"{lost} runners ended"
+        yield Notice(NoticeKind.LOST, f"{words} unasked on worker {name}", worker=name)
+
+
+def _of_pass(was: IterationStats | None, it: IterationStats) -> Iterator[Notice]:
+    job = printable(it.job)
+    again = 0 if was is None else it.account.requeued - was.account.requeued
+    if again > 0:
+        words = f"{again:,} elements of job {job} were requeued"
+        yield Notice(NoticeKind.REQUEUED, words, job, it.iteration)
+    for fault in it.faults:
+        if was is None or fault not in was.faults:
+            words = f"the account of job {job} does not balance: {fault}"
+            yield Notice(NoticeKind.UNBALANCED, words, job, it.iteration)

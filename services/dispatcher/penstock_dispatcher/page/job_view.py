@@ -1,0 +1,191 @@
+"""What is shown of a pass of a job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.explanation.looks import JobLook, TaskLook
+from penstock.explanation.verdict import Explanation, explain_job
+from penstock_dispatcher.core.account import Account
+from penstock_dispatcher.core.stats import CacheStats, IterationStats, RoundsStats
+from penstock_dispatcher.page.history import Moment
+from penstock_dispatcher.page.standing import standing_of_pass
+from penstock_dispatcher.page.time_line import PassSample
+
+OPERATORS_SHOWN = 20
+"""The most operators of a pass, those that work longest."""
+
+LINES_SHOWN = 8
+"""The most failures, dead letters and lost consumers of a pass that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorShare:
+    """An operator of a pass: shares of the time of its tasks that it *worked* and *waited*."""
+
+    label: str
+    worked: float
+    waited: float
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """How many tasks of a pass have a worker, wait for one, are done, and failed."""
+
+    running: int
+    waiting: int
+    done: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The account of a pass, in the numbers that are compared, and where it does not balance."""
+
+    elements: int
+    produced: int
+    replayed: int
+    sent: int
+    requeued: int
+    acked: int
+    consumed: int
+    redelivered: int
+    in_doubt: int
+    skipped: int
+    nondeterministic: int
+    errors: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A pass. *sentence* is what `penstock explain` says, *limit* its kind, *wait* its number."""
+
+    iteration: int
+    job: str
+    private: bool
+    repetition: int
+    mode: str
+    outline: str
+    standing: str
+    unread: float | None
+    sentence: str
+    limit: str
+    wait: float
+    operator: str
+    more_slots: int
+    slowest: str
+    waiting_for: str
+    held_by: str
+    readers: int
+    tasks: TaskCounts
+    balance: Balance
+    sample: PassSample | None
+    operators: tuple[OperatorShare, ...]
+    troubles: tuple[str, ...]
+    """Why tasks failed, what was left out first, which consumers are lost."""
+    rounds: RoundsStats | None
+    cache: CacheStats | None
+
+
+def job_view(it: IterationStats, moment: Moment) -> JobView:
+    """Return what is shown of the pass *it* at *moment*."""
+    look = moment.looks.get(it.iteration)
+    told = _explained(it, look)
+    return JobView(
+        it.iteration,
+        it.job,
+        it.private,
+        it.repetition,
+        it.mode,
+        it.outline,
+        standing_of_pass(it).value,
+        it.unread,
+        "" if told is None else told.sentence,
+        "" if told is None else told.limit.name.lower(),
+        0.0 if told is None else told.wait,
+        "" if told is None else told.operator,
+        0 if told is None else told.more_slots,
+        "" if told is None or told.slowest is None else str(told.slowest),
+        it.waiting_for,
+        it.held_by,
+        it.live_readers,
+        _counts(it),
+        balance_of(it.account, it.faults),
+        moment.samples.get(it.iteration),
+        operators_of(look.tasks if look is not None else ()),
+        tuple(_troubles(it))[:LINES_SHOWN],
+        it.rounds,
+        it.cache,
+    )
+
+
+def _explained(it: IterationStats, look: JobLook | None) -> Explanation | None:
+    return None if it.finished or look is None else explain_job(look)
+
+
+def _counts(it: IterationStats) -> TaskCounts:
+    going = [task for task in it.tasks if not task.done]
+    failed = sum(task.failure is not None for task in going)
+    running = sum(task.failure is None and task.worker is not None for task in going)
+    done = len(it.tasks) - len(going)
+    return TaskCounts(running, len(going) - failed - running, done, failed)
+
+
+def balance_of(account: Account, faults: tuple[str, ...]) -> Balance:
+    """Return the numbers of *account* that are shown, and its *faults*."""
+    return Balance(
+        account.elements,
+        account.produced,
+        account.replayed,
+        account.sent,
+        account.requeued,
+        account.acked,
+        account.consumed,
+        account.redelivered,
+        account.in_doubt,
+        account.skipped,
+        account.nondeterministic,
+        account.errors,
+        faults,
+    )
+
+
+def operators_of(tasks: Iterable[TaskLook]) -> tuple[OperatorShare, ...]:
+    """Return the operators of *tasks* by their labels, those that work longest first."""
+    seconds = 0.0
+    worked, waited = defaultdict[str, float](float), defaultdict[str, float](float)
+    elements = defaultdict[str, int](int)
+    for task in tasks:
+        seconds += task.seconds
+        for one in task.operators:
+            worked[one.label] += one.worked
+            waited[one.label] += one.waited
+            elements[one.label] += one.elements
+    if seconds <= 0:
+        return ()
+    longest = sorted(worked, key=worked.__getitem__, reverse=True)[:OPERATORS_SHOWN]
+    return tuple(
+        OperatorShare(
+            label,
+            round(worked[label] / seconds, 4),
+            round(waited[label] / seconds, 4),
+            elements[label],
+        )
+        for label in longest
+    )
+
+
+def _troubles(it: IterationStats) -> Iterable[str]:
+    for task in it.tasks:
+        if task.failure:
+            yield task.failure.strip().partition("\n")[0]
+    for letter in it.dead_letters[:LINES_SHOWN]:
+        said = str(letter.get("message", "")) if isinstance(letter, dict) else ""
+        yield f"left out: {said.partition(chr(10))[0]}"
+    for consumer in it.rounds.consumers if it.rounds is not None else ():
+        if consumer.lost:
+            yield f"lost: {consumer.lost}"

@@ -1,0 +1,203 @@
+"""All that the page shows, as one value; and what changed since the one before, as another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from penstock_dispatcher.core.stats import DispatcherStats
+from penstock_dispatcher.page.headline import Headline, headline
+from penstock_dispatcher.page.history import DatedNotice, History, Moment
+from penstock_dispatcher.page.job_view import JobView, job_view
+from penstock_dispatcher.page.mesh_view import MeshView, mesh_view
+from penstock_dispatcher.page.standing import standing_of_worker
+from penstock_dispatcher.page.time_line import FIELDS
+
+RUNNING_SHOWN = 100
+"""The most passes that run which the page has; `Totals` counts all."""
+
+FINISHED_SHOWN = 20
+"""The most passes that are over which the page has, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the mesh. Rates are per second, of passes that run."""
+
+    workers: int
+    standings: Mapping[str, int]
+    slots: int
+    slots_used: int
+    running: int
+    finished: int
+    forgotten: int
+    readers: int
+    tasks: int
+    elements: float
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherView:
+    """The dispatcher itself."""
+
+    address: str
+    penstock: str
+    python: str
+    security: str
+    revision: int
+    datasets: int
+    memory: int
+    cpu: float
+
+
+class NoticeView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened, in words."""
+
+    number: int
+    at: float
+    kind: str
+    words: str
+    job: str | None = None
+    iteration: int | None = None
+    task: int | None = None
+    worker: str | None = None
+    reader: int | None = None
+
+
+class PageSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the page shows at a time. Of a change, what is left out is as it was.
+
+    Notices, and the columns of time lines, are appended to those before where it is a *change*.
+    """
+
+    number: int
+    at: float
+    change: bool = False
+    dispatcher: DispatcherView | None = None
+    headline: Headline | None = None
+    totals: Totals | None = None
+    jobs: tuple[JobView, ...] | None = None
+    mesh: MeshView | None = None
+    notices: tuple[NoticeView, ...] = ()
+    lines: Mapping[str, Mapping[str, list[float]]] = {}
+
+
+def whole(history: History, moment: Moment) -> PageSnapshot:
+    """Return all that the page shows at *moment*, the last look of *history*."""
+    jobs = _jobs(moment)
+    shown = {job.iteration for job in jobs}
+    return PageSnapshot(
+        moment.number,
+        moment.at,
+        dispatcher=_dispatcher(moment.stats),
+        headline=headline(jobs, len(moment.stats.workers)),
+        totals=_totals(moment),
+        jobs=jobs,
+        mesh=mesh_view(moment),
+        notices=tuple(map(_notice, history.notices)),
+        lines={str(it): line.columns() for it, line in history.lines.items() if it in shown},
+    )
+
+
+def change(before: PageSnapshot, history: History, moment: Moment) -> PageSnapshot:
+    """Return what is other at *moment*, the last look of *history*, than *before*, a whole one."""
+    jobs = _jobs(moment)
+    first = headline(jobs, len(moment.stats.workers))
+    totals, mesh, dispatcher = _totals(moment), mesh_view(moment), _dispatcher(moment.stats)
+    last = before.notices[-1].number if before.notices else 0
+    return PageSnapshot(
+        moment.number,
+        moment.at,
+        change=True,
+        dispatcher=dispatcher if dispatcher != before.dispatcher else None,
+        headline=first if first != before.headline else None,
+        totals=totals if totals != before.totals else None,
+        jobs=jobs if jobs != before.jobs else None,
+        mesh=mesh if mesh != before.mesh else None,
+        notices=tuple(_notice(one) for one in history.notices if one.number > last),
+        lines=_newest(jobs, history),
+    )
+
+
+def applied(before: PageSnapshot, made: PageSnapshot) -> PageSnapshot:
+    """Return *before* with the change *made*: what the next is compared with. It has no lines."""
+    return PageSnapshot(
+        made.number,
+        made.at,
+        dispatcher=made.dispatcher or before.dispatcher,
+        headline=made.headline or before.headline,
+        totals=made.totals or before.totals,
+        jobs=before.jobs if made.jobs is None else made.jobs,
+        mesh=made.mesh or before.mesh,
+        notices=made.notices or before.notices[-1:],
+    )
+
+
+def _jobs(moment: Moment) -> tuple[JobView, ...]:
+    """Return the passes that run, those with trouble or the longest wait first; then others."""
+    stats = moment.stats
+    running = [it for it in stats.iterations if not it.finished]
+    finished = [it for it in reversed(stats.iterations) if it.finished]
+    unbalanced = [it for it in finished if it.faults]
+    rest = (it for it in finished if not it.faults)
+    shown = [*unbalanced[:FINISHED_SHOWN], *islice(rest, FINISHED_SHOWN)]
+    views = [job_view(it, moment) for it in running[:RUNNING_SHOWN]]
+    views.sort(key=lambda one: one.wait, reverse=True)
+    return (*views, *(job_view(it, moment) for it in shown))
+
+
+def _dispatcher(stats: DispatcherStats) -> DispatcherView:
+    versions, usage = stats.versions, stats.usage
+    return DispatcherView(
+        stats.address,
+        "" if versions is None else versions.penstock,
+        "" if versions is None else versions.python,
+        stats.security,
+        stats.revision,
+        stats.datasets,
+        0 if usage is None else usage.memory,
+        0.0 if usage is None else round(usage.cpu, 1),
+    )
+
+
+def _totals(moment: Moment) -> Totals:
+    stats = moment.stats
+    standings: dict[str, int] = {}
+    for worker in stats.workers:
+        name = standing_of_worker(worker).value
+        standings[name] = standings.get(name, 0) + 1
+    running = [it for it in stats.iterations if not it.finished]
+    return Totals(
+        len(stats.workers),
+        standings,
+        sum(w.slots for w in stats.workers),
+        sum(w.slots_used for w in stats.workers),
+        len(running),
+        len(stats.iterations) - len(running),
+        len(stats.forgotten),
+        sum(it.live_readers for it in running),
+        sum(not task.done for it in running for task in it.tasks),
+        round(sum(one.elements for one in moment.samples.values()), 2),
+        round(sum(one.nbytes for one in moment.samples.values()), 1),
+    )
+
+
+def _notice(one: DatedNotice) -> NoticeView:
+    told = one.notice
+    about = told.job, told.iteration, told.task, told.worker, told.reader
+    return NoticeView(one.number, round(one.at, 3), told.kind.value, told.words, *about)
+
+
+def _newest(jobs: tuple[JobView, ...], history: History) -> dict[str, Mapping[str, list[float]]]:
+    out: dict[str, Mapping[str, list[float]]] = {}
+    for job in jobs:
+        line = history.lines.get(job.iteration)
+        newest = None if line is None or job.sample is None else line.newest
+        if newest is not None:
+            columns = {name: [round(getattr(newest, name), 4)] for name in FIELDS}
+            out[str(job.iteration)] = columns
+    return out

@@ -1,0 +1,323 @@
+"""The page in a real Chromium: what it shows, its use without a mouse, and that it comes back."""
+
+import contextlib
+import json
+import socket
+import time
+import urllib.request
+
+import pytest
+
+from penstock import Dataset
+from penstock_cluster import LocalCluster
+from penstock_dispatcher import DispatcherConfig
+from tests.browser import chromium
+from tests.browser.scene_server import SceneServer
+from tests.dispatcher.page import scenes
+
+if chromium.found() is None:
+    pytest.skip(
+        "there is no Chromium: `apt-get install chromium` brings one", allow_module_level=True
+    )
+pytest.importorskip("playwright", reason="`make test-page` installs it")
+
+WITHIN = 60_000
+"""Milliseconds: machines that do something else beside are slow."""
+
+
+AWAY = ["ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE"]
+"""What a browser reports where a server ended before its page."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium.browser() as made:
+        yield made
+
+
+@pytest.fixture
+def shown(browser):
+    """Opens a page, and fails where the browser reports an error."""
+    opened, trouble = [], []
+
+    def show(url, *, width=1280, height=900, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=False
+        )
+        opened.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WITHIN)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+
+        def hear(message):
+            if message.type == "error" and not any(one in message.text for one in AWAY):
+                trouble.append(message.text)
+
+        page.on("console", hear)
+        page.goto(url)
+        page.wait_for_selector(".totals")
+        return page
+
+    yield show
+    for context in opened:
+        context.close()
+    assert trouble == []
+
+
+def totals_of(page):
+    pairs = page.eval_on_selector_all(
+        ".totals > div",
+        "all => all.map(({children: [name, value]}) =>"
+        " [name.textContent, value.firstChild.textContent])",
+    )
+    return {name: value.strip() for name, value in pairs}
+
+
+def status_of(url):
+    with urllib.request.urlopen(f"{url}api/status", timeout=30) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def looked_at():
+    """Starts a cluster with a page; the browser has this thread's event loop, so HTTP is asked."""
+
+    @contextlib.contextmanager
+    def start(workers):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        with LocalCluster(workers, dispatcher=DispatcherConfig(http_port=port)) as cluster:
+            yield cluster, f"http://localhost:{port}/"
+            if cluster.dispatcher.running:
+                stats = status_of(f"http://localhost:{port}/")
+                assert [it["faults"] for it in stats["iterations"] if it["faults"]] == []
+
+    return start
+
+
+def test_what_it_shows_is_what_status_says(looked_at, shown):
+    dataset = Dataset.range(100_000).map(abs).batch(10)
+    with looked_at(workers=2) as (cluster, url):
+        read = dataset.distribute("distributed_epoch", cluster.target, job_name="stands")
+        done = Dataset.range(70).distribute("distributed_epoch", cluster.target, job_name="over")
+        assert len(list(done)) == 70
+        with read.iterator() as elements:
+            for _ in range(50):
+                next(elements)
+            page = shown(url)
+            page.wait_for_selector("text=50 consumed")
+            seen = _steady(url, page)
+
+    stats, totals, cards, finished = seen
+    running = [it for it in stats["iterations"] if not it["finished"]]
+    (it,) = running
+    assert totals["workers"] == str(len(stats["workers"])) == "2"
+    used, slots = (sum(w[name] for w in stats["workers"]) for name in ("slots_used", "slots"))
+    assert totals["slots used"] == f"{used} of {slots}"
+    assert totals["readers"] == "1"
+    assert totals["tasks"] == str(sum(not task["done"] for task in it["tasks"]))
+    account = it["account"]
+    said = f"{account['acked']:,} elements acked, {account['consumed']:,} consumed"
+    assert said in " ".join(cards[0].split())
+    assert "stands" in cards[0]
+    over = next(one for one in stats["iterations"] if one["job"] == "over")
+    assert over["faults"] == []
+    assert finished == [["over", "1", "70", str(over["account"]["consumed"]), "balances"]]
+
+
+def _steady(url, page):
+    """Return the counters and what the page shows, at a time when these have not changed."""
+    deadline = time.monotonic() + 60
+    while True:
+        before = status_of(url)
+        page.wait_for_timeout(2500)
+        seen = (
+            totals_of(page),
+            page.locator("article.card").all_inner_texts(),
+            page.eval_on_selector_all(
+                "[aria-labelledby=finished] tbody tr",
+                "rows => rows.map(row => [...row.children].map(cell => cell.textContent))",
+            ),
+        )
+        after = status_of(url)
+        accounts = ([it["account"] for it in one["iterations"]] for one in (before, after))
+        if len({json.dumps(one) for one in accounts}) == 1:
+            return after, *seen
+        assert time.monotonic() < deadline
+
+
+def test_it_comes_back_with_a_dispatcher_that_began_again_and_says_so_meanwhile(looked_at, shown):
+    with looked_at(workers=1) as (cluster, url):
+        page = shown(url)
+        page.wait_for_selector("text=1 worker ready")
+        cluster.dispatcher.kill()
+        page.wait_for_selector("[role=alert]:has-text('does not answer since')")
+        assert page.locator("text=away").count() == 1
+
+        cluster.dispatcher.restart()
+
+        page.wait_for_selector("[role=alert]", state="detached")
+        page.wait_for_selector("text=live")
+        page.wait_for_selector("text=1 worker ready")
+
+
+def test_an_account_that_does_not_balance_is_red_and_first(shown):
+    with SceneServer(scenes.unbalanced) as server:
+        page = shown(server.url)
+
+        first = page.locator("h1")
+        assert first.inner_text() == "The account of nightly eval does not balance, in 1 place"
+        wrong = page.locator("article.wrong .balance")
+        assert wrong.inner_text().endswith("50000 of 50012 elements were acked")
+        red = "rgb(192, 32, 44)"
+        for place in (first.locator("span"), wrong):
+            assert place.evaluate("one => getComputedStyle(one).color") == red
+        assert (
+            page.locator("article.wrong").evaluate("one => getComputedStyle(one).borderColor")
+            == red
+        )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_follow_the_system_until_one_is_chosen(shown, scheme):
+    with SceneServer(scenes.healthy, seen=5) as server:
+        page = shown(server.url, scheme=scheme)
+        ground = lambda: page.evaluate("getComputedStyle(document.body).backgroundColor")
+        light, dark = "rgb(246, 247, 248)", "rgb(15, 18, 22)"
+
+        assert ground() == {"light": light, "dark": dark}[scheme]
+        page.get_by_role("button", name="Colours: system; change to light").click()
+        assert ground() == light
+        page.get_by_role("button", name="Colours: light; change to dark").click()
+        assert ground() == dark
+        page.reload()
+        page.wait_for_selector(".totals")
+        assert ground() == dark
+
+
+def test_all_of_it_is_reached_by_keys(shown):
+    with SceneServer(scenes.slow_map) as server:
+        page = shown(server.url)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to what it says"
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "first"
+
+        reached = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            here = "document.activeElement"
+            reached.append(page.evaluate(f"{here}.getAttribute('href') ?? {here}.textContent"))
+        assert "#/job/7100" in reached
+        assert {"Picture", "Table"} <= set(reached)
+        assert {f"#/worker/worker-{i}.local%3A7001" for i in range(4)} <= set(reached)
+
+        page.get_by_role("button", name="Table").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("link", name="7110").focus()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("h1:has-text('7110')")
+        page.wait_for_selector("text=held up")
+        assert page.evaluate("document.activeElement.id") == "first"
+        assert page.url.endswith("#/task/7110")
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("#/job/7100", "Tasks that are not done"),
+        ("#/worker/worker-1.local%3A7001", "runners lost"),
+        ("#/task/7111", "without splits"),
+        ("#/workers/live%2C%20slow", "0 workers of 4"),
+        ("#/log", "newest first"),
+        ("#/task/1", "There is none of this name now"),
+        ("#/job/1", "was never opened"),
+    ],
+)
+def test_a_job_a_worker_and_a_task_have_an_address(browser, address, said):
+    with SceneServer(scenes.slow_map, seen=5) as server:
+        context = browser.new_context()
+        page = context.new_page()
+        page.set_default_timeout(WITHIN)
+        page.goto(server.url + address)
+        page.wait_for_selector(f"text={said}")
+        context.close()
+
+
+def test_the_first_line_is_said_to_who_does_not_see_it_and_not_each_second(shown):
+    with SceneServer(scenes.slow_map) as server:
+        page = shown(server.url)
+        spoken = page.locator("[role=status]")
+        first = spoken.inner_text()
+        page.evaluate(
+            "window.heard = 0; new MutationObserver(() => window.heard++).observe("
+            "document.querySelector('[role=status]'),"
+            " {childList: true, characterData: true, subtree: true})"
+        )
+        number = page.locator("h1 span").inner_text()
+        page.wait_for_function(
+            "was => document.querySelector('h1 span').textContent !== was", arg=number
+        )
+
+        assert first.startswith("imagenet waits")
+        assert page.evaluate("window.heard") == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("empty", ""),
+        ("slow-map", ""),
+        ("unbalanced", ""),
+        ("thousand", ""),
+        ("lost-and-drained", "#/job/7100"),
+        ("slow-map", "#/worker/worker-1.local%3A7001"),
+        ("slow-map", "#/workers"),
+    ],
+)
+def test_axe_finds_nothing_serious(shown, name, address, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    seen = 3 if name == "thousand" else 60
+    with SceneServer(scenes.SCENES[name], seen=seen) as server:
+        page = shown(server.url, scheme=scheme)
+        if address:
+            page.evaluate("address => location.hash = address", address)
+            page.wait_for_selector("h1:not(:has-text('waits'))")
+            page.wait_for_selector("tbody tr")
+        found = Axe().run(page).response["violations"]
+
+    serious = [
+        (one["id"], one["nodes"][0]["html"][:200], one["nodes"][0].get("failureSummary", ""))
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize("name", ["empty", "slow-map", "five-jobs", "thousand"])
+def test_nothing_is_wider_than_the_screen(shown, name, width):
+    with SceneServer(scenes.SCENES[name], seen=3) as server:
+        page = shown(server.url, width=width)
+        page.wait_for_timeout(300)
+
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_thousand_workers_are_drawn_smoothly(shown):
+    """What a second costs the browser: long tasks are those that hold up a frame."""
+    with SceneServer(scenes.thousand, seen=4) as server:
+        page = shown(server.url)
+        drawn = page.evaluate("document.querySelectorAll('.mesh *').length")
+        busy = page.evaluate(
+            "new Promise(done => { let busy = 0; new PerformanceObserver(list => "
+            "list.getEntries().forEach(one => busy += one.duration))"
+            ".observe({entryTypes: ['longtask']});"
+            "setTimeout(() => done(busy), 4000); })"
+        )
+
+    assert drawn < 400
+    assert busy < 2000
