@@ -155,6 +155,8 @@ class WorkerHeartbeat:
     stats: bytes = b""
     """The worker's `Stats` as JSON, for status calls; may be empty."""
     profile: WorkerProfile | None = None
+    seq: int = 0
+    """Counts the heartbeats of this incarnation, from 1 on: it goes back in a copy of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,7 @@ class Cached(_message.Message):
     def __init__(self, job: _Optional[str] = ..., when_full: _Optional[_Union[WhenFull, str]] = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., readers: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
-    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile")
+    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile", "seq")
     class ProgressEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +290,7 @@ class WorkerHeartbeat(_message.Message):
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
     revision: int
@@ -299,10 +300,11 @@ class WorkerHeartbeat(_message.Message):
     versions: _common_pb2.Versions
     stats: bytes
     profile: WorkerProfile
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ...) -> None: ...
+    seq: int
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class WorkerProfile(_message.Message):
-    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token")
+    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token", "tensorflow")
     HOST_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -310,6 +312,7 @@ class WorkerProfile(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     SHM_SOCKET_FIELD_NUMBER: _ClassVar[int]
     SHM_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TENSORFLOW_FIELD_NUMBER: _ClassVar[int]
     host: str
     transports: _containers.RepeatedScalarFieldContainer[str]
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -317,7 +320,8 @@ class WorkerProfile(_message.Message):
     boot_id: str
     shm_socket: str
     shm_token: str
-    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ...) -> None: ...
+    tensorflow: str
+    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ..., tensorflow: _Optional[str] = ...) -> None: ...
 
 class SplitRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "task", "attempt", "provider", "position")

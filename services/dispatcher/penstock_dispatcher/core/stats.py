@@ -196,6 +196,17 @@ class RegistrationStats:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedPort:
+    """Where TensorFlow's clients are answered without credentials, and which *datasets* they get.
+
+    No *address* is nowhere.
+    """
+
+    address: str = ""
+    datasets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DispatcherStats:
     """All that is known of the cluster at one moment. Durations are in seconds."""
 
@@ -216,6 +227,8 @@ class DispatcherStats:
     """The ids that datasets can be read by."""
     security: str = ""
     """What protects the dispatcher; the service adds it."""
+    tensorflow: OpenedPort | None = None
+    """What is answered without credentials; the service adds it."""
     http: str = ""
     """Where it answers HTTP, if it does; the service adds it."""
 
