@@ -80,6 +80,7 @@ TRIED_THROUGH = {
     "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
     # Halves of something that works in two processes.
     "penstock.wire.preemption": "mesh/test_preemption.py",
+    "penstock.wire.spans": "wire/test_tracing.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
     "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,

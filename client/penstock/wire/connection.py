@@ -19,6 +19,7 @@ from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
 from penstock.wire.admission import TOKEN, Admission
+from penstock.wire.tracing import tracing
 
 
 class HealthServicer:
@@ -144,6 +145,7 @@ async def connect(
     Raises:
         ConfigError: when the credentials for *address* cannot be used.
     """
+    tracing()  # what that imports is imported before the first call waits for an answer
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     channel = Channel(address, caller_of(address) if caller is None else caller, options, server)
     try:
@@ -171,11 +173,7 @@ async def listening(
     Raises:
         ConfigError: when the port cannot be had.
     """
-    server = grpc.aio.server(
-        interceptors=() if entrance is None else (_admission(entrance),),
-        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
-    )
+    server = _server(entrance, largest)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
@@ -193,6 +191,15 @@ async def listening(
     finally:
         await health.leaving()
         await server.stop(grace=drain)
+
+
+def _server(entrance: Entrance | None, largest: int) -> grpc.aio.Server:
+    tracing()  # as in `connect`
+    return grpc.aio.server(
+        interceptors=() if entrance is None else (_admission(entrance),),
+        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
+        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
+    )
 
 
 def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
