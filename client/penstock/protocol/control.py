@@ -5,12 +5,9 @@ that it should be. So a message lost, doubled or late costs time and nothing els
 comparisons: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
 reader and task), revision (how long the dispatcher's history was), the position in a split log.
 
-What the other side said that it knows is left out: of a view the tasks that are as they were at the
-revision that the reader named (`ReaderHeartbeat.tasks_as_of`), of a heartbeat the reports of tasks
-whose worker hears all this reader acks, and those that the same life of the dispatcher answered
-(`ReaderView.life`). Both count from what was confirmed, never from what was sent last.
-
-`penstock.wire` turns these into protobuf; their form there is in ``protos/``.
+What the other side confirmed is left out: of a view, tasks as they were at the revision that the
+reader named (`ReaderHeartbeat.tasks_as_of`); of a heartbeat, reports of tasks whose worker hears
+all this reader acks, and those that this life of the dispatcher (`ReaderView.life`) answered.
 """
 
 from __future__ import annotations
