@@ -97,7 +97,7 @@ up:  ## start a cluster of containers
 	docker compose up --build --detach
 
 down:  ## end it, and remove what it kept
-	docker compose --profile train down --volumes
+	docker compose --profile train --profile observe down --volumes
 
 check: $(READY)  ## lint, types, import contracts, generated code is current
 	$(BIN)/ruff check

@@ -173,7 +173,6 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.stats": "dispatcher/core/test_account.py",
     "penstock_dispatcher.core.unread": SCENARIOS,
     "penstock_dispatcher.core.views": SCENARIOS,
-    "penstock_dispatcher.core.wait_reasons": SCENARIOS,
     "penstock_worker.core.delivery_policy": "worker/core/test_round_groups.py",
     "penstock_worker.core.early_streams": "worker/core/test_state_machine.py",
     "penstock_worker.core.first_come": "worker/core/test_state_machine.py",

@@ -263,6 +263,7 @@ def check_module(module, words):
 
 COMPOSE = {
     "build": set(),
+    "cp": set(),
     "down": {"--volumes", "--timeout"},
     "exec": set(),
     "kill": set(),
@@ -275,6 +276,12 @@ COMPOSE = {
 
 
 def check_compose(words):
+    match words:
+        case ["--profile", profile, *rest]:
+            assert f"profiles: [{profile}]" in (ROOT / "docker-compose.yml").read_text()
+            words = rest
+    if words[0] == "cp":
+        words = ["cp", words[1].partition(":")[0]]
     services = re.findall(r"^  (\w+):$", (ROOT / "docker-compose.yml").read_text(), re.MULTILINE)
     for program, check in (("loadtest", loadtest_command), ("penstock", None)):
         if program in words:
