@@ -87,7 +87,7 @@ def once(plan: Plan) -> Counter[int]:
 
 def check(plan: Plan, logged: Logged, accounts: list[Account]) -> list[str]:
     """Return what is wrong, in words."""
-    wanted = _wanted(plan, logged)
+    wanted = _wanted(plan, logged, accounts)
     missing, extra = wanted - logged.ids, logged.ids - wanted
     problems = []
     bound = logged.killed * step(plan)
@@ -117,18 +117,19 @@ def check(plan: Plan, logged: Logged, accounts: list[Account]) -> list[str]:
     return problems
 
 
-def redelivered(plan: Plan, logged: Logged) -> int:
+def redelivered(plan: Plan, logged: Logged, accounts: list[Account]) -> int:
     """Return how many ids came again."""
-    return (logged.ids - _wanted(plan, logged)).total()
+    return (logged.ids - _wanted(plan, logged, accounts)).total()
 
 
-def _wanted(plan: Plan, logged: Logged) -> Counter[int]:
-    single = once(plan)
+def _wanted(plan: Plan, logged: Logged, accounts: list[Account]) -> Counter[int]:
     copies = 1
     if plan.mode == OFF:
-        seen = Counter(logged.ids[i] // many for i, many in single.items())
-        copies = max(logged.copies, seen.most_common(1)[0][0])
-    return Counter({i: many * copies for i, many in single.items()})
+        # How often ids came says nothing: most may come again where a worker and a loop die.
+        each = -(-plan.elements // UPSTREAM_BATCH) if "batch" in plan.pipeline else plan.elements
+        made = sum(account.elements for account in accounts) // (each * plan.passes)
+        copies = max(logged.copies, made, 1)
+    return Counter({i: many * copies for i, many in once(plan).items()})
 
 
 def _some(ids: Counter[int]) -> str:

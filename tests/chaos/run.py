@@ -218,7 +218,7 @@ class _Run:
             self.outcome.told = rounds.told(mesh.readers)
             self.outcome.missed = rounds.missed(mesh.readers)
             return rounds.repeated(mesh.readers)
-        return counting.redelivered(self.plan, logged)
+        return counting.redelivered(self.plan, logged, self.outcome.accounts)
 
     def _copies(self, logged: counting.Logged) -> int:
         made = sum(it.elements for it in self.outcome.accounts) // self.plan.elements
