@@ -195,12 +195,13 @@ class Act:
             return nothing
         live = [r for r in self.mesh.readers if r.process.alive and not r.process.stopped]
         reader = one(fault, live)
-        if reader is None or (fault.kind is Kind.LEAVE_READER and len(live) == 1):
+        if reader is None or (fault.kind is Kind.LEAVE_READER and not others_stay(reader, live)):
             return None
         if fault.kind is Kind.STOP_READER:
             reader.process.stop()
             return reader.process.proceed
         if fault.kind is Kind.LEAVE_READER:
+            reader.leaving = True
             reader.process.say("leave")
             return nothing
         reader.process.kill()
@@ -297,6 +298,11 @@ def _start(worker: Worker) -> float | None:
         return 0.2
     worker.start()
     return None
+
+
+def others_stay(reader: Reader, live: Sequence[Reader]) -> bool:
+    """Return whether somebody reads on when *reader* leaves: nobody comes back for who left."""
+    return any(other is not reader and not other.leaving for other in live)
 
 
 def one(fault: Fault, all_of: Sequence[T]) -> T | None:

@@ -73,6 +73,8 @@ class Reader:
     after_save: int = -1
     """The newest save that was ordered before it began."""
     role: Role = field(default_factory=Role)
+    leaving: bool = False
+    """Whether it was told to leave, which takes its time."""
     _records: list[tuple[str, int]] = field(default_factory=list)
 
     def records(self) -> list[tuple[str, int]]:
