@@ -80,6 +80,7 @@ TRIED_THROUGH = {
     "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
     # Halves of something that works in two processes.
     "penstock.wire.preemption": "mesh/test_preemption.py",
+    "penstock.wire.spans": "wire/test_tracing.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
     "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,
@@ -172,7 +173,6 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.stats": "dispatcher/core/test_account.py",
     "penstock_dispatcher.core.unread": SCENARIOS,
     "penstock_dispatcher.core.views": SCENARIOS,
-    "penstock_dispatcher.core.wait_reasons": SCENARIOS,
     "penstock_worker.core.delivery_policy": "worker/core/test_round_groups.py",
     "penstock_worker.core.early_streams": "worker/core/test_state_machine.py",
     "penstock_worker.core.first_come": "worker/core/test_state_machine.py",

@@ -140,6 +140,23 @@ async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_th
     assert dispatcher.progress(1).failure is None
 
 
+async def test_a_runner_that_said_what_it_lacks_did_not_die(reader, dispatcher, pool, wait, worker):
+    pool.budget = pool.per * pool.size  # it goes no further than one frame
+    dispatcher.assign(1)
+    one = reader()
+    await one.open()
+    await wait(lambda: pool.runners)
+
+    for _ in range(restart_policy.DEATHS):
+        count = len(pool.runners)
+        pool.runners[-1].die("", lacking="threads")
+        await wait(lambda: (p := dispatcher.progress(1)) and p.lacking == "threads")
+        await wait(lambda count=count: len(pool.runners) > count)
+
+    assert len(await one.take_all()) == pool.elements
+    assert dispatcher.progress(1).failure is None
+
+
 async def test_a_runner_that_can_be_had_again_goes_on(reader, dispatcher, pool, wait, monkeypatch):
     monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * 1000)
     pool.fails = OSError(errno.EMFILE, "Too many open files")

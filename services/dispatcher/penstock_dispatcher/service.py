@@ -384,7 +384,7 @@ class DispatcherService:
             return
         if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
             view = replace(shown, seq=heartbeat.seq, waiting_for=f"room on a disk: {full}")
-            self._readers.put(heartbeat.session, view)
+            self._readers.put(heartbeat.session, replace(view, deferred=True))
 
     # --- effects ---
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock.protocol.control import ReaderProcess
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
 from penstock_cluster.cli.picture import Look, jobs_table, picture
 from penstock_dispatcher.core.account import Account, TrainerAccount

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.protocol.control import ReaderProcess
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import IterationId, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core import account, made_tasks, skipped_errors
