@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 RAM_BUDGET = 256 << 20
 """Bytes for tuned buffers, unless options say otherwise."""
@@ -11,15 +12,28 @@ RAM_BUDGET = 256 << 20
 class Budget:
     """*cores* threads that work and *ram* bytes of elements. For any thread.
 
-    Each operator has its first thread, and its first elements, whatever the others have.
+    Each operator has its first thread, and its first elements, whatever the others have. Calls that
+    move to other processes may have as many of them, together, as *processes* says at the time.
     """
 
-    def __init__(self, cores: int, ram: int) -> None:
+    def __init__(self, cores: int, ram: int, processes: Callable[[], int] | None = None) -> None:
         self.cores: int = cores
         self.ram: int = ram
         self._lock = threading.RLock()  # a finaliser may `forget` in the middle of it
         self._threads = cores - 1
         self._bytes: dict[int, float] = {}
+        self.processes = processes
+        self._used_processes = 0
+
+    @property
+    def free_processes(self) -> int:
+        """How many processes more there may be; below 0 there are too many."""
+        return (0 if self.processes is None else self.processes()) - self._used_processes
+
+    def take_processes(self, count: int) -> None:
+        """Take so many processes, or give them back if it is below 0."""
+        with self._lock:
+            self._used_processes += count
 
     def take_thread(self) -> bool:
         """Take a thread more, if there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.autotune.budget import RAM_BUDGET, Budget
@@ -17,20 +18,20 @@ class Tuning:
 
     options: Options
     budget: Budget
-    spreads: bool = False
-    """Whether calls may move to other processes where threads do not help."""
 
     @classmethod
-    def of(cls, options: Options, share: int = 1, *, spreads: bool = False) -> Tuning:
+    def of(
+        cls, options: Options, share: int = 1, *, processes: Callable[[], int] | None = None
+    ) -> Tuning:
         """Return the tuning of a run with *options*, which has one in *share* parts of the host.
 
-        What options say is for each run, however many there are. With *spreads* calls may move to
-        other processes.
+        What options say is for each run, however many there are. Calls may move to as many other
+        *processes* as that says at the time.
         """
         auto = options.autotune
         core_budget = auto.cpu_budget or max(1, cores() // share)
-        budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share)
-        return cls(options, budget, spreads)
+        budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share, processes)
+        return cls(options, budget)
 
     @property
     def enabled(self) -> bool:

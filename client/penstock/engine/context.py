@@ -78,8 +78,8 @@ class Context:
     skipped: SkipCounter = field(default_factory=SkipCounter)
     share: int = 1
     """One in so many parts of the host's cores and memory is for this run."""
-    spreads: bool = False
-    """Whether calls may move to other processes where threads do not help: a worker's may."""
+    processes: Callable[[], int] | None = None
+    """To how many processes, together, calls may move where threads do not help; None: to none."""
     tuning: Tuning | None = None
     """What options say; None before anything is opened."""
     on_open: Callable[[str, Any], object] | None = None

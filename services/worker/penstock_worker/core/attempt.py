@@ -37,6 +37,7 @@ from penstock_worker.core.events import (
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.core.slot_share import SlotShare
 from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import (
     AddSplits,
@@ -75,7 +76,7 @@ class Attempt:
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
             self.cache_room = CacheRoom(self.delivery, config.cache, config.room)
-        self.link = LinkSpeed(now)
+        self.link, self.share = LinkSpeed(now), SlotShare()
         self.choice = ""
         """What AUTO means now, and why, in words."""
         self.times: TimesMeasured | None = None
@@ -137,12 +138,14 @@ class Attempt:
         self.run = self._config.name_run(self)
         self._worker_counters.runs_started += 1
         self.link.on_runner_started()
+        self.share.on_runner_started()
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)
         after, flush_each = self._restart_policy.next_delay(now), self._restart_policy.flush_each
         window = None if self.cache_room is None else self.cache_room.start(self.run)
         share, room = self._share, 0 if window is not None else self.room
         start = (assignment, delivery.head, flush_each, after, window, share, room)
         out.append(StartRunner(self.run, *start))
+        self.share.tell(self.run, out)
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
         """Record that no runner could be had; `revive` tries again, or the attempt is over."""

@@ -21,6 +21,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock_worker.core import slot_share
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
@@ -175,6 +176,7 @@ class WorkerCore:
         for run in assignment.tasks:
             self._on_task(run, now, out)
         self._divide_caches(out)
+        slot_share.divide(self.attempts.values(), self._config.slots, out)
         self._open_early(now, out)
         for attempt in list(self.attempts.values()):
             self._serve(attempt, now, out)
@@ -317,6 +319,7 @@ class WorkerCore:
                 attempt.on_paused()
             case RunEnded():
                 attempt.on_ended(report.number, out)
+                slot_share.divide(self.attempts.values(), self._config.slots, out)
             case RunFailed():
                 attempt.fail(self._signed(report.failure), out)
             case _:

@@ -32,6 +32,7 @@ from penstock_worker.runner.messages import (
     RunCommand,
     RunnerReport,
     SetLink,
+    SetProcesses,
     SetWindow,
     StartRun,
     StopRun,
@@ -108,6 +109,8 @@ class RunInbox:
         """The bytes that all frames of a cached task may take, and those that other runs' take."""
         self.link = FAST_LINK
         """Bytes a second that frames travel with."""
+        self.processes = 1
+        """In how many processes functions may be called, together."""
         self.flush_wanted = True
         """Whether a reader has nothing to read; at first none has."""
         self.paused = False
@@ -249,6 +252,7 @@ class WorkerConnection:
                 | KeepPlaces()
                 | SetWindow()
                 | SetLink()
+                | SetProcesses()
                 | Flush()
                 | PauseRun()
             ):
@@ -277,6 +281,8 @@ def _note(inbox: RunInbox, command: RunCommand) -> None:
             inbox.window = nbytes, elsewhere
         case SetLink(_, speed):
             inbox.link = speed
+        case SetProcesses(_, processes):
+            inbox.processes = processes
         case Flush():
             inbox.flush_wanted = True
         case PauseRun():

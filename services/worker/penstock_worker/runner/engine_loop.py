@@ -110,7 +110,8 @@ class EngineLoop:
         start = self._start
         context = Context.local(start.seed, start.index)
         context = replace(context, skipped=self._skipped, times=self._times)
-        context = replace(context, share=start.share, spreads=True)
+        inbox = self._inbox
+        context = replace(context, share=start.share, processes=lambda: inbox.processes)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)

@@ -102,6 +102,13 @@ class SetLink(Command, frozen=True):
     speed: float
 
 
+class SetProcesses(Command, frozen=True):
+    """Functions may be called in so many processes, together: at first in one, this one."""
+
+    run: int
+    processes: int
+
+
 class Flush(Command, frozen=True):
     """A reader has credit and nothing to read: send what you have, full or not."""
 
@@ -120,7 +127,9 @@ class StopRun(Command, frozen=True):
     run: int
 
 
-RunCommand = AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | Flush | PauseRun
+RunCommand = (
+    AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | SetProcesses | Flush | PauseRun
+)
 """What is sent to a run under way."""
 
 
