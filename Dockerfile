@@ -18,7 +18,9 @@ RUN /opt/build/bin/python -m build --wheel --outdir /dist \
 
 FROM ${PYTHON_IMAGE}
 RUN useradd --system --uid 10001 --create-home penstock \
- && install -d -o penstock -g penstock /var/lib/penstock /run/penstock
+ && install -d -o penstock -g penstock /var/lib/penstock /run/penstock \
+ && install -d -m 0700 -o penstock -g penstock /etc/penstock /keys /keys/authority /keys/dispatcher \
+      /keys/worker /keys/trainer /keys/operator
 COPY --from=build /opt/penstock /opt/penstock
 ENV PATH=/opt/penstock/bin:$PATH PYTHONUNBUFFERED=1
 USER penstock

@@ -60,17 +60,20 @@ pipelines: $(READY)  ## random ones of all operators against plain Python: PIPEL
 	  --hypothesis-show-statistics $(if $(SEED),--hypothesis-seed $(SEED))
 
 # A failed run prints its seed: `make chaos RUNS=1 SEED=...` plays it again.
-# KIND=rounds has consumers read, KIND=cache trainers, KIND=all each in turn.
-# LOAD=4 keeps so many processes busy beside the runs.
+# KIND=plain has readers share, rounds and ordered consumers read, cache trainers; all each in turn.
+# TRANSPORT=grpc|shm, TLS=on|off and SLOTS=n are drawn where they are not given; DENSITY is how many
+# times as many faults a plan has. LOAD=4 keeps so many processes busy beside the runs.
 MINUTES   ?= 30
 LOAD      ?= 0
-KIND      ?= plain
-SCHEDULES ?= $(if $(RUNS),0,100000)
+KIND      ?= all
+DENSITY   ?= 4
+SCHEDULES ?= $(if $(RUNS),0,5000)
+STORM     ?= 25
 CHAOS      = PYTHONPATH=tests $(BIN)/python -m
-TRANSPORT ?= grpc
+DRESS      = $(if $(TRANSPORT),--transport $(TRANSPORT)) $(if $(TLS),--tls $(TLS)) $(if $(SLOTS),--slots $(SLOTS))
 chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n on, then simulated
-	@$(CHAOS) chaos --kind $(KIND) --transport $(TRANSPORT) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
-	test $(SCHEDULES) = 0 || $(CHAOS) simulation --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
+	@$(CHAOS) chaos --kind $(KIND) $(DRESS) --density $(DENSITY) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
+	test $(SCHEDULES) = 0 || $(CHAOS) simulation --kind all --storm $(STORM) --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
 
 INPUTS ?= 200000
 fuzz: $(READY)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n
@@ -94,7 +97,7 @@ up:  ## start a cluster of containers
 	docker compose up --build --detach
 
 down:  ## end it, and remove what it kept
-	docker compose --profile train down --volumes
+	docker compose --profile train --profile observe down --volumes
 
 check: $(READY)  ## lint, types, import contracts, generated code is current
 	$(BIN)/ruff check

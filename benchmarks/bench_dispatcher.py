@@ -2,9 +2,13 @@
 
 A real dispatcher, in a process of its own, with its journal. Workers, and half as many readers, are
 simulated by this process, each with a connection of its own: a heartbeat a second as real ones
-send it, and every third second a worker uses up its split and asks for the next one. All of them
-share one DYNAMIC job, so each reader reads, and reports on, a task of each worker. Before that the
+send it, with a new checkpoint, and every third second a worker uses up its split and asks for the
+next one. All of them share one DYNAMIC job, so each reader reads a task of each worker. Each of
+these goes on all the time, so a reader reports on as many tasks as it ever does. Before that the
 workers are there without readers.
+
+It is counted when all readers know all tasks. How busy this process is stands beside the figures:
+where it fills a core, answers wait for it, and not for the dispatcher.
 
 Then how long it takes to open jobs where there are many, and what the dispatcher needs for them.
 ``--workers 10 50`` asks of other numbers than 10, 100, 200 and 1,000.
@@ -34,18 +38,32 @@ from penstock.protocol.control import (
     AttemptProgress,
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     ReaderView,
     SplitGrant,
     SplitRequest,
     TaskReport,
+    TaskView,
     WorkerCommand,
     WorkerEvent,
     WorkerHeartbeat,
 )
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import WorkerProfile
-from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import Codec, DatasetId, IterationId, Mode, TaskId, WorkerId
+from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.types import (
+    Checkpoint,
+    Codec,
+    DatasetId,
+    IterationId,
+    Mode,
+    ReaderId,
+    TaskId,
+    WorkerId,
+)
+from penstock.reader.core.known_tasks import KnownTasks
+from penstock.reader.core.task_reports import IN_TURN
+from penstock.reader.session.network import LINKS_TOLD
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
@@ -57,6 +75,9 @@ SOURCE = Dataset.range(10**15)
 EACH = 1000
 """Elements that a task makes, and its readers ack, in a second."""
 
+WITHIN = 120.0
+"""Seconds within which all peers are there."""
+
 Heard = TypeVar("Heard")
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,14 +87,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Load:
     """How long it is looked at."""
 
-    settle: float = 8.0
-    """Seconds until the peers are there."""
+    settle: float = 3.0
+    """Seconds that pass when the peers are there, before they count."""
     counted: float = 10.0
     jobs: int = 10_000
     """How many there are in the end."""
 
 
-SHORT = Load(4.0, 4.0, 2_000)
+SHORT = Load(2.0, 4.0, 2_000)
 
 
 class Answers:
@@ -119,6 +140,11 @@ class Worker:
         self._logs: dict[TaskId, int] = {}
         self._profile = WorkerProfile(slots=1)
 
+    @property
+    def there(self) -> bool:
+        """Whether it was told anything."""
+        return self._revision >= 0
+
     def hear(self, command: WorkerCommand) -> None:
         """Do what the dispatcher says."""
         if isinstance(command, Assignment):
@@ -145,7 +171,7 @@ class Worker:
     def _heartbeat(self, *, first: bool = False) -> WorkerHeartbeat:
         made = int((time.monotonic() - self._began) * EACH)
         progress = {
-            task: AttemptProgress(attempt, made, AckedSet(made))
+            task: AttemptProgress(attempt, made, AckedSet(made), self._checkpoint(task, made))
             for task, attempt in self._attempts.items()
         }
         return WorkerHeartbeat(
@@ -154,22 +180,35 @@ class Worker:
             self._revision,
             progress,
             versions=versions() if first else None,
-            profile=self._profile if first else None,
+            profile=self._profile,
         )
+
+    def _checkpoint(self, task: TaskId, made: int) -> Checkpoint:
+        return Checkpoint(made, (self._logs[task],), f'{{"at":{made},"of":[{made},0]}}')
 
 
 class Reader:
-    """A simulated reader: it reports on each task that it is told of."""
+    """A simulated reader, to whom all tasks it is told of send something all the time."""
 
     def __init__(self, number: int, iteration: IterationId, answers: Answers) -> None:
         self._session, self._iteration, self._answers = f"s{number}", iteration, answers
-        self._view: ReaderView | None = None
+        self._me: ReaderId | None = None
+        self._tasks, self._turn = KnownTasks(), 0
+        self._streams: list[tuple[TaskId, TaskView]] = []
         self._began = time.monotonic()
         self._process = ReaderProcess("simulated", number)
 
+    @property
+    def reads(self) -> int:
+        """How many tasks it knows."""
+        return len(self._streams)
+
     def hear(self, view: ReaderView) -> None:
         """Take in a view."""
-        self._view = view
+        self._me = view.reader
+        known = self._tasks.take(view)
+        if view.tasks or view.over:
+            self._streams = list(known.items())
         if view.seq is not None:
             self._answers.answered((self._session, view.seq))
 
@@ -177,22 +216,39 @@ class Reader:
         """Say what a reader says."""
         await asyncio.sleep(random.random())
         for seq in itertools.count(1):
-            view = self._view
-            read = AckedSet(int((time.monotonic() - self._began) * EACH))
-            tasks = {} if view is None else view.tasks
-            reports = {task: TaskReport(seen.attempt, read) for task, seen in tasks.items()}
             self._answers.asked((self._session, seq))
-            reader = None if view is None else view.reader
-            yield ReaderHeartbeat(
-                self._iteration,
-                self._session,
-                reader,
-                seq,
-                reports,
-                consumed=read.floor,
-                process=self._process,
-            )
+            yield self._heartbeat(seq)
             await asyncio.sleep(1.0)
+
+    def _heartbeat(self, seq: int) -> ReaderHeartbeat:
+        had = int((time.monotonic() - self._began) * EACH)
+        mine = RangeSet(((had + 50, had + 60),))
+        report = TaskReport(1, AckedSet(had, mine), RangeSet(((had + 100, had + 200),)))
+        links = tuple(
+            LinkTraffic(seen.worker, "grpc", had, had * 100, had * 200, 1e5, "lz4", 10_000, 1 << 20)
+            for _, seen in self._streams[:LINKS_TOLD]
+            if seen.worker is not None
+        )
+        return ReaderHeartbeat(
+            self._iteration,
+            self._session,
+            self._me,
+            seq,
+            dict.fromkeys(self._told(), report),
+            consumed=had,
+            process=self._process,
+            transports={"grpc": self.reads},
+            loop=LoopTime(seq, float(seq), 0.1, 0.001, 0.01),
+            links=links,
+            tasks_as_of=self._tasks.as_of,
+            unacked=100 * self.reads,
+        )
+
+    def _told(self) -> list[TaskId]:
+        """Return what is reported: what no worker runs, and of what goes on some in turn."""
+        waits = [task for task, seen in self._streams if seen.worker is None]
+        turn, self._turn = self._turn, (self._turn + IN_TURN) % max(1, self.reads)
+        return waits + [task for task, _ in (self._streams * 2)[turn : turn + IN_TURN]]
 
 
 async def _hear(stream: AsyncIterator[Heard], hear: Callable[[Heard], None]) -> None:
@@ -210,8 +266,18 @@ async def _read(address: str, reader: Reader) -> None:
         await _hear(DispatcherClient(channel).reader_control(reader.heartbeats()), reader.hear)
 
 
-class Dispatcher:
-    """The process that is measured."""
+async def _until(happens: Callable[[], bool]) -> float:
+    """Return after how many seconds it happens."""
+    began = time.perf_counter()
+    while not happens():
+        if time.perf_counter() > began + WITHIN:
+            raise SystemExit(f"the peers are not there within {WITHIN:g} s")
+        await asyncio.sleep(0.1)
+    return time.perf_counter() - began
+
+
+class Process:
+    """A process that is measured."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}")
@@ -244,29 +310,24 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
         client = DispatcherClient(channel)
         dataset = await client.register_dataset(encode(SOURCE.node).to_bytes(), versions())
         iteration = await _opened(client, dataset, "shared")
-    dispatcher = Dispatcher(pid)
-    there = [_work(address, Worker(number, splits)) for number in range(workers)]
-    talking = list(map(asyncio.ensure_future, there))
+    dispatcher, here = Process(pid), Process(os.getpid())
+    working = [Worker(number, splits) for number in range(workers)]
+    talking = [asyncio.ensure_future(_work(address, worker)) for worker in working]
+    await _until(lambda: all(worker.there for worker in working))
     await asyncio.sleep(load.settle)
     dispatcher.cores()
     await asyncio.sleep(load.counted / 2)
     unread = dispatcher.cores()
-    there = [_read(address, Reader(number, iteration, views)) for number in range(workers // 2)]
-    talking += map(asyncio.ensure_future, there)
+    reading = [Reader(number, iteration, views) for number in range(workers // 2)]
+    talking += [asyncio.ensure_future(_read(address, reader)) for reader in reading]
+    took = await _until(lambda: all(reader.reads == workers for reader in reading))
     await asyncio.sleep(load.settle)
-    splits.begin()
-    views.begin()
-    dispatcher.cores()
-    await asyncio.sleep(load.counted)
-    cores = dispatcher.cores()
-    splits.end()
-    views.end()
-    ended = [one for one in talking if one.done()]
+    cores, busy = await _counted((splits, views), (dispatcher, here), load.counted)
+    if ended := [one for one in talking if one.done()]:
+        raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
     for one in talking:
         one.cancel()
     await asyncio.gather(*talking, return_exceptions=True)
-    if ended:
-        raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
     name = f"{workers:,} workers and {workers // 2:,} readers"
     return [
         _figure(f"{workers:,} workers, nobody reads: cores", unread, "cores"),
@@ -274,7 +335,25 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
         _figure(f"{name}: p99 of a split", splits.p99(), "ms"),
         _figure(f"{name}: p99 of a reader's heartbeat", views.p99(), "ms"),
         _figure(f"{name}: answers", len(splits.waits) + len(views.waits), "answers"),
+        _figure(f"{name}: until each reader knows all tasks", took, "s"),
+        _figure(f"{name}: memory", dispatcher.mib(), "MiB"),
+        _figure(f"{name}: cores of the peers", busy, "cores"),
     ]
+
+
+async def _counted(
+    answers: tuple[Answers, Answers], processes: tuple[Process, Process], seconds: float
+) -> tuple[float, float]:
+    """Have answers timed for so long; return how many cores each process kept busy meanwhile."""
+    for one in answers:
+        one.begin()
+    for process in processes:
+        process.cores()
+    await asyncio.sleep(seconds)
+    busy = processes[0].cores(), processes[1].cores()
+    for one in answers:
+        one.end()
+    return busy
 
 
 async def many_jobs(address: str, pid: int, load: Load) -> list[Figure]:
@@ -287,7 +366,7 @@ async def many_jobs(address: str, pid: int, load: Load) -> list[Figure]:
             began = time.perf_counter()
             await _opened(client, dataset, f"job {number}")
             took.append(1000 * (time.perf_counter() - began))
-    dispatcher = Dispatcher(pid)
+    dispatcher = Process(pid)
     await asyncio.sleep(load.counted)
     tenth, name = load.jobs // 10, f"{load.jobs:,} jobs"
     first, last = sorted(took[:tenth]), sorted(took[-tenth:])

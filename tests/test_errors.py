@@ -1,5 +1,10 @@
 """Errors: what they tell, and how they are made again elsewhere."""
 
+import copy
+import pickle
+import traceback
+from pathlib import Path
+
 import pytest
 
 from penstock import errors
@@ -43,7 +48,47 @@ def test_an_error_of_user_code_with_another_worker_keeps_its_cause_and_the_rest(
     assert other.fields() == ("map(f)", 3, "no", "w:1", "Traceback", "7")
     assert other.__cause__ is first.__cause__
     assert "on worker w:1" in str(other)
-    assert other.__notes__ == ["its input was 7"]
+    assert other.__notes__[:-1] == ["its input was 7"]
+
+
+def made(kind):
+    return kind("map(f)", 3, "no") if kind is TransformError else kind("no")
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_every_error_ends_with_its_address_once_also_after_it_crossed_the_wire(kind):
+    page = Path(__file__).parents[1] / "docs" / "reference" / "errors.md"
+    first = made(kind)
+    again = by_name(kind.__name__, first.fields())
+    nested = kind("map(f)", 3, f"{again}") if kind is TransformError else kind(f"{again}")
+    for error in (first, again, nested, pickle.loads(pickle.dumps(first)), copy.copy(first)):
+        text = "".join(traceback.format_exception(error)).rstrip()
+        last = text.splitlines()[-1]
+        assert last == f"see docs/reference/errors.md#{kind.__name__.lower()}"
+        assert text.count("errors.md#") == 1
+        assert errors.explained_at(error).count("errors.md#") == 1
+    assert f"\n### {kind.__name__}\n" in page.read_text()
+
+
+def test_where_the_docs_are_published_can_be_set(monkeypatch):
+    monkeypatch.setenv("PENSTOCK_DOCS", "https://docs.example/")
+
+    assert errors.Closed("no").address == "https://docs.example/reference/errors/#closed"
+
+    monkeypatch.setenv("PENSTOCK_DOCS", "")
+    assert errors.Closed("no").__notes__ == []
+    assert errors.explained_at(errors.Closed("no")) == "no"
+
+
+def test_what_is_added_stands_before_the_address():
+    error = errors.Closed("no")
+    error.add_note("first")
+    error.add_note("second")
+
+    assert error.__notes__[:2] == ["first", "second"]
+    assert error.__notes__[2:] == [f"see {error.address}"]
+    with pytest.raises(TypeError, match="note must be a str"):
+        error.add_note(3)
 
 
 class Mute(Exception):

@@ -80,6 +80,7 @@ TRIED_THROUGH = {
     "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
     # Halves of something that works in two processes.
     "penstock.wire.preemption": "mesh/test_preemption.py",
+    "penstock.wire.spans": "wire/test_tracing.py",
     "penstock.wire.tensorflow": "mesh/test_tensorflow_protocol.py",
     "penstock_dispatcher.tensorflow.service": "mesh/test_tensorflow_protocol.py",
     "penstock.ipc.message_line": BORROWING,
@@ -122,7 +123,6 @@ TRIED_THROUGH = {
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
-    "penstock_dispatcher.tensorflow.knowledge": "mesh/test_tensorflow_protocol.py",
     "penstock_cluster.cli.client": "cluster/cli/test_status.py",
     "penstock_cluster.cli.up": "cluster/cli/test_app.py",
     "penstock_cluster.member": "cluster/test_local.py",
@@ -173,7 +173,6 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.stats": "dispatcher/core/test_account.py",
     "penstock_dispatcher.core.unread": SCENARIOS,
     "penstock_dispatcher.core.views": SCENARIOS,
-    "penstock_dispatcher.core.wait_reasons": SCENARIOS,
     "penstock_worker.core.delivery_policy": "worker/core/test_round_groups.py",
     "penstock_worker.core.early_streams": "worker/core/test_state_machine.py",
     "penstock_worker.core.first_come": "worker/core/test_state_machine.py",

@@ -38,8 +38,15 @@ An error crosses the wire by its class name and `fields()`.
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import Any
+
+DOCS = "PENSTOCK_DOCS"
+"""The variable that says where the documentation is published, as ``https://docs.example``."""
+
+PAGE = "reference/errors"
+"""The page that has a section for each error."""
 
 
 class PenstockError(Exception):
@@ -58,9 +65,61 @@ class PenstockError(Exception):
 
     retryable = False
 
+    @property
+    def address(self) -> str:
+        """Where the documentation says what this error means, and what to do.
+
+        A page of the sources' ``docs``, or below ``PENSTOCK_DOCS`` where that is set; nothing where
+        it is set to nothing.
+        """
+        base, anchor = os.environ.get(DOCS), type(self).__name__.lower()
+        if base == "":
+            return ""
+        return f"{base.rstrip('/')}/{PAGE}/#{anchor}" if base else f"docs/{PAGE}.md#{anchor}"
+
+    @property
+    def __notes__(self) -> list[str]:  # type: ignore[override]  # it is an attribute, as all can be
+        """What a traceback shows below the message: at its end, where the error is explained.
+
+        Not in the message itself: that goes into messages of others, which then had it twice.
+        """
+        address = self.address
+        return [*self.__dict__.get("_added", ()), *([f"see {address}"] if address else [])]
+
+    def add_note(self, note: str, /) -> None:
+        """Add a line below the message, as all exceptions can; the address stays the last.
+
+        Args:
+            note: the line.
+
+        >>> from penstock.errors import Closed
+        >>> error = Closed("it was closed")
+        >>> error.add_note("by a signal handler")
+        >>> error.__notes__[0]
+        'by a signal handler'
+        """
+        if not isinstance(note, str):
+            raise TypeError(f"note must be a str, not '{type(note).__name__}'")
+        self.__dict__.setdefault("_added", []).append(note)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes it again in another process, as `copy` and `pickle` ask for it."""
+        return (type(self), self.fields(), self.__dict__)
+
     def fields(self) -> tuple[Any, ...]:
         """Return what `type(self)(*fields)` needs to make this error again elsewhere."""
         return (str(self),)
+
+
+def explained_at(error: PenstockError) -> str:
+    """Return the text of *error*, and at its end where it is explained: for those who see no notes.
+
+    >>> from penstock.errors import Closed
+    >>> explained_at(Closed("it was closed"))
+    'it was closed (see docs/reference/errors.md#closed)'
+    """
+    address = error.address
+    return f"{error} (see {address})" if address else str(error)
 
 
 def describe(error: BaseException) -> str:

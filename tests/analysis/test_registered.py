@@ -70,7 +70,7 @@ def test_what_functions_do_with_zeros_is_told():
     with pytest.raises(Exception, match="ZeroDivision") as caught:
         _ = read(Dataset.range(1, 4)).map(lambda x: 1 // int(x)).element_spec
 
-    assert "elements of zeros" in caught.value.__notes__[-1]
+    assert "elements of zeros" in caught.value.__notes__[-2]
 
 
 def test_an_unknown_spec_is_an_error_with_the_remedy():

@@ -189,3 +189,20 @@ def test_a_run_has_its_part_of_the_host_unless_options_say_how_much(monkeypatch)
 
     wanted = Options(autotune=AutotuneOptions(cpu_budget=3, ram_budget=1000))
     assert (Tuning.of(wanted, 4).budget.cores, Tuning.of(wanted, 4).budget.ram) == (3, 1000)
+
+
+def test_cores_are_counted_when_a_tuned_operator_asks_and_not_before(monkeypatch):
+    asked: list[int] = []
+
+    def count() -> int:
+        asked.append(1)
+        return 2
+
+    monkeypatch.setattr("penstock.autotune.tuning.cores", count)
+
+    assert len(list(Dataset.range(3).map(lambda x: x).batch(2))) == 2
+    assert not asked
+
+    budget = Tuning.of(Options()).budget
+    assert [budget.take_thread(), budget.take_thread()] == [True, False]
+    assert asked == [1]

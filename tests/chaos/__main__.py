@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from chaos.draws import DRAWS, draw
-from chaos.plan import Cached, Kind, Plan, Rounds
+from chaos.draws import DRAWS, draw, kind_of
+from chaos.dress import Dress
+from chaos.plan import Cached, Kind, Ordered, Plan, Rounds
 from chaos.run import Outcome, run
 
 
@@ -31,15 +31,19 @@ def main() -> int:
     parser.add_argument(
         "--kind",
         choices=[*DRAWS, "all"],
-        default="plain",
-        help="how readers share what there is: first come, in rounds, as trainers",
+        default="all",
+        help="how readers share what there is: first come, in rounds, as trainers, in one order",
     )
     parser.add_argument(
         "--transport",
         choices=["grpc", "shm"],
-        default="grpc",
-        help="how frames come to readers; no link between them fails with shm",
+        help="how frames come to readers; no link between them fails with shm; drawn by default",
     )
+    parser.add_argument(
+        "--tls", choices=["on", "off"], help="whether all have credentials; drawn by default"
+    )
+    parser.add_argument("--slots", type=int, help="how many a worker has; drawn by default")
+    parser.add_argument("--density", type=int, default=4, help="how many times as many faults")
     parser.add_argument("--show", action="store_true", help="print the plans")
     parser.add_argument("--folder", type=Path, default=None, help="where failures stay")
     given = parser.parse_args()
@@ -71,6 +75,8 @@ def busy(count: int) -> Iterator[None]:
 def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
     """Run random plans from seed *first* on, until the time or the number given is reached."""
     summary = Summary(given.kind)
+    secured = None if given.tls is None else given.tls == "on"
+    dress = Dress(given.transport, secured, given.slots, given.density)
     until = time.monotonic() + 60 * given.minutes
     under_way: dict[Future[Outcome], Plan] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
@@ -81,7 +87,7 @@ def play(given: argparse.Namespace, first: int, folder: Path) -> Summary:
                 and time.monotonic() < until
                 and (given.runs is None or seed < first + given.runs)
             ):
-                plan = replace(draw(given.kind, seed), transport=given.transport)
+                plan = dress.on(draw(given.kind, seed), kind_of(given.kind, seed))
                 if given.show:
                     print(f"seed {seed}: {plan}")
                 under_way[pool.submit(run, plan, folder / str(seed))] = plan
@@ -101,6 +107,10 @@ class Summary:
         self.kind = kind
         self.runs = self.logged = self.redelivered = self.missed = 0
         self.seconds = 0.0
+        self.began = time.monotonic()
+        self.stuck = self.left_over = self.most_files = 0
+        self.dressed: Counter[str] = Counter()
+        """How many runs were of which kind, by which transport, with TLS."""
         self.failed: list[int] = []
         self.told: Counter[str] = Counter()
         self.faults: Counter[Kind] = Counter()
@@ -115,6 +125,11 @@ class Summary:
         self.told += outcome.told
         self.seconds += outcome.seconds
         self.faults += outcome.faults
+        self.stuck += any(problem.startswith("not over") for problem in outcome.problems)
+        self.left_over += sum(problem.startswith("left over") for problem in outcome.problems)
+        self.most_files = max(self.most_files, outcome.most_files)
+        self.dressed += Counter([kind_of(self.kind, plan.seed), plan.transport])
+        self.dressed["TLS"] += plan.secured
         accounts = outcome.accounts
         sums = {name: sum(getattr(it, name) for it in accounts) for name in SUMS}
         self.account.update(sums)
@@ -125,6 +140,7 @@ class Summary:
             f"{outcome.seconds:5.1f} s  {outcome.stall:4.1f} s stall  "
             f"{outcome.faults.total():2} faults  {outcome.logged:6} consumed  "
             f"{len(plan.lives)} lives  "
+            f"{plan.transport}{'+tls' if plan.secured else '':4} "
             f"{plan.mode.split('_')[0]:11} {plan.pipeline}|{plan.local}{_shared(plan)}: {words}",
             flush=True,
         )
@@ -140,16 +156,22 @@ class Summary:
 
     @property
     def _kind(self) -> str:
-        return "" if self.kind == "plain" else f" KIND={self.kind}"
+        return f" KIND={self.kind}"
 
     def __str__(self) -> str:
         seeds = ": seeds " + ", ".join(map(str, self.failed)) if self.failed else ""
         kinds = ", ".join(f"{kind.value} {n}" for kind, n in self.faults.most_common())
         sums = ", ".join(f"{name} {n}" for name, n in self.account.items())
+        wall = time.monotonic() - self.began
         missed = f", {self.missed} went by who was away" if self.missed else ""
         lines = [
-            f"{self.runs} runs, {self.seconds / 60:.1f} minutes, {len(self.failed)} failed{seeds}",
-            f"{self.faults.total()} faults: {kinds}",
+            f"{self.runs} runs, {wall / 60:.1f} minutes, {len(self.failed)} failed{seeds}",
+            "runs: " + ", ".join(f"{name} {n}" for name, n in self.dressed.most_common()),
+            f"{self.faults.total()} faults, {self.faults.total() / wall:.2f} a second: {kinds}",
+            (
+                f"{self.stuck} hung, {self.left_over} processes left over, "
+                f"at most {self.most_files} files open in a service"
+            ),
             f"{self.logged} ids consumed, {self.redelivered} of them again{missed}",
             f"accounts: {sums}",
         ]
@@ -165,6 +187,8 @@ def _shared(plan: Plan) -> str:
             return f" for {consumers} consumers"
         case Cached(trainers, when_full):
             return f" for {len(trainers)} trainers, {when_full}"
+        case Ordered(consumers):
+            return f" in one order for {consumers or 'no'} consumers"
         case _:
             return ""
 

@@ -10,8 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, assert_never
 
+from chaos import limits
 from chaos.mesh import Mesh, Reader, Worker
-from chaos.plan import LEASE, Between, Fault, Kind, Life
+from chaos.plan import LEASE, Between, Fault, Kind, Life, Whose
+from chaos.processes import Process
 from chaos.proxy import Link
 
 T = TypeVar("T")
@@ -25,6 +27,9 @@ MOST_RUNNERS = 2
 """Runners killed in one life: three without progress are an error, rightly."""
 
 MOST_WORKERS = 5
+
+LATE = 0.7
+"""Seconds by which connections come late when they come in another order."""
 
 
 class Act:
@@ -80,8 +85,12 @@ class Act:
                 return self._to_dispatcher(kind)
             case Kind.KILL_READER | Kind.STOP_READER | Kind.LEAVE_READER | Kind.ADD_READER:
                 return self._to_reader(fault)
-            case Kind.FLOW | Kind.RESET | Kind.HALF_CLOSE | Kind.REFUSE:
+            case Kind.FLOW | Kind.RESET | Kind.HALF_CLOSE | Kind.REFUSE | Kind.REORDER:
                 return self._to_link(fault)
+            case Kind.FULL_DISK | Kind.FEW_FILES | Kind.FEW_THREADS:
+                return self._take_room(fault)
+            case Kind.CLOCK:
+                return self._set_clock(fault)
             case Kind.SAVE:
                 return self._save()
             case _:
@@ -92,6 +101,7 @@ class Act:
         dispatcher = self.mesh.dispatcher
         dispatcher.proceed()
         if not dispatcher.alive:
+            self.mesh.lift_limits()  # somebody made room first
             dispatcher.start()
             dispatcher.wait_ready()
 
@@ -185,12 +195,13 @@ class Act:
             return nothing
         live = [r for r in self.mesh.readers if r.process.alive and not r.process.stopped]
         reader = one(fault, live)
-        if reader is None or (fault.kind is Kind.LEAVE_READER and len(live) == 1):
+        if reader is None or (fault.kind is Kind.LEAVE_READER and not others_stay(reader, live)):
             return None
         if fault.kind is Kind.STOP_READER:
             reader.process.stop()
             return reader.process.proceed
         if fault.kind is Kind.LEAVE_READER:
+            reader.leaving = True
             reader.process.say("leave")
             return nothing
         reader.process.kill()
@@ -211,9 +222,57 @@ class Act:
                 link.reset()
             case Kind.HALF_CLOSE:
                 link.half_close(fault.ways[0])
+            case Kind.REORDER:
+                link.reorder(LATE)
             case _:
                 link.refuse()
         return link.heal
+
+    def _take_room(self, fault: Fault) -> Undo | None:
+        restore = self._limit(fault)
+        if restore is None:
+            return None
+        self.mesh.limits.append(restore)
+        return restore
+
+    def _limit(self, fault: Fault) -> limits.Restore | None:
+        mesh, few = self.mesh, fault.target % 3
+        match fault.kind:
+            case Kind.FULL_DISK if not self.dispatcher_up:
+                return None
+            case Kind.FULL_DISK if mesh.disk is not None:
+                return limits.fill(mesh.disk)
+            case Kind.FULL_DISK:
+                return limits.limit_file_size(mesh.dispatcher.pid, mesh.work_dir)
+            case Kind.FEW_FILES:
+                process = one(fault, self._processes(fault.whose))
+                return None if process is None else limits.limit_files(process.pid, few)
+            case _:
+                worker = one(fault, self._processes(Whose.WORKER))
+                if worker is None:
+                    return None
+                return limits.limit_threads([worker.pid, *worker.zygotes()], few)
+
+    def _set_clock(self, fault: Fault) -> Undo | None:
+        process = one(fault, self._processes(fault.whose))
+        if process is None:
+            return None
+        clock = process.clock
+        clock.set(fault.hours)
+        return lambda: clock.set(0)
+
+    def _processes(self, whose: Whose) -> Sequence[Process]:
+        """Return those that run, and have come to say where they are."""
+        match whose:
+            case Whose.DISPATCHER:
+                found = [self.mesh.dispatcher]
+            case Whose.WORKER:
+                found = [worker.process for worker in self.mesh.workers]
+            case Whose.READER:
+                found = [reader.process for reader in self.mesh.readers if reader.written]
+            case _:
+                assert_never(whose)
+        return [one for one in found if one.alive and (whose is Whose.READER or one.ready)]
 
     def _links(self, between: Between) -> Sequence[Link]:
         workers = [w for w in self.mesh.workers if w.process.alive]
@@ -239,6 +298,11 @@ def _start(worker: Worker) -> float | None:
         return 0.2
     worker.start()
     return None
+
+
+def others_stay(reader: Reader, live: Sequence[Reader]) -> bool:
+    """Return whether somebody reads on when *reader* leaves: nobody comes back for who left."""
+    return any(other is not reader and not other.leaving for other in live)
 
 
 def one(fault: Fault, all_of: Sequence[T]) -> T | None:

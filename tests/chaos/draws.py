@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from chaos import plan as plain
-from chaos.plan import DYNAMIC, LEASE, OFF, Back, Cached, Fault, Kind, Life, Plan, Rounds
+from chaos.plan import DYNAMIC, LEASE, OFF, Back, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
 
 LOCALS = ("none", "none", "batch", "prefetch", "batch-prefetch")
 """What may stand behind coordinated reads: nothing that reorders rounds."""
@@ -40,6 +40,8 @@ def random_rounds(seed: int) -> Plan:
     pipeline = chance.choice(PIPELINES)
     delay, pace = chance.choice((0.001, 0.002, 0.004)), chance.choice((0.0, 0.001, 0.002))
     mode = chance.choice((DYNAMIC, DYNAMIC, OFF))
+    if ordered and mode == DYNAMIC and "shuffle" not in pipeline:  # that would be one order instead
+        sharing = replace(sharing, ordered=False)
     steps = int(chance.uniform(2.0, 5.0) / max(delay * consumers / workers, pace))
     number = consumers * max(60, min(steps, 1500) // (workers if mode == OFF else 1))
     return Plan(
@@ -95,6 +97,35 @@ def random_cached(seed: int) -> Plan:
     )
 
 
+def random_ordered(seed: int) -> Plan:
+    """Draw a plan of a job in one order: of one that is saved, or goes to consumers."""
+    chance = random.Random(seed)
+    drawn = plain.random_plan(seed)
+    plan = replace(
+        drawn,
+        mode=DYNAMIC,
+        passes=1,
+        pipeline=chance.choice(("range", "range", "batch", "interleave", "lines")),
+        local=chance.choice(LOCALS),
+        sharing=Ordered(),
+    )
+    plan = replace(plan, elements=plain.enough(plan, chance.uniform(2.0, 5.0)))
+    if chance.random() < 0.4:
+        return plan
+    consumers, workers = chance.choice((1, 2, 3)), chance.randint(1, 3)
+    faults = [
+        _of_consumer(_fault(chance, workers, consumers), chance) for _ in range(_many(chance))
+    ]
+    faults.sort(key=lambda fault: fault.at)
+    return replace(
+        plan,
+        lives=(Life(workers, consumers, tuple(faults)),),
+        pipeline=chance.choice(("range", "interleave")),
+        sharing=Ordered(consumers),
+        deadline=180.0,
+    )
+
+
 def _many(chance: random.Random) -> int:
     return chance.randint(2, 6)
 
@@ -115,15 +146,27 @@ def _of_consumer(fault: Fault, chance: random.Random) -> Fault:
     return replace(fault, lasts=lasts, back=chance.choice((Back.AGREED, Back.AGREED, Back.ALONE)))
 
 
+def draw_fault(kind: str, chance: random.Random, workers: int, readers: int) -> Fault:
+    """Draw a fault more for a plan of *kind*."""
+    if kind == "plain":
+        return plain.random_fault(chance, workers, readers)
+    fault = _fault(chance, workers, readers)
+    return fault if kind == "cache" else _of_consumer(fault, chance)
+
+
+def kind_of(kind: str, seed: int) -> str:
+    """Return *kind*; of ``all``, seeds give each in turn."""
+    return list(DRAWS)[seed % len(DRAWS)] if kind == "all" else kind
+
+
 DRAWS: Mapping[str, Callable[[int], Plan]] = {
     "plain": plain.random_plan,
     "rounds": random_rounds,
     "cache": random_cached,
+    "ordered": random_ordered,
 }
 
 
 def draw(kind: str, seed: int) -> Plan:
-    """Draw a plan of *kind*; of ``all``, seeds give each in turn."""
-    if kind == "all":
-        kind = list(DRAWS)[seed % len(DRAWS)]
-    return DRAWS[kind](seed)
+    """Draw a plan of *kind*, or of each in turn."""
+    return DRAWS[kind_of(kind, seed)](seed)

@@ -8,17 +8,20 @@ import random
 import signal
 import socket
 import sys
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaos.plan import LEASE, Cached, Plan, Rounds
+from chaos.limits import Restore
+from chaos.plan import LEASE, Cached, Ordered, Plan, Rounds
 from chaos.processes import TOKEN, Process
 from chaos.proxy import Link, Links
+from penstock.credentials.caller import PLAIN, caller_with
 from penstock.errors import PenstockError
 from penstock.protocol.types import WorkerId
 from penstock.runtime.settings import to_env
-from penstock.wire.connection import connect
+from penstock.wire.connection import Channel, connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker import WorkerConfig
@@ -70,6 +73,8 @@ class Reader:
     after_save: int = -1
     """The newest save that was ordered before it began."""
     role: Role = field(default_factory=Role)
+    leaving: bool = False
+    """Whether it was told to leave, which takes its time."""
     _records: list[tuple[str, int]] = field(default_factory=list)
 
     def records(self) -> list[tuple[str, int]]:
@@ -108,17 +113,24 @@ class Mesh:
     work_dir: Path
     files: Path
     """A folder with one id a line."""
+    keys: Path | None = None
+    """A folder with credentials for all roles, if everybody has some."""
+    disk: Path | None = None
+    """The small disk that the work directory is on, if it is on one."""
     first: int = 0
     """The lowest id that an iteration of this life may have."""
     workers: list[Worker] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
+    limits: list[Restore] = field(default_factory=list)
+    """What lifts limits that were set."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
         self.work_dir.mkdir(exist_ok=True)
         self.port = _free_port()
         config = DispatcherConfig(
-            insecure=True,  # proofs on loopback are for one port, and proxies have others
+            insecure=self.keys is None,  # proofs are for one port, and proxies have others
+            credentials=self._credentials("dispatcher"),
             port=self.port,
             work_dir=str(self.work_dir),
             worker_timeout=LEASE / 3,
@@ -152,7 +164,8 @@ class Mesh:
         up = self.links.link((HOST, self.port))
         plan, role = self.plan, role or Role()
         spec = {
-            "target": f"grpc://{up.address}",
+            "target": f"{'grpc' if self.keys is None else 'grpcs'}://{up.address}",
+            "credentials": self._credentials("trainer"),
             "mode": plan.mode,
             "job": JOB,
             "pipeline": plan.pipeline,
@@ -191,12 +204,12 @@ class Mesh:
 
     def status(self) -> Any:
         """Ask the dispatcher for its `Stats`, past all links."""
-        return json.loads(asyncio.run(_status(f"{HOST}:{self.port}")))
+        return json.loads(asyncio.run(self._status()))
 
     def drain(self, worker: Worker) -> bool:
         """Have the dispatcher tell a worker to leave; say whether the worker says it does."""
         try:
-            asyncio.run(_drain(f"{HOST}:{self.port}", WorkerId(worker.read.address)))
+            asyncio.run(self._drain(WorkerId(worker.read.address)))
         except PenstockError:
             return False
         worker.process.told += 1
@@ -218,6 +231,11 @@ class Mesh:
         """Return all processes, also those that ended."""
         people = [*self.readers, *self.workers]
         return [*(one.process for one in people), self.dispatcher]
+
+    @property
+    def services(self) -> list[Process]:
+        """The dispatcher and all workers, those that ended, too."""
+        return [self.dispatcher, *(worker.process for worker in self.workers)]
 
     def kill(self) -> None:
         """Kill everything."""
@@ -242,6 +260,28 @@ class Mesh:
         """Leave nothing behind."""
         for process in self.all_processes():
             process.close()
+        self.lift_limits()
+
+    def lift_limits(self) -> None:
+        """Give back what was taken from processes, and from the disk."""
+        for restore in self.limits:
+            restore()
+        self.limits.clear()
+
+    def _credentials(self, role: str) -> str | None:
+        return None if self.keys is None else str(self.keys / role)
+
+    def _connect(self) -> AbstractAsyncContextManager[Channel]:
+        caller = caller_with(self._credentials("operator") or PLAIN)
+        return connect(f"{HOST}:{self.port}", caller=caller)
+
+    async def _status(self) -> bytes:
+        async with self._connect() as channel:
+            return await DispatcherClient(channel, timeout=5.0).status()
+
+    async def _drain(self, worker: WorkerId) -> None:
+        async with self._connect() as channel:
+            await DispatcherClient(channel, timeout=5.0).drain(worker)
 
     def dump_stacks(self) -> None:
         """Have everybody print where they are, and end."""
@@ -259,7 +299,9 @@ class Mesh:
         port = _free_port()
         read = self.links.link((HOST, port))
         config = WorkerConfig(
-            insecure=True,
+            insecure=self.keys is None,
+            credentials=self._credentials("worker"),
+            slots=self.plan.slots,
             dispatcher_address=up.address,
             worker_address=read.address,
             port=port,
@@ -288,23 +330,16 @@ def _shared(plan: Plan, role: Role) -> dict[str, Any]:
         "consumer": role.consumer,
         "start": role.start,
         "trainer": role.trainer,
+        "in_order": False,
         "payload": sharing.payload if isinstance(sharing, Cached) else 0,
     }
     if isinstance(sharing, Cached):
         return given | {"when_full": sharing.when_full}
     if isinstance(sharing, Rounds):
         return given | asdict(sharing)
+    if isinstance(sharing, Ordered):
+        return given | {"in_order": True, "consumers": sharing.consumers}
     return given
-
-
-async def _status(address: str) -> bytes:
-    async with connect(address) as channel:
-        return await DispatcherClient(channel, timeout=5.0).status()
-
-
-async def _drain(address: str, worker: WorkerId) -> None:
-    async with connect(address) as channel:
-        await DispatcherClient(channel, timeout=5.0).drain(worker)
 
 
 def _free_port() -> int:

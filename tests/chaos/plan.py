@@ -32,6 +32,11 @@ class Kind(Enum):
     RESET = "link reset"
     HALF_CLOSE = "link half-closed"
     REFUSE = "link refused"
+    REORDER = "connections reordered"
+    FULL_DISK = "dispatcher without room"
+    FEW_FILES = "process without descriptors"
+    FEW_THREADS = "worker without threads"
+    CLOCK = "clock set"
     SAVE = "job saved"
 
 
@@ -41,6 +46,14 @@ class Between(Enum):
     WORKER_DISPATCHER = "worker-dispatcher"
     READER_DISPATCHER = "reader-dispatcher"
     READER_WORKER = "reader-worker"
+
+
+class Whose(Enum):
+    """Which processes a limit or a clock is of."""
+
+    DISPATCHER = "dispatcher"
+    WORKER = "worker"
+    READER = "reader"
 
 
 class Back(Enum):
@@ -66,6 +79,9 @@ class Fault:
     ways: tuple[Way, ...] = BOTH
     back: Back = Back.AGREED
     """Of a consumer that is killed or leaves."""
+    whose: Whose = Whose.DISPATCHER
+    hours: int = 1
+    """By how many a clock is set."""
 
     def __str__(self) -> str:
         words = f"at {self.at:.0%} {self.kind.value} ({self.target})"
@@ -73,6 +89,10 @@ class Fault:
             words += f" {self.between.value}"
         if self.kind is Kind.FLOW:
             words += f" {self.flow.value} {'+'.join(way.value for way in self.ways)}"
+        if self.kind in (Kind.FEW_FILES, Kind.CLOCK):
+            words += f" {self.whose.value}"
+        if self.kind is Kind.CLOCK:
+            words += f" by {self.hours:+} h"
         words += f" for {self.lasts:.1f} s" if self.lasts is not None else ""
         return words + (f" back {self.back.value}" if self.back is Back.ALONE else "")
 
@@ -111,7 +131,17 @@ class Cached:
         )
 
 
-LINKS = frozenset({Kind.FLOW, Kind.RESET, Kind.HALF_CLOSE, Kind.REFUSE})
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Read in one order; with *consumers* each of these gets every so many-th element."""
+
+    consumers: int | None = None
+
+    def __str__(self) -> str:
+        return f"in one order, for {self.consumers or 'no'} consumers"
+
+
+LINKS = frozenset({Kind.FLOW, Kind.RESET, Kind.HALF_CLOSE, Kind.REFUSE, Kind.REORDER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +184,14 @@ class Plan:
     deadline: float = 120.0
     transport: str = "grpc"
     """What readers read by. Links that fail are between them for gRPC only."""
-    sharing: Rounds | Cached | None = None
+    sharing: Rounds | Cached | Ordered | None = None
     """How readers share what there is; None is first come, first served."""
+    secured: bool = False
+    """Whether everybody has credentials, and talks by TLS."""
+    slots: int | None = None
+    """How many tasks a worker runs at once; None is one a core."""
+    patience: float = 4.0
+    """Seconds after a fault when the next one comes, though too little was consumed."""
 
     def __str__(self) -> str:
         lines = [
@@ -163,7 +199,8 @@ class Plan:
                 f"{self.mode}, {self.pipeline} of {self.elements}, behind it {self.local}, "
                 f"{self.delay * 1000:g} ms to make, {self.pace * 1000:g} ms to use, "
                 f"compression {self.codec}, frames {self.frames}, buffer {self.buffer}, "
-                f"{self.passes} passes"
+                f"{self.passes} passes, by {self.transport}{' with TLS' if self.secured else ''}, "
+                f"{self.slots or 'usual'} slots"
             )
         ]
         if self.sharing is not None:
@@ -215,10 +252,10 @@ def random_plan(seed: int) -> Plan:
     )
     if plan.mode == OFF or count > 1:  # what is one copy then differs from pass to pass
         plan = replace(plan, passes=1)
-    return replace(plan, elements=_enough(plan, chance.uniform(2.0, 6.0) / plan.passes))
+    return replace(plan, elements=enough(plan, chance.uniform(2.0, 6.0) / plan.passes))
 
 
-def _enough(plan: Plan, seconds: float) -> int:
+def enough(plan: Plan, seconds: float) -> int:
     """Return how many elements keep the first life busy for so long."""
     life = plan.lives[0]
     makers, copies = (1, life.workers) if plan.mode == OFF else (life.workers, 1)
@@ -258,6 +295,11 @@ WEIGHTS = {
     Kind.RESET: 3,
     Kind.HALF_CLOSE: 2,
     Kind.REFUSE: 2,
+    Kind.REORDER: 2,
+    Kind.FULL_DISK: 1,
+    Kind.FEW_FILES: 2,
+    Kind.FEW_THREADS: 1,
+    Kind.CLOCK: 2,
     Kind.SAVE: 1,
 }
 
@@ -298,4 +340,6 @@ def random_fault(chance: random.Random, workers: int, readers: int) -> Fault:
         between=chance.choice(list(Between)),
         flow=chance.choice((Flow.DELAY, Flow.HOLD, Flow.HOLD, Flow.DROP)),
         ways=chance.choice((BOTH, BOTH, (Way.UP,), (Way.DOWN,))),
+        whose=chance.choice(list(Whose)),
+        hours=chance.choice((-1, 1)),
     )

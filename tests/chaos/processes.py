@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from chaos.clocks import Clock
 from penstock.runtime.signals import LIFELINE_FD, READY_FD
 
 READY_WITHIN = 40.0
@@ -26,7 +27,8 @@ class Process:
         self, name: str, command: list[str], env: Mapping[str, str], log: Path, *, announces: bool
     ) -> None:
         self.name, self.log = name, log
-        self._command, self._env, self._announces = command, dict(env), announces
+        self.clock = Clock(log.with_suffix(".clock"))
+        self._command, self._env, self._announces = command, {**env, **self.clock.env}, announces
         self._popen: subprocess.Popen[bytes] | None = None
         self._lifeline = -1
         self._ready = -1
@@ -169,8 +171,19 @@ class Process:
 
     def runners(self) -> list[int]:
         """Return the ids of the runners of this worker."""
-        zygotes = [pid for pid, parent in _parents() if parent == self.pid]
+        zygotes = self.zygotes()
         return [pid for pid, parent in _parents() if parent in zygotes]
+
+    def zygotes(self) -> list[int]:
+        """Return the ids of what forks this worker's runners."""
+        return [pid for pid, parent in _parents() if parent == self.pid]
+
+    @property
+    def open_files(self) -> int:
+        """How many files it has open; 0 if it has ended."""
+        with suppress(OSError):
+            return len(os.listdir(f"/proc/{self.pid}/fd"))
+        return 0
 
     def tail(self, nbytes: int = 1500) -> str:
         """Return the end of what it printed."""

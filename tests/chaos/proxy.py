@@ -140,6 +140,8 @@ class Link:
         self._changed = asyncio.Event()
         self._listener: socket.socket | None = None
         self._port = 0
+        self._late = 0.0
+        """Seconds by which connections are let through late, at most."""
         self._connections: set[_Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self.passed = 0
@@ -175,8 +177,16 @@ class Link:
         """Listen again on the same port. Idempotent."""
         self._links.run(self.listen())
 
+    def reorder(self, within: float) -> None:
+        """End all connections, and let the next ones through after up to *within* seconds each.
+
+        So those that are made together come in another order.
+        """
+        self._links.run(self._reorder(within))
+
     def heal(self) -> None:
         """Be a plain wire again."""
+        self._late = 0.0
         self.accept()
         self.set(Flow.PASS)
 
@@ -203,6 +213,10 @@ class Link:
     async def _reset(self) -> None:
         for connection in list(self._connections):
             connection.reset()
+
+    async def _reorder(self, within: float) -> None:
+        self._late = within
+        await self._reset()
 
     async def _half_close(self, way: Way) -> None:
         for connection in self._connections:
@@ -232,6 +246,8 @@ class Link:
             near_in, near = await asyncio.open_connection(sock=sock)
             self._links.writers.append(near)
             try:
+                if self._late:
+                    await asyncio.sleep(self._chance.uniform(0.0, self._late))
                 async with asyncio.timeout(CONNECT_WITHIN):
                     far_in, far = await asyncio.open_connection(*self.upstream)
                     self._links.writers.append(far)

@@ -32,8 +32,6 @@ def part_of(reader: Reader) -> Part | None:
     if not records or records[0][0] != "b":
         return None
     part = Part(reader.role.consumer, records[0][1], at=records[0][1])
-    if reader.role.start not in (None, part.begins):
-        part.problems.append(f"began with {part.begins}, not with {reader.role.start}")
     step: list[tuple[str, int]] = []
     for kind, number in [*records[1:], ("", 0)]:
         if kind in "tm" and kind:
@@ -47,6 +45,9 @@ def part_of(reader: Reader) -> Part | None:
             part.at = max(part.at, number)
         elif kind == "z":
             part.end = number
+    # Where the pass is over it begins at the end.
+    if reader.role.start not in (None, part.begins) and part.end != part.begins:
+        part.problems.append(f"began with {part.begins}, not with {reader.role.start}")
     return part
 
 

@@ -10,26 +10,28 @@ import shutil
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, assert_never
 
-from chaos import cached, counting, rounds
+from chaos import cached, counting, limits, ordered, rounds
 from chaos.acts import Act, Undo
 from chaos.consumers import ConsumersAct
 from chaos.mesh import Mesh
-from chaos.plan import LEASE, OFF, Cached, Fault, Kind, Life, Plan, Rounds
+from chaos.ordered import StridedAct
+from chaos.plan import LEASE, OFF, Cached, Fault, Kind, Life, Ordered, Plan, Rounds
 from chaos.processes import left_over
 from chaos.proxy import Links
 from chaos.trainers import TrainersAct
+from penstock.credentials import authority
 from penstock.errors import PenstockError
 from penstock_dispatcher.core.account import Account
 
 TURN = 0.01
 LOOK_EVERY = 0.5
-PATIENCE = 4.0
-"""Seconds after the last fault when the next one comes, though too little was consumed."""
-
 END_WITHIN = 5.0
 """Seconds that processes get to be gone, on a machine that has a core for each that computes."""
 
@@ -54,6 +56,8 @@ class Outcome:
     stall: float = 0.0
     """The longest time in which no loop got anything."""
     seconds: float = 0.0
+    most_files: int = 0
+    """The most files that a service had open when all had been read."""
     accounts: list[Account] = field(default_factory=list)
 
 
@@ -65,8 +69,8 @@ def run(plan: Plan, folder: Path) -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.txt").write_text(f"seed {plan.seed}\n{plan}\n")
     try:
-        with Links() as links:
-            _Run(plan, folder, links, token, outcome).play()
+        with Links() as links, _disk(plan, folder / "disk") as disk:
+            _Run(plan, folder, links, token, outcome, disk).play()
     except Exception:
         outcome.problems.append(traceback.format_exc())
     outcome.problems += [f"left over: {it}" for it in left_over(token, _end_within())]
@@ -89,6 +93,8 @@ class _Run:
     links: Links
     token: str
     outcome: Outcome
+    disk: Path | None = None
+    """The small disk of its own that it has, if so."""
     ids: Counter[int] = field(default_factory=Counter)
     killed: int = 0
     copies: int = 0
@@ -101,6 +107,7 @@ class _Run:
         """Play all lives, and check."""
         self._deadline = time.monotonic() + self.plan.deadline
         work, files = 0, self._write_files()
+        keys = self._make_keys() if self.plan.secured else None
         for number, life in enumerate(self.plan.lives):
             work = number if life.fresh else work
             mesh = Mesh(
@@ -108,8 +115,10 @@ class _Run:
                 self.folder / f"life {number}",
                 self.plan,
                 self.token,
-                self.folder / f"work {work}",
+                self.folder / "disk" / f"work {work}",
                 files,
+                keys,
+                self.disk,
             )
             try:
                 if self._live(mesh, life):
@@ -160,7 +169,14 @@ class _Run:
         logged = counting.Logged(self.ids, self.killed, self.copies)
         problems, self.outcome.accounts = self._settled(mesh, logged)
         self.outcome.redelivered = self._redelivered(mesh, logged)
+        self.outcome.most_files = max(process.open_files for process in mesh.services)
         self.outcome.problems += problems + mesh.end(_end_within())
+
+    def _make_keys(self) -> Path:
+        """Make credentials; they are a day old, so that clocks may be set back by an hour."""
+        folder = self.folder / "keys"
+        authority.init(folder, (), datetime.now(UTC) - timedelta(days=1))
+        return folder
 
     def _write_files(self) -> Path:
         folder = self.folder / "files"
@@ -177,7 +193,7 @@ class _Run:
         share = 1.0
         if isinstance(self.plan.sharing, Cached):
             share = len(self.plan.sharing.trainers)
-        elif self.plan.sharing is not None:  # each step's round is written down, too
+        elif isinstance(self.plan.sharing, Rounds):  # each step's round is written down, too
             share = 1 + 1 / counting.step(self.plan)
         return int(self.plan.elements * self.plan.passes * max(copies, self.copies) * share)
 
@@ -202,7 +218,7 @@ class _Run:
             self.outcome.told = rounds.told(mesh.readers)
             self.outcome.missed = rounds.missed(mesh.readers)
             return rounds.repeated(mesh.readers)
-        return counting.redelivered(self.plan, logged)
+        return counting.redelivered(self.plan, logged, self.outcome.accounts)
 
     def _copies(self, logged: counting.Logged) -> int:
         made = sum(it.elements for it in self.outcome.accounts) // self.plan.elements
@@ -215,7 +231,10 @@ class _Run:
             return cached.check(self.plan, logged.copies, self.act, stats, accounts)
         if isinstance(self.act, ConsumersAct):
             return rounds.check(self.plan, logged.copies, mesh.readers, accounts)
-        return counting.check(self.plan, logged, accounts)
+        problems = counting.check(self.plan, logged, accounts)
+        if isinstance(self.plan.sharing, Ordered):
+            problems += ordered.check(self.plan, mesh.readers, stats, mesh.first)
+        return problems
 
 
 class _Story:
@@ -257,7 +276,7 @@ class _Story:
             if (
                 self._faults
                 and self.act.has_begun
-                and (share >= self._faults[-1].at or now > self._last + PATIENCE)
+                and (share >= self._faults[-1].at or now > self._last + self.mesh.plan.patience)
             ):
                 self._do(self._faults.pop(), now)
             if self._is_over():
@@ -336,12 +355,27 @@ def act_of(mesh: Mesh) -> Act:
     match mesh.plan.sharing:
         case None:
             return Act(mesh)
+        case Ordered(None):
+            return Act(mesh)
+        case Ordered() as sharing:
+            return StridedAct(mesh, sharing)
         case Rounds() as sharing:
             return ConsumersAct(mesh, sharing)
         case Cached() as sharing:
             return TrainersAct(mesh, sharing)
         case _:
             assert_never(mesh.plan.sharing)
+
+
+@contextmanager
+def _disk(plan: Plan, folder: Path) -> Iterator[Path | None]:
+    """Have a disk of its own for a plan that fills it up, where there may be one."""
+    if not any(fault.kind is Kind.FULL_DISK for life in plan.lives for fault in life.faults):
+        folder.mkdir(parents=True)
+        yield None
+        return
+    with limits.small_disk(folder) as mounted:
+        yield folder if mounted else None
 
 
 def _end_within() -> float:

@@ -63,6 +63,17 @@ def test_each_copy_is_whole_where_every_task_reads_everything():
     assert check(OFF, Logged(once(), 0, 2), accounts()) != []
 
 
+def test_copies_are_counted_by_what_was_made_and_not_by_how_often_most_ids_came():
+    doubt = {"doubt_records": (InDoubt(1, None, 0.0),), "unreported": 1}
+    again, two = range(60), accounts(elements=200, acked=200, consumed=200, **doubt)
+
+    assert check(OFF, Logged(once(*again), 1, 1), accounts(**doubt)) == []
+    assert check(OFF, Logged(once(*again) + once(), 1, 1), two) == []
+    assert check(OFF, Logged(once(*again) + once(without=(70, 71)), 1, 1), two) != []
+    batches = accounts(elements=30, acked=30, consumed=30, **doubt)
+    assert check(replace(OFF, pipeline="batch"), Logged(once() + once(), 1, 1), batches) == []
+
+
 def test_what_a_source_repeats_comes_as_often_in_each_pass():
     twice = replace(PLAN, pipeline="repeat-batch", passes=2)
     half = Counter(range(50))

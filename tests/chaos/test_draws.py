@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.draws import READERS, draw
-from chaos.plan import Back, Cached, Kind, Rounds, random_plan
+from chaos.plan import DYNAMIC, Back, Cached, Kind, Ordered, Rounds, random_plan
 
 SEEDS = range(300)
 
@@ -12,15 +12,15 @@ def test_plain_plans_are_as_they_were():
     assert [draw("plain", seed) for seed in SEEDS] == [random_plan(seed) for seed in SEEDS]
 
 
-@pytest.mark.parametrize("kind", ["rounds", "cache"])
-def test_all_but_saving_is_done_to_those_who_share(kind):
+@pytest.mark.parametrize(("kind", "sharing"), [("rounds", Rounds), ("cache", Cached)])
+def test_all_but_saving_is_done_to_those_who_share(kind, sharing):
     plans = [draw(kind, seed) for seed in SEEDS]
     faults = [fault for plan in plans for life in plan.lives for fault in life.faults]
 
     assert plans == [draw(kind, seed) for seed in SEEDS]
     assert {fault.kind for fault in faults} == set(Kind) - {Kind.SAVE}
-    assert sum(fault.kind in READERS for fault in faults) > len(faults) / 4
-    assert {type(plan.sharing) for plan in plans} == {Rounds if kind == "rounds" else Cached}
+    assert sum(fault.kind in READERS for fault in faults) > len(faults) / 5
+    assert {type(plan.sharing) for plan in plans} == {sharing}
 
 
 def test_consumers_come_back_in_both_ways_and_always():
@@ -38,6 +38,16 @@ def test_groups_are_whole_where_rounds_are_compared_with_them():
 
 
 def test_all_gives_each_kind_in_turn():
-    sharing = [type(draw("all", seed).sharing) for seed in range(6)]
+    sharing = [type(draw("all", seed).sharing) for seed in range(8)]
 
-    assert sharing == [type(None), Rounds, Cached] * 2
+    assert sharing == [type(None), Rounds, Cached, Ordered] * 2
+
+
+def test_one_order_is_read_by_one_by_several_and_by_consumers():
+    plans = [draw("ordered", seed) for seed in SEEDS]
+
+    assert {plan.sharing.consumers for plan in plans} == {None, 1, 2, 3}
+    assert {plan.mode for plan in plans} == {DYNAMIC}
+    for plan in plans:
+        kinds = {fault.kind for life in plan.lives for fault in life.faults}
+        assert plan.sharing.consumers is None or Kind.SAVE not in kinds

@@ -216,3 +216,32 @@ def _until(true):
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def test_connections_made_together_come_in_another_order(links):
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as listener:
+        listener.settimeout(SOON)
+        link = links.link(listener.getsockname(), seed=1)
+        link.reorder(0.3)
+        peers = [call(link) for _ in range(12)]
+        for number, peer in enumerate(peers):
+            peer.sendall(bytes([number]))
+
+        came = []
+        for _ in peers:
+            with listener.accept()[0] as accepted:
+                came += accepted.recv(1)
+        for peer in peers:
+            peer.close()
+
+    assert sorted(came) == list(range(12)) != came
+
+
+def test_connections_come_at_once_again_through_a_healed_link(links, echo):
+    link = links.link(echo)
+    link.reorder(60.0)
+    link.heal()
+
+    with call(link) as peer:
+        peer.sendall(b"x")
+        assert peer.recv(1) == b"x"

@@ -25,7 +25,7 @@ import time
 import numpy as np
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import ConsumerLost, SaveFailed, Superseded, WaitedTooLong
+from penstock.errors import ConsumerLost, SaveFailed, StoreFull, Superseded, WaitedTooLong
 from penstock.service import CrossTrainerCache, save_job
 
 INNER = 20
@@ -112,10 +112,11 @@ def main(spec):
         data_transfer_protocol=spec["transport"],
         max_outstanding_requests=spec["frames"],
         timeout=spec["timeout"],
+        credentials=spec["credentials"],
         **shared(spec),
     )
     dataset = behind(dataset, spec)
-    if spec["consumer"] is not None:
+    if spec["consumer"] is not None and not spec["in_order"]:
         consume(dataset, spec, log)
         return
     state = None
@@ -123,7 +124,7 @@ def main(spec):
         with open(spec["restore"]) as file:
             state = json.load(file)
     for number in range(spec["passes"]):
-        with dataset.iterator(state) if state is not None else iter(dataset) as it:
+        with opened(lambda: dataset.iterator(state) if state is not None else iter(dataset)) as it:
             if not one_pass(it, spec, log):
                 log.write("l", [0])
                 return
@@ -132,6 +133,10 @@ def main(spec):
 
 
 def shared(spec):
+    if spec["in_order"]:
+        consumer = {"consumer_index": spec["consumer"], "num_consumers": spec["consumers"]}
+        alone = {} if spec["consumer"] is None else consumer | {"on_finished": "ignore"}
+        return {"ordered": True, **alone}
     if spec["consumer"] is not None:
         return {
             "consumer_index": spec["consumer"],
@@ -151,8 +156,18 @@ def shared(spec):
     return {}
 
 
+def opened(begin):
+    """Begin a pass; again, where the dispatcher has no room for a new one: starters of loops do."""
+    while True:
+        try:
+            return begin()
+        except StoreFull as exc:
+            print(f"begins later: {exc}", file=sys.stderr)
+            time.sleep(0.3)
+
+
 def consume(dataset, spec, log):
-    with iter(dataset) as it:
+    with opened(lambda: iter(dataset)) as it:
         log.write("b", [it.round])
         try:
             in_rounds(it, spec, log)
@@ -218,9 +233,13 @@ def save(it, spec, log, number, timeout):
         print(f"save {number} failed: {exc}", file=sys.stderr)
         log.write("f", [number])
         return
-    path = f"{spec['log']}.{number}.json"
-    with open(path, "w") as file:
-        json.dump(state, file)
+    try:
+        with open(f"{spec['log']}.{number}.json", "w") as file:
+            json.dump(state, file)
+    except OSError as exc:  # it may open no more files
+        print(f"save {number} is not written: {exc}", file=sys.stderr)
+        log.write("f", [number])
+        return
     log.write("s", [number])
 
 

@@ -9,9 +9,11 @@ import uuid
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 BUILD, UP, PASS = 600, 120, 240
+EVERYTHING = ("--profile", "train", "--profile", "observe")
 
 pytestmark = pytest.mark.compose
 
@@ -34,7 +36,11 @@ class Compose:
             **os.environ,
             "COMPOSE_PROJECT_NAME": f"penstock-test-{uuid.uuid4().hex[:8]}",
             "PENSTOCK_PORT": "0",
+            "PENSTOCK_HTTP_PORT": "0",
             "PENSTOCK_TAG": "test",
+            # What is public cannot be had everywhere: this stands in, to try what it is given.
+            "PROMETHEUS_IMAGE": "penstock:test",
+            "GRAFANA_IMAGE": "penstock:test",
         }
 
     def command(self, *args):
@@ -82,7 +88,7 @@ def compose():
         compose.run("build", "dispatcher", timeout=BUILD)
         yield compose
     finally:
-        compose.run("--profile", "train", "down", "--volumes", "--timeout", "5")
+        compose.run(*EVERYTHING, "down", "--volumes", "--timeout", "5")
 
 
 def status(compose):
@@ -105,7 +111,7 @@ def test_a_pass_survives_a_killed_worker_and_a_killed_dispatcher(compose):
     compose.run("up", "--detach")
     compose.run("up", "--detach", "--scale", "worker=3", "--no-recreate")
     compose.wait_healthy("worker", 3)
-    train = ("trainer", "demo", "--target", "dispatcher:7000", "--epochs", "1")
+    train = ("trainer", "demo", "--target", "grpcs://dispatcher:7000", "--epochs", "1")
 
     trainer = compose.start("run", "--rm", "--no-deps", "-T", *train)
     try:
@@ -126,6 +132,74 @@ def test_a_pass_survives_a_killed_worker_and_a_killed_dispatcher(compose):
     assert iteration["finished"]
     assert not iteration["faults"]
     assert iteration["account"]["redelivered"] == 0
+
+
+SCRAPE = """
+import json, ssl, sys, urllib.request
+folder, name, target = sys.argv[1:]
+tls = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+tls.check_hostname = False  # the name is checked below, as it is not the target's
+with open(f"{folder}/token") as file:
+    shown = {"Authorization": f"Bearer {file.read().strip()}"}
+asked = urllib.request.Request(f"https://{target}/metrics", headers=shown)
+with urllib.request.urlopen(asked, timeout=20, context=tls) as answer:
+    certificate = answer.fp.raw._sock.getpeercert()
+    body = answer.read().decode()
+assert name in [value for _, value in certificate["subjectAltName"]], certificate
+print(body)
+"""
+
+
+@pytest.mark.timeout(BUILD + 3 * UP)
+def test_prometheus_and_grafana_are_given_what_they_need(compose):
+    compose.run("up", "--detach")
+    compose.wait_healthy("worker", 1)
+
+    def inside(service, *command):
+        options = ("--rm", "--no-deps", "-T", "--entrypoint", command[0])
+        return compose.run("--profile", "observe", "run", *options, service, *command[1:])
+
+    config = yaml.safe_load(inside("prometheus", "cat", "/etc/prometheus/prometheus.yml"))
+    assert "groups:" in inside("prometheus", "cat", "/etc/prometheus/rules.yml")
+    inside("prometheus", "touch", "/prometheus/writable")
+    for job, target in zip(
+        config["scrape_configs"], ("dispatcher:8080", "worker:8080"), strict=True
+    ):
+        name = job["tls_config"]["server_name"]
+        folder = job["tls_config"]["ca_file"].removesuffix("/ca.crt")
+        assert job["authorization"]["credentials_file"] == f"{folder}/token"
+        assert "penstock_build_info" in inside(
+            "prometheus", "python", "-c", SCRAPE, folder, name, target
+        )
+
+    board = json.loads(inside("grafana", "cat", "/etc/grafana/dashboards/penstock.json"))
+    assert board["title"] == "Penstock"
+    sources = "/etc/grafana/provisioning/datasources/prometheus.yml"
+    (source,) = yaml.safe_load(inside("grafana", "cat", sources))["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+
+
+@pytest.mark.timeout(BUILD + 3 * UP)
+def test_nobody_without_a_token_gets_in_and_credentials_are_made_once(compose):
+    compose.run("up", "--detach")
+    compose.wait_healthy("worker", 1)
+    ask = ("exec", "-T", "-e", "PENSTOCK_CREDENTIALS=", "dispatcher", "penstock", "status")
+
+    ran = subprocess.run(
+        compose.command(*ask, "127.0.0.1:7000"),
+        env=compose.env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=UP,
+        check=False,
+    )
+    assert ran.returncode != 0
+
+    token = compose.run("run", "--rm", "--no-deps", "-T", "keys", "cat /keys/operator/token")
+    compose.run("up", "--detach", "--force-recreate", "keys")
+    again = compose.run("run", "--rm", "--no-deps", "-T", "keys", "cat /keys/operator/token")
+    assert token == again != ""
 
 
 def acked(stats):

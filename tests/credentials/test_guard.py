@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.credentials import authority
+from penstock.credentials.access import TABLE
 from penstock.credentials.folder import LOOK, WatchedFolder, load_client, load_service
-from penstock.credentials.guard import KEPT, LocalGuard, OpenGuard, TokenGuard
+from penstock.credentials.guard import KEPT, LocalGuard, OpenGuard, TensorFlowGuard, TokenGuard
 from penstock.credentials.local import LocalKey
 from penstock.credentials.roles import AccessRole
 from penstock.errors import Unauthenticated, WrongRole
@@ -45,6 +46,26 @@ def shown(keys, role):
 
 def test_an_open_one_lets_everybody_do_everything():
     OpenGuard().admit(DRAIN, "")
+
+
+@pytest.mark.parametrize("path", sorted(TABLE))
+def test_a_port_of_tensorflows_protocol_answers_that_and_health_and_nothing_else(path):
+    if TABLE[path].anybody:
+        assert TensorFlowGuard().admit(path, "") is None
+    elif path.startswith("/tensorflow.data."):
+        assert TensorFlowGuard().admit(path, "").roles == set()
+    else:
+        with pytest.raises(Unauthenticated, match="TensorFlow's clients alone"):
+            TensorFlowGuard().admit(path, "penstock1.a.b")
+
+
+def test_a_token_of_one_role_is_of_no_use_with_a_certificate_of_another(keys, guard):
+    ann = guard.admit(DRAIN, shown(keys, "operator"))
+
+    guard.confirm(ann, ["operator.penstock.internal", "localhost"])
+    for names in ([], ["reader.penstock.internal"], ["operator.example"]):
+        with pytest.raises(Unauthenticated, match="of one role"):
+            guard.confirm(ann, names)
 
 
 def test_a_token_lets_in_whom_the_table_names(keys, guard):

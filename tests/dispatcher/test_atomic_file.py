@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from penstock.errors import Refused, StoreFull
+from penstock.errors import Overloaded, Refused, StoreFull
 from penstock_dispatcher.atomic_file import unwritten, write_whole
 
 
@@ -39,3 +39,14 @@ def test_a_full_disk_is_distinguished_from_one_that_refuses(tmp_path):
     assert str(full).endswith("then try again")
     assert type(refused) is Refused
     assert str(tmp_path) in str(refused)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_without_descriptors_the_same_is_worth_another_try(tmp_path, number):
+    error = unwritten(tmp_path, OSError(number, os.strerror(number)), "try again")
+
+    assert isinstance(error, Overloaded)
+    assert error.retryable
+    assert error.retry_after > 0
+    assert os.strerror(number) in str(error)
+    assert "ulimit -n" in str(error)

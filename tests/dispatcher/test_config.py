@@ -161,3 +161,18 @@ def test_bounds_and_credentials_reach_the_entrance_and_contradictions_are_refuse
         DispatcherConfig(credentials=5)
     with pytest.raises(ConfigError, match="True or False"):
         DispatcherConfig(insecure="yes")
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"tensorflow_port": 0}, "go together"),
+        ({"tensorflow_datasets": ("train",)}, "go together"),
+        ({"tensorflow_port": 0, "tensorflow_datasets": "train"}, "tuple of ids"),
+        ({"tensorflow_port": True, "tensorflow_datasets": ("train",)}, "from 0"),
+        ({"tensorflow_port": 1, "tensorflow_host": ""}, "interface"),
+    ],
+)
+def test_what_is_opened_to_tensorflows_clients_is_named_and_has_a_port(given, words):
+    with pytest.raises(ConfigError, match=words):
+        DispatcherConfig(credentials="keys", **given)

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from penstock.errors import ConfigError, DefinitionError, Refused, StoreFull
+from penstock.errors import ConfigError, DefinitionError, Overloaded, Refused, StoreFull
 from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions, own_key
 
 
@@ -50,6 +50,22 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
 
     with pytest.raises(Refused, match="datasets/abc"):
         await definitions.keep("abc", b"x")
+
+
+async def test_without_descriptors_it_is_kept_when_there_are_some_again(tmp_path, monkeypatch):
+    definitions = FileDefinitions(tmp_path)
+
+    def no_descriptors(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr("penstock_dispatcher.definition_store.write_whole", no_descriptors)
+        with pytest.raises(Overloaded, match="Too many open files"):
+            await definitions.keep("abc", b"x")
+        assert not definitions.variants("abc")
+
+    await definitions.keep("abc", b"x")
+    assert await definitions.find("abc") == b"x"
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

@@ -80,3 +80,13 @@ async def test_streams_can_be_ended_one_by_one_and_all_at_once():
     for name in "bc":
         with pytest.raises(Unavailable, match="over"):
             await anext(boxes[name])
+
+
+def test_what_comes_late_by_an_older_stream_does_not_take_the_peer_back():
+    ways, older, newer = Outboxes(), Outbox(), Outbox()
+    ways.lead("peer", older)
+    ways.lead("peer", newer)
+
+    with pytest.raises(Unavailable, match="newer stream"):
+        ways.lead("peer", older)
+    assert not newer.closed

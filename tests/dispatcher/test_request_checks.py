@@ -8,12 +8,12 @@ from penstock.errors import DefinitionError, Refused
 from penstock.protocol.control import (
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     SaveBarrier,
     SplitRequest,
     WorkerHeartbeat,
 )
 from penstock.protocol.nearness import WorkerProfile
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.registration import Registration
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions

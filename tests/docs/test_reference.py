@@ -18,6 +18,7 @@ from penstock import errors, service
 from penstock.dataset.dataset import Dataset
 from penstock.executors.process_pool import ProcessSettings
 from penstock.runtime import settings
+from penstock.wire import tracing
 from penstock_cluster.cli.app import app
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker import WorkerConfig
@@ -221,6 +222,8 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             assert all(f"$({setting.partition('=')[0]})" in makefile for setting in settings)
         case [_, "-m", ("build" | "venv" | "simulation") as module, *rest]:
             check_module(module, rest)
+        case ["export", setting]:
+            assert tracing.asked(dict([setting.split("=")]))
         case ["git", "tag", _] | ["/tmp/release/bin/pip", "install", _]:
             pass
         case ["/tmp/release/bin/penstock", command]:
@@ -260,6 +263,7 @@ def check_module(module, words):
 
 COMPOSE = {
     "build": set(),
+    "cp": set(),
     "down": {"--volumes", "--timeout"},
     "exec": set(),
     "kill": set(),
@@ -272,6 +276,12 @@ COMPOSE = {
 
 
 def check_compose(words):
+    match words:
+        case ["--profile", profile, *rest]:
+            assert f"profiles: [{profile}]" in (ROOT / "docker-compose.yml").read_text()
+            words = rest
+    if words[0] == "cp":
+        words = ["cp", words[1].partition(":")[0]]
     services = re.findall(r"^  (\w+):$", (ROOT / "docker-compose.yml").read_text(), re.MULTILINE)
     for program, check in (("loadtest", loadtest_command), ("penstock", None)):
         if program in words:

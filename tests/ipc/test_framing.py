@@ -55,17 +55,17 @@ def test_commands_and_replies_arrive_as_they_were_sent(ends):
     frames = [MemoryFrame(b"layout", 64, 128)]
     failure = Failure.of(Overloaded("no"))
 
-    parent.send(CallFunction(7, frames))
-    assert child.receive() == CallFunction(7, frames)
+    parent.send(CallFunction(7, frames, []))
+    assert child.receive() == CallFunction(7, frames, [])
 
-    for reply in (FunctionReady(), FunctionReady(failure), CallDone(frames, failure, 1 << 30)):
+    for reply in (FunctionReady(), FunctionReady(failure), CallDone(frames, 0, failure, 1 << 30)):
         child.send(reply)
         assert parent.receive() == reply
 
 
 def test_a_message_larger_than_the_socket_holds_arrives_whole(ends):
     parent, child = ends
-    large = CallFunction(0, [MemoryFrame(b"x" * (4 << 20), 0, 1)])
+    large = CallFunction(0, [MemoryFrame(b"x" * (4 << 20), 0, 1)], [])
     sender = threading.Thread(target=parent.send, args=(large,))
     sender.start()
 

@@ -462,3 +462,13 @@ def test_whatever_bytes_a_file_holds_its_errors_are_ours_and_can_be_printed(writ
                 )
         else:
             pytest.fail(f"no end: {data!r}")
+
+
+def test_an_error_about_a_long_value_is_short(tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_bytes(b"a\n1\n" + b"x" * 100_000 + b"\n")
+
+    with pytest.raises(TransformError) as raised:
+        list(Dataset.csv(file, column_defaults={"a": int}))
+    assert "column 'a' is no int64" in str(raised.value)
+    assert len(str(raised.value)) < 3000

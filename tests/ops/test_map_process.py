@@ -230,7 +230,7 @@ def test_an_error_has_the_traceback_of_where_it_was_raised():
         list(in_process(3, picky))
 
     assert "in picky" in failed.value.remote_traceback
-    assert "in picky" in failed.value.__notes__[-1]
+    assert "in picky" in failed.value.__notes__[-2]
     assert "ValueError: 1 is bad" in str(failed.value)
 
 

@@ -1,8 +1,8 @@
 """Many schedules: ``python -m simulation --schedules 100000``, and what came of them.
 
 ``--seed 7 --schedules 1 --trace`` plays one again, line by line; ``--without`` breaks one of the
-rules on purpose (`--without all`: one after another, until a law misses it). With ``--rounds`` the
-job is read in rounds, with ``--cache`` several trainers share it.
+rules on purpose (`--without all`: one after another, until a law misses it). ``--kind`` says how
+readers share the job, and ``--storm 20`` brings so many more faults to each schedule.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from enum import Enum, auto
+from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import assert_never
@@ -25,25 +25,32 @@ from simulation import (
     cache_mesh,
     cache_rules,
     mesh,
+    ordered_mesh,
     rounds_mesh,
+    static_mesh,
 )
 from simulation.rules import Rule
+from simulation.storm import Storm, blowing
 
 CHUNK = 50
+ALL = "all"
 
 
 class Kind(Enum):
-    """What is simulated: a job whose readers share its elements, read in rounds, or as trainers."""
+    """How readers share what is simulated."""
 
-    SHARED = auto()
-    ROUNDS = auto()
-    CACHE = auto()
+    PLAIN = "plain"
+    ROUNDS = "rounds"
+    CACHE = "cache"
+    ORDERED = "ordered"
+    STRIDED = "strided"
+    STATIC = "static"
 
     @property
     def rules(self) -> Mapping[str, Rule]:
         """The rules that can be broken."""
         match self:
-            case Kind.SHARED:
+            case Kind.PLAIN | Kind.ORDERED | Kind.STRIDED | Kind.STATIC:
                 return broken_rules.RULES
             case Kind.ROUNDS:
                 return broken_rounds_rules.RULES
@@ -54,8 +61,7 @@ class Kind(Enum):
 
     def judge(self, seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
         """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-        worlds = {Kind.SHARED: mesh, Kind.ROUNDS: rounds_mesh, Kind.CACHE: cache_mesh}
-        return worlds[self].judge(seed, trace=trace)
+        return JUDGES[self](seed, trace=trace)
 
     def broken(self, rule: str) -> ExitStack:
         """Break a rule until the stack is closed; none, if none is named."""
@@ -73,28 +79,38 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--trace", action="store_true", help="tell all that happens")
     parser.add_argument("--without", default="", help="the rule to break, or 'all'")
-    parser.add_argument("--rounds", action="store_true", help="of coordinated reads")
-    parser.add_argument("--cache", action="store_true", help="of trainers that share a job")
+    parser.add_argument(
+        "--kind",
+        choices=[*(kind.value for kind in Kind), ALL],
+        default=Kind.PLAIN.value,
+        help=f"how readers share a job; {ALL}: each kind in turn, with all the schedules",
+    )
+    parser.add_argument("--storm", type=int, default=0, help="faults more in each schedule")
     given = parser.parse_args()
-    kind = Kind.ROUNDS if given.rounds else Kind.CACHE if given.cache else Kind.SHARED
+    kinds = list(Kind) if given.kind == ALL else [Kind(given.kind)]
+    return max(_run(kind, given) for kind in kinds)
+
+
+def _run(kind: Kind, given: argparse.Namespace) -> int:
     seeds = range(given.seed, given.seed + given.schedules)
+    storm = Storm(given.storm)
     if given.without == "all":
         return _break_all(kind, seeds, given.jobs)
     if given.trace:
-        with kind.broken(given.without):
+        with kind.broken(given.without), blowing(storm):
             for seed in seeds:
                 print(f"seed {seed}: {kind.judge(seed, trace=True)[0] or 'no law is broken'}")
         return 0
     began = time.monotonic()
     found, stats = 0, Counter[str]()
-    for seed, law, more in _judged(kind, seeds, given.without, given.jobs):
+    for seed, law, more in _judged(kind, seeds, given.without, given.jobs, storm=storm):
         stats += more
         if law:
             found += 1
-            print(f"seed {seed}: {law}", flush=True)
+            print(f"{kind.value} seed {seed}: {law}", flush=True)
     seconds = time.monotonic() - began
     print(
-        f"{len(seeds)} schedules of {stats['events'] // len(seeds)} events in {seconds:.0f} s "
+        f"{kind.value}: {len(seeds)} schedules with {faults_in(stats)} faults in {seconds:.0f} s "
         f"({len(seeds) / seconds:.0f} a second); {found} break a law"
     )
     print(", ".join(f"{name} {number}" for name, number in sorted(stats.items())))
@@ -114,30 +130,53 @@ def _break_all(kind: Kind, seeds: range, jobs: int) -> int:
     return int(missed > 0)
 
 
+def faults_in(stats: Mapping[str, int]) -> int:
+    """Return how many faults there were: those on purpose, and lines that broke by chance."""
+    return sum(n for name, n in stats.items() if name.startswith("fault: ") or name in BY_CHANCE)
+
+
 def _judged(
-    kind: Kind, seeds: range, without: str, jobs: int, *, stop: bool = False
+    kind: Kind,
+    seeds: range,
+    without: str,
+    jobs: int,
+    *,
+    stop: bool = False,
+    storm: Storm = Storm(),
 ) -> Iterable[tuple[int, str, Counter[str]]]:
     chunks = (seeds[i : i + CHUNK] for i in range(0, len(seeds), CHUNK))
     if jobs == 1:
         for chunk in chunks:
-            yield from _judge(kind, chunk, without, stop=stop)
+            yield from _judge(kind, storm, chunk, without, stop=stop)
         return
     with ProcessPoolExecutor(jobs) as pool:
         while batch := list(islice(chunks, 4 * jobs)):
-            for results in pool.map(partial(_judge, kind), batch, [without] * len(batch)):
+            for results in pool.map(partial(_judge, kind, storm), batch, [without] * len(batch)):
                 yield from results
 
 
 def _judge(
-    kind: Kind, seeds: range, without: str, *, stop: bool = False
+    kind: Kind, storm: Storm, seeds: range, without: str, *, stop: bool = False
 ) -> list[tuple[int, str, Counter[str]]]:
     results: list[tuple[int, str, Counter[str]]] = []
-    with kind.broken(without):
+    with kind.broken(without), blowing(storm):
         for seed in seeds:
             results.append((seed, *kind.judge(seed)))
             if stop and results[-1][1]:
                 break
     return results
+
+
+JUDGES: Mapping[Kind, Callable[..., tuple[str, Counter[str]]]] = {
+    Kind.PLAIN: mesh.judge,
+    Kind.ROUNDS: rounds_mesh.judge,
+    Kind.CACHE: cache_mesh.judge,
+    Kind.ORDERED: ordered_mesh.judge,
+    Kind.STRIDED: ordered_mesh.judge_consumers,
+    Kind.STATIC: static_mesh.judge,
+}
+
+BY_CHANCE = ("line broken", "links that never come up")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import ReaderStatus
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.flow_control import FlowControl
+from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.core.task_reports import TaskReports
 from penstock.reader.core.task_stream import TaskStream
 from penstock_dispatcher.core import saves, scheduler, views, workers
 from penstock_dispatcher.core.context import DecisionContext
@@ -360,3 +362,31 @@ def moves_to_readers(stack: ExitStack) -> None:
 def missing_in_doubt(stack: ExitStack) -> None:
     right = saves._state
     put(stack, saves, "_state", lambda ctx, iteration, _missing: right(ctx, iteration, ()))
+
+
+@_rule(28, "what no worker runs is in each heartbeat, and at a barrier all that a reader has")
+def reports_of_what_waits(stack: ExitStack) -> None:
+    def needed(self: TaskReports, *_: Any) -> list[Any]:
+        return [task for task, stream in self._streams.items() if not self._is_known(stream)][:1]
+
+    put(stack, TaskReports, "_needed", needed)
+    put(stack, TaskReports, "_all", lambda self: self._needed())
+
+
+@_rule(29, "a view builds on what the reader says that it knows, not on what it was sent")
+def changes_since_known(stack: ExitStack) -> None:
+    right_show, right_take = views._Views.show, KnownTasks.take
+    sent: dict[tuple[int, str], int] = {}
+
+    def show(self: views._Views, session: str, asked: Any) -> SendView:
+        key = id(self._ctx), session
+        told = right_show(self, session, replace(asked, known=sent.get(key, asked.known)))
+        sent[key] = told.view.revision
+        return told
+
+    def take(self: KnownTasks, view: Any) -> Any:
+        self.as_of = max(self.as_of, view.changes_since or 0)
+        return right_take(self, view)
+
+    put(stack, views._Views, "show", show)
+    put(stack, KnownTasks, "take", take)

@@ -8,7 +8,7 @@ from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode, TaskId
 from simulation.cache_ledger import CacheLedger, TrainerTaken
-from simulation.cache_plan import CachePlan
+from simulation.cache_plan import KINDS, CachePlan
 from simulation.cache_watch import CacheWatch
 from simulation.dispatcher import SimDispatcher
 from simulation.mesh import judged
@@ -67,8 +67,7 @@ class CacheMesh(Torment):
         for index, one in enumerate(plan.readers):
             if one.quits is not None:
                 self.at(late[f"r{index}"] + one.quits, self._quit, f"r{index}", one.crashes)
-        for when, kind in plan.faults:
-            self.at(when, self.fault, kind)
+        self.expect(plan.faults, KINDS[plan.kind])
         while not self._all_over() and self.goes_on(PATIENCE):
             if self.events > EVENTS:
                 raise LawBroken("law 8: it goes round and round")

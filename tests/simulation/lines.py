@@ -7,9 +7,6 @@ from typing import Any
 
 from simulation.world import Process, World
 
-BREAKS = 0.004
-"""How likely a message breaks its line, in a rough world."""
-
 
 def _nothing(*_: Any) -> None:
     pass
@@ -37,7 +34,7 @@ class End:
         if not self.open or self.failed:
             return
         world.stats["messages"] += 1
-        if world.rough and world.chance.random() < BREAKS:
+        if world.rough and world.chance.random() < world.breaks:
             world.stats["line broken"] += 1
             self.fail()
             return

@@ -12,7 +12,7 @@ from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode
 from simulation.ledger import Ledger, Saved
 from simulation.pipeline import Element
-from simulation.plan import Plan
+from simulation.plan import FAULTS, Plan
 from simulation.reader import SimReader, Spec
 from simulation.runner import Work
 from simulation.torment import Torment
@@ -63,8 +63,7 @@ class Mesh(Torment):
         plan = self.plan
         for name in self.names:
             self.at(self.chance.uniform(0, 1), self.start, name)
-        for when, kind in plan.faults:
-            self.at(when, self.fault, kind)
+        self.expect(plan.faults, FAULTS[plan.kind])
         if plan.save_at:
             self.at(plan.save_at, self.save)
         while len(self.over) < plan.readers and self.goes_on(PATIENCE):

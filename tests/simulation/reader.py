@@ -83,6 +83,8 @@ class SimReader(TrainingProcess):
             consumer=self.consumer,
             ordered=ordered,
         )
+        # Tasks are few here, and reports take turns as if they were many.
+        self.core._reports.in_turn = 1
         self.reads = True
         self.loop = Loop(self, self.spec.habits)
 

@@ -11,7 +11,7 @@ from penstock_dispatcher.core import rounds_record
 from simulation.consumer import ConsumerSpec, SimConsumer
 from simulation.mesh import judged
 from simulation.rounds_ledger import RoundsLedger, SavedRounds
-from simulation.rounds_plan import RoundsPlan
+from simulation.rounds_plan import FAULTS, RoundsPlan
 from simulation.runner import Work
 from simulation.torment import Torment
 from simulation.worker import VERSIONS, SimWorker
@@ -75,8 +75,7 @@ class RoundsMesh(Torment):
             self.at(late.get(name, 0.0) + self.chance.uniform(0, 1), self.start, name)
         for when, index, _ in plan.twins:
             self.at(when, self.start, f"t{index}")
-        for when, kind in plan.faults:
-            self.at(when, self.fault, kind)
+        self.expect(plan.faults, FAULTS[plan.kind])
         if plan.kind == "stuck":
             self.at(self.chance.uniform(2, 6), self._stick)
         elif plan.kind == "absent":

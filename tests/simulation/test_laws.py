@@ -29,7 +29,8 @@ def test_a_schedule_is_played_again_alike():
 @pytest.mark.parametrize(
     "rule",
     [
-        "barrier", "barrier_blocks", "buffered_stays_reserved", "end_when_acked", "fence",
+        "barrier", "barrier_blocks", "buffered_stays_reserved", "changes_since_known",
+        "end_when_acked", "fence", "reports_of_what_waits",
         "gone_drops_buffer", "journal_first", "keep_until_acked", "log_first", "new_incarnation",
         "permission", "readers_journaled", "recall", "runner_numbers", "splits_by_position",
         "state_behind_floor", "subscribe_says_buffered", "unknown_is_new",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -14,6 +14,7 @@ from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.events import Call, DrainWorker
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.settings import CoreSettings
+from simulation import storm as storms
 from simulation.disk import Disk
 from simulation.dispatcher import SETTINGS, SimDispatcher, Witness
 from simulation.lines import dial
@@ -36,6 +37,7 @@ class Torment(World):
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         super().__init__(seed, trace=trace)
+        self.seed = seed
         self.disk = Disk()
         self.lives: Counter[str] = Counter()
 
@@ -65,6 +67,14 @@ class Torment(World):
 
     # --- what happens to them ---
 
+    def expect(self, faults: Iterable[tuple[float, str]], kinds: Sequence[str]) -> None:
+        """Have *faults* come, and with them those of *kinds* that a storm brings."""
+        storm = storms.current()
+        if storm.faults and kinds:
+            self.breaks = storms.BREAKS
+        for when, kind in [*faults, *storm.draw(self.seed, kinds)]:
+            self.at(when, self.fault, kind)
+
     def fault(self, kind: str) -> None:
         """Let something go wrong."""
         what, _, whom = kind.rpartition(" ")
@@ -72,7 +82,8 @@ class Torment(World):
         name = self.chance.choice(names)
         seconds = self.chance.uniform(1, 14)
         self.note(name, f"fault: {kind}")
-        self.stats[f"fault: {kind}"] += 1
+        hits = what == "cut off" or what.startswith("part") or name in self.processes
+        self.stats[f"fault: {kind}" if hits else "faults that hit nobody"] += 1
         if what == "cut off":
             apart = set(
                 self.chance.sample(self.names if whom == "2" else names, 2 if whom == "2" else 1)

@@ -11,6 +11,8 @@ from typing import Any
 PEACE = 30.0
 """From then on nothing is cut off any more."""
 
+BREAKS = 0.004
+
 
 class LawBroken(Exception):
     """A run that must not be."""
@@ -31,6 +33,8 @@ class World:
         """Which readers never reach which workers, and after how many seconds they notice."""
         self.rough = False
         """Whether lines break by themselves, and messages take their time."""
+        self.breaks = BREAKS
+        """How likely a message breaks its line, in a rough world."""
         self.lines = trace
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0

@@ -19,7 +19,6 @@ from penstock.protocol.control import (
     OpenIterationReply,
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     ReaderView,
     SaveBarrier,
     SaveResult,
@@ -34,6 +33,7 @@ from penstock.protocol.control import (
 from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
@@ -142,6 +142,17 @@ MESSAGES = {
         BEAT,
         ReaderHeartbeat(
             9, "t", 0, 4, in_process={"w:1": 2}, transports={"local": 1}
+        ),
+    ),
+    "reader beat that knows tasks": (
+        BEAT,
+        ReaderHeartbeat(9, "t", 1, 4, {5: TaskReport(1, TAKEN, RUNS)}, tasks_as_of=33, unacked=3),
+    ),
+    "view of changes": (
+        VIEW,
+        ReaderView(
+            35, "t", 1, ReaderStatus.LIVE, 4, {5: TaskView(2, "w:1")},
+            changes_since=33, over=(6, 7), life=1_800_000_000_000_000, deferred=True,
         ),
     ),
     "view of a worker with a profile": (

@@ -2,17 +2,21 @@ import asyncio
 import socket
 import time
 from contextlib import aclosing, asynccontextmanager, closing
+from datetime import UTC, datetime
 
 import grpc
 import pytest
 
+from penstock.credentials import authority
 from penstock.credentials.entrance import Entrance, Security
+from penstock.credentials.folder import LOOK, WatchedFolder, load_service
 from penstock.credentials.guard import OpenGuard
 from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
 from penstock.protocol.data import Recall, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.wire.connection import connect, listening
+from penstock.wire.connection import ShownCertificate, connect, listening
 from penstock.wire.worker import HEALTH, WorkerClient, encode_reply, worker_handlers
+from tests.credentials.keyring import made
 from tests.free_ports import free_port
 from tests.wire.foreign_servers import stranger_that_says
 
@@ -326,3 +330,17 @@ async def test_connections_beyond_the_bound_are_closed_and_those_that_are_there_
         finally:
             for sock in socks:
                 sock.close()
+
+
+def test_a_certificate_is_given_to_grpc_once_and_again_when_it_is_another(tmp_path):
+    now = [0.0]
+    keys = made(tmp_path / "keys")
+    folder = WatchedFolder(keys / "dispatcher", load_service, lambda: now[0])
+    shown = ShownCertificate(folder)
+
+    assert [shown.newer() for _ in range(3)] == [None, None, None]
+
+    authority.renew(keys, (), datetime.now(UTC))
+    now[0] += 2 * LOOK
+    assert shown.newer() is not None
+    assert shown.newer() is None

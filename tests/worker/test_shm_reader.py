@@ -17,7 +17,7 @@ from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
-from penstock.transport import pool, shared_memory
+from penstock.transport import over_grpc, pool, shared_memory
 from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import to_worker
 from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack
@@ -263,22 +263,14 @@ async def test_who_insists_gets_an_error_that_names_both_hosts(met, monkeypatch)
             await transports.to(known)
 
 
-async def test_who_insists_waits_a_while_for_a_worker_that_may_have_been_killed(met, monkeypatch):
-    _, _, known = met
-    profile = WorkerProfile("h", ("grpc", "shm"), boot_id=known.profile.boot_id, shm_socket="/no")
-    gone = KnownWorker("w:2", 1, profile)
-    async with TransportPool("shm") as transports:
-        with pytest.raises(Unavailable):
-            await transports.to(gone)
-        monkeypatch.setattr(pool, "PATIENCE", 0.0)
-        with pytest.raises(DatasetError, match="reads no other way, and worker w:2"):
-            await transports.to(gone)
+async def test_the_while_that_it_gets_begins_anew_when_it_was_reached(met, monkeypatch):
+    async def lives(*_):
+        return True
 
-
-async def test_that_while_begins_anew_when_the_worker_was_reached_in_between(met, monkeypatch):
     _, _, known = met
     now = [100.0]
     monkeypatch.setattr(pool, "clock", SimpleNamespace(now=lambda: now[0]))
+    monkeypatch.setattr(over_grpc, "lives", lives)
     hidden = replace(known, profile=replace(known.profile, shm_socket="/no"))
     async with TransportPool("shm") as transports:
         with pytest.raises(Unavailable):
@@ -286,6 +278,9 @@ async def test_that_while_begins_anew_when_the_worker_was_reached_in_between(met
         (await transports.to(known)).close()
         now[0] += 2 * pool.PATIENCE
         with pytest.raises(Unavailable, match="/no cannot be reached"):
+            await transports.to(hidden)
+        now[0] += 2 * pool.PATIENCE
+        with pytest.raises(DatasetError, match="reads no other way"):
             await transports.to(hidden)
 
 

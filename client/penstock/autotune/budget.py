@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import cached_property
 
 RAM_BUDGET = 256 << 20
 """Bytes for tuned buffers, unless options say otherwise."""
@@ -11,32 +13,38 @@ RAM_BUDGET = 256 << 20
 class Budget:
     """*cores* threads that work and *ram* bytes of elements. For any thread.
 
-    Each operator has its first thread, and its first elements, whatever the others have.
+    Each operator has its first thread, and its first elements, whatever the others have. *cores*
+    may be what counts them: that is called when something asks, which most short passes never do.
     """
 
-    def __init__(self, cores: int, ram: int) -> None:
-        self.cores: int = cores
+    def __init__(self, cores: int | Callable[[], int], ram: int) -> None:
         self.ram: int = ram
+        self._count = cores
         self._lock = threading.RLock()  # a finaliser may `forget` in the middle of it
-        self._threads = cores - 1
+        self._taken = 1
         self._bytes: dict[int, float] = {}
+
+    @cached_property
+    def cores(self) -> int:
+        """How many threads may work; the same all the time."""
+        return self._count if isinstance(self._count, int) else self._count()
 
     def take_thread(self) -> bool:
         """Take a thread more, if there is one."""
         with self._lock:
-            if self._threads <= 0:
+            if not self.has_thread():
                 return False
-            self._threads -= 1
+            self._taken += 1
             return True
 
     def has_thread(self) -> bool:
         """Return whether there is a thread to take."""
-        return self._threads > 0
+        return self._taken < self.cores
 
     def give_threads(self, count: int) -> None:
         """Give *count* threads back."""
         with self._lock:
-            self._threads += count
+            self._taken -= count
 
     def note(self, who: object, nbytes: float) -> float:
         """Record that *who* may use *nbytes* now; return how many are left, below 0 if too many."""

@@ -28,7 +28,8 @@ class Tuning:
         other processes.
         """
         auto = options.autotune
-        core_budget = auto.cpu_budget or max(1, cores() // share)
+        # Counted by need: to read the limits of control groups takes longer than a short run does.
+        core_budget = auto.cpu_budget or (lambda: max(1, cores() // share))
         budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share)
         return cls(options, budget, spreads)
 

@@ -26,6 +26,8 @@ class Access:
 
 
 _READS = frozenset({AccessRole.READER, AccessRole.TRAINER})
+# A worker reads for TensorFlow's clients, from other workers too: these have nothing to show.
+_READS_OR_RELAYS = _READS | {AccessRole.WORKER}
 
 ANYBODY = Access(anybody=True)
 TENSORFLOW = Access(roles=_READS, loopback=True)
@@ -36,17 +38,17 @@ _OF_TENSORFLOW = "/tensorflow.data.DispatcherService/"
 
 TABLE: Final[dict[str, Access]] = {
     _DISPATCHER + "RegisterDataset": Access(frozenset({AccessRole.TRAINER})),
-    _DISPATCHER + "FindDataset": Access(_READS),
+    _DISPATCHER + "FindDataset": Access(_READS_OR_RELAYS),
     # A trainer compares its own with what is there, to say how the two differ.
     _DISPATCHER + "GetDefinition": Access(frozenset({AccessRole.WORKER, AccessRole.TRAINER})),
-    _DISPATCHER + "OpenIteration": Access(_READS),
+    _DISPATCHER + "OpenIteration": Access(_READS_OR_RELAYS),
     _DISPATCHER + "Drain": Access(frozenset({AccessRole.OPERATOR})),
     # A trainer whose machine is to be taken away says so; workers of other hosts are none of its.
     _DISPATCHER + "DrainHost": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
     _DISPATCHER + "Status": Access(EVERY_ROLE),
     _DISPATCHER + "WorkerControl": Access(frozenset({AccessRole.WORKER})),
-    _DISPATCHER + "ReaderControl": Access(_READS),
-    _WORKER + "Read": Access(_READS),
+    _DISPATCHER + "ReaderControl": Access(_READS_OR_RELAYS),
+    _WORKER + "Read": Access(_READS_OR_RELAYS),
     _WORKER + "Status": Access(EVERY_ROLE),
     _WORKER + "Trace": Access(_READS | {AccessRole.OPERATOR}),
     "/penstock.v1.Preemption/Report": Access(_READS),

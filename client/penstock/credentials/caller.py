@@ -134,6 +134,12 @@ def choose(address: str, folder: str) -> None:
         _chosen[address] = folder
 
 
+def choose_first(address: str, folder: str) -> None:
+    """Do as `choose`, unless something was chosen for *address* before."""
+    with _lock:
+        _chosen.setdefault(address, folder)
+
+
 def caller_of(address: str, env: Mapping[str, str] = os.environ, *, role: str = TRAINER) -> Caller:
     """Return what calls the dispatcher at *address*, and its workers.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.folder import ServiceCredentials, WatchedFolder, folder_of, load_service
-from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TokenGuard
+from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TensorFlowGuard, TokenGuard
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
 from penstock.credentials.seal import check_seal, seal
 from penstock.errors import ConfigError
@@ -54,6 +54,16 @@ class Entrance:
     """What was called here."""
     port: BoundPort = field(default_factory=BoundPort)
     """Set to the port that is bound."""
+
+    def for_tensorflow(self) -> Entrance:
+        """Return how a port of TensorFlow's protocol alone lets others in: all of them."""
+        return replace(
+            self,
+            security=Security.INSECURE,
+            guard=TensorFlowGuard(),
+            folder=None,
+            port=BoundPort(),
+        )
 
     @property
     def definitions_key(self) -> bytes:

@@ -147,4 +147,35 @@ class TokenGuard:
             self._known.clear()
 
 
-Guard: TypeAlias = OpenGuard | LocalGuard | TokenGuard
+TENSORFLOW = Identity("TensorFlow's clients", frozenset())
+
+
+class TensorFlowGuard:
+    """Admits everybody to TensorFlow's protocol, and to nothing else.
+
+    It is for a port of that alone; which datasets may be read there is for whoever answers.
+    """
+
+    certificates = False
+    """See `OpenGuard.certificates`."""
+
+    def admit(self, path: str, _shown: str) -> Identity | None:
+        """Return whom a call of *path* is from; None where nobody is asked.
+
+        Raises:
+            Unauthenticated: when it is not of that protocol.
+        """
+        if needs_nothing(path, loopback=False):
+            return None
+        if path.startswith("/tensorflow.data.") and needs_nothing(path, loopback=True):
+            return TENSORFLOW
+        raise Unauthenticated(
+            f"{path} is not answered here: this port is for TensorFlow's clients alone; call the "
+            "service's other port, with credentials"
+        )
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Return: there are no certificates."""
+
+
+Guard: TypeAlias = OpenGuard | LocalGuard | TokenGuard | TensorFlowGuard

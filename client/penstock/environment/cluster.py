@@ -141,6 +141,10 @@ def around(place: str, world: int) -> dict[str, list[str | None]]:
     return {"chief": chief, "worker": [None] * (world - 1)} if world > 1 else {"chief": chief}
 
 
+DIGITS = 7
+"""Of a number in a variable: no cluster has more processes, and lists have all of them."""
+
+
 def number(
     env: Mapping[str, str], name: str, *, least: int = 0, below: tuple[int, str] | None = None
 ) -> int:
@@ -153,7 +157,7 @@ def number(
     if text is None:
         raise ConfigError(f"{name} is not set")
     given = text.strip()
-    if not given.isdecimal() or len(given) > 9:
+    if not given.isdecimal() or len(given) > DIGITS:
         raise ConfigError(f"{name} must be a whole number of at least {least}, not {text!r}")
     value = int(given)
     if value < least:

@@ -12,6 +12,9 @@ from itertools import chain, repeat
 from penstock.environment.cluster import ClusterEnvironment, number, of_rank
 from penstock.errors import ConfigError
 
+LONGEST = 253
+"""Letters of a host's name, by the rules of DNS."""
+
 MOST_NODES = 1 << 17
 """More nodes than there are in a list that is meant."""
 
@@ -84,6 +87,10 @@ def expand(text: str, variable: str = "the list of nodes") -> list[str]:
     found: list[str] = []
     for at, part in _parts(text, variable):
         for name in _names(part, variable, at):
+            if len(name) > LONGEST:
+                raise ConfigError(
+                    f"{variable} has a name of more than {LONGEST} letters: {name:.80}"
+                )
             found.append(name)
             if len(found) > MOST_NODES:
                 raise ConfigError(f"{variable} lists more than {MOST_NODES} nodes: {text!r:.80}")

@@ -139,7 +139,7 @@ class MessageLine(Generic[M]):
             return
         try:
             messages = self._unpacker.feed(data)
-        except (msgspec.MsgspecError, ValueError) as exc:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
             self._fail(f"it said what cannot be read: {exc}")
             return
         for message in messages:

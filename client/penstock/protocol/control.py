@@ -5,7 +5,9 @@ that it should be. So a message lost, doubled or late costs time and nothing els
 comparisons: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
 reader and task), revision (how long the dispatcher's history was), the position in a split log.
 
-`penstock.wire` turns these into protobuf; their form there is in ``protos/``.
+What the other side confirmed is left out: of a view, tasks as they were at the revision that the
+reader named (`ReaderHeartbeat.tasks_as_of`); of a heartbeat, reports of tasks whose worker hears
+all this reader acks, and those that this life of the dispatcher (`ReaderView.life`) answered.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from penstock.protocol.cache import Cached, CacheView, TrainerProgress
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
@@ -155,6 +158,8 @@ class WorkerHeartbeat:
     stats: bytes = b""
     """The worker's `Stats` as JSON, for status calls; may be empty."""
     profile: WorkerProfile | None = None
+    seq: int = 0
+    """Counts the heartbeats of this incarnation, from 1 on: it goes back in a copy of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,24 +296,6 @@ def describe_save(label: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderProcess:
-    """Where a training loop runs. *rank* is that of its launcher (``RANK``), if one gave it any.
-
-    *penstock* and *python* are its versions.
-    """
-
-    host: str
-    pid: int
-    rank: int | None = None
-    penstock: str = ""
-    python: str = ""
-
-    def __str__(self) -> str:
-        rank = "" if self.rank is None else f", rank {self.rank}"
-        return f"host {self.host}, pid {self.pid}{rank}"
-
-
-@dataclass(frozen=True, slots=True)
 class UnreachableWorker:
     """This incarnation of a worker does not answer a reader, and has not for *seconds*."""
 
@@ -320,8 +307,10 @@ class UnreachableWorker:
 class ReaderHeartbeat:
     """All that a reader is and has. Without an id it asks for one.
 
-    *consumed* is how many elements its training loop got, under all its ids. *unreachable* are the
-    workers that it tried to read from, in vain; those that it has left stay there for a while.
+    *reports* has each task that no worker runs, or whose worker this reader does not reach; at a
+    barrier, and when it leaves, all. *consumed* is how many elements its training loop got, under
+    all its ids. *unreachable* are the workers that it tried to read from, in vain; those that it
+    has left stay there for a while.
     """
 
     iteration: IterationId
@@ -348,6 +337,10 @@ class ReaderHeartbeat:
     """What came from workers, the most first; of many workers not all are named."""
     consumer: int | None = None
     """Which one it is, of consumers of one order."""
+    tasks_as_of: int = 0
+    """The revision as of which it knows all tasks; 0 before it does."""
+    unacked: int | None = None
+    """How many elements it has that are not acked; None is what all *reports* say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +369,10 @@ class ReaderView:
     *on_readers* whether among that are silent readers, which expire when their lease is over.
     *save_results* are the newest ones; the next save has the number *next_save*. *held_by* says, as
     text, what silent readers buffered.
+
+    With *changes_since*, *tasks* are those that changed since that revision, and *over* those that
+    are no more: whoever knows the tasks as of that revision, or a later one, knows all as of this
+    one. Without it *tasks* are all.
     """
 
     revision: int
@@ -394,3 +391,9 @@ class ReaderView:
     cache: CacheView | None = None
     more_tasks: bool = False
     """Of a job that is read in order: whether tasks follow behind those that there are."""
+    changes_since: int | None = None
+    over: tuple[TaskId, ...] = ()
+    life: int = 0
+    """Which life of the dispatcher says so; 0 is of one that wants all reports each time."""
+    deferred: bool = False
+    """Whether the heartbeat that is answered is not heard yet: its reports do not count."""

@@ -57,6 +57,8 @@ class WorkerProfile:
     """Where readers on the same host reach it; empty where they cannot."""
     shm_token: str = ""
     """What such a reader must know, which it has from the dispatcher."""
+    tensorflow: str = ""
+    """Where it answers TensorFlow's clients without credentials; empty where it does not."""
 
     @property
     def offered(self) -> tuple[str, ...]:

@@ -231,3 +231,5 @@ class FoundTask:
     start_round: int | None = None
     snappy: bool = False
     """Whether its clients expect compressed elements."""
+    opened: bool = False
+    """Whether the dataset may be read without credentials."""

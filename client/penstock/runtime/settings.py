@@ -45,6 +45,8 @@ class ServiceSettings:
     max_calls: int
     max_calls_per_identity: int
     max_connections: int
+    tensorflow_port: int | None
+    tensorflow_host: str | None
 
     @property
     def scheme(self) -> str:
@@ -131,6 +133,25 @@ class ServiceSettings:
             )
         if self.credentials is not None:
             object.__setattr__(self, "credentials", os.fspath(self.credentials) or None)
+        self._check_tensorflow()
+
+    def _check_tensorflow(self) -> None:
+        port, host = self.tensorflow_port, self.tensorflow_host
+        if port is not None and (
+            not isinstance(port, int) or not is_number(port, 0) or port > 65535
+        ):
+            raise ConfigError(
+                f"tensorflow_port must be from 0 (any free one) to 65535, not {port!r}"
+            )
+        if host is not None and not (isinstance(host, str) and host):
+            raise ConfigError(f"tensorflow_host must name an interface, not {host!r}")
+        if port is None and host is not None:
+            raise ConfigError(f"tensorflow_host={host!r} needs a tensorflow_port")
+        if port is not None and not self.credentials:
+            raise ConfigError(
+                f"tensorflow_port={port} goes with credentials: without them TensorFlow's clients "
+                "are answered on the service's own port; leave it out"
+            )
 
 
 def from_env(kind: type[C], env: Mapping[str, str]) -> C:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -320,7 +320,22 @@ def _reduce_cached_property(value: functools.cached_property[Any]) -> Any:
     return functools.cached_property, (value.func,), {"attrname": value.attrname}
 
 
+def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
+    """Return how *code* travels, with the name of its file: tracebacks from workers show it.
+
+    From 3.1.3 on cloudpickle writes a word in its place. It is copied, so that equal names of files
+    are no shared object: that would make the bytes depend on what was interned.
+    """
+    make, parts = _reduce_code_of_cloudpickle(code)
+    named = "".join(code.co_filename)
+    return make, tuple(named if part == _NO_FILE else part for part in parts)
+
+
+_NO_FILE = "<dynamic-code>"
+_reduce_code_of_cloudpickle = cloudpickle.Pickler.dispatch_table[CodeType]
+
 _SPECIAL: dict[type, Callable[[Any], Any]] = {
+    CodeType: _reduce_code,
     type(_new_cached(None, False)): _reduce_cached,
     functools.cached_property: _reduce_cached_property,
 }

@@ -25,8 +25,11 @@ log = logging.getLogger("penstock.reader")
 
 
 PATIENCE = 10.0
-"""Seconds for which a worker that is on this host may not answer a reader that insists: it may have
-been killed, and nobody knows yet."""
+"""Seconds for which a worker that is on this host may not answer a reader that insists. Then it is
+asked by gRPC whether it lives: one that does not was killed, and its tasks go on elsewhere."""
+
+ANSWER_WITHIN = 1.0
+"""Seconds that it gets to say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,23 @@ class TransportPool:
         return dict(Counter(made.name for made in self._made.values()))
 
     async def to(self, worker: KnownWorker) -> Transport:
-        """Return the transport to *worker*, of this incarnation."""
+        """Return the transport to *worker*, of this incarnation.
+
+        Raises:
+            Unavailable: when it cannot be reached now.
+            DatasetError: when it lives, and cannot be read as this reader insists.
+        """
+        try:
+            return await self._made_to(worker)
+        except Unavailable as exc:
+            if (kind := self._insisted(worker)) is None:
+                raise
+            # Not while others wait for the lock: this asks a worker that may be gone.
+            if (refusal := await self._refusal(worker, kind, exc)) is exc:
+                raise
+            raise refusal from exc
+
+    async def _made_to(self, worker: KnownWorker) -> Transport:
         async with self._making:
             made = self._made.get(worker.address)
             if made is not None and (
@@ -100,9 +119,11 @@ class TransportPool:
         if choice.refused:
             self._say(worker, choice.refused)
         *better, last = choice.kinds
-        wanted = KINDS.get(self._wanted or "")
-        if wanted is not None and wanted.insists and worker.incarnation:
-            return await self._open_wanted(worker, wanted)
+        if (insisted := self._insisted(worker)) is not None:
+            line = AsyncExitStack()
+            transport = await line.enter_async_context(insisted.open(worker, self._caller))
+            self._refused.pop((worker.address, worker.incarnation), None)
+            return _Opened(insisted.name, transport, worker.incarnation, line)
         for kind in better:
             line = AsyncExitStack()
             try:
@@ -115,29 +136,30 @@ class TransportPool:
         transport = await line.enter_async_context(last.open(worker, self._caller))
         return _Opened(last.name, transport, worker.incarnation, line)
 
-    async def _open_wanted(self, worker: KnownWorker, kind: TransportKind) -> _Opened:
-        """Open what is insisted on.
+    def _insisted(self, worker: KnownWorker) -> TransportKind | None:
+        """Return what is insisted on, if that is so; of an unknown *worker* nothing can be."""
+        wanted = KINDS.get(self._wanted or "")
+        return wanted if wanted is not None and wanted.insists and worker.incarnation else None
 
-        Raises:
-            DatasetError: when it cannot be.
-            Unavailable: when that may be because the worker is gone.
-        """
-        line = AsyncExitStack()
-        try:
-            transport = await line.enter_async_context(kind.open(worker, self._caller))
-        except Unavailable as exc:
-            since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
-            here, there = boot_id(), worker.profile.boot_id
-            if here == there and clock.now() < since + PATIENCE:
-                raise
-            raise DatasetError(
-                f"data_transfer_protocol={kind.name!r} reads no other way, and worker "
-                f"{worker.address} cannot be read so: {exc} (boot id of its host: "
-                f"{there or 'not known'}; of this one: {here or 'not known'}). Start a worker on "
-                "this host, or read with data_transfer_protocol=None"
-            ) from exc
-        self._refused.pop((worker.address, worker.incarnation), None)
-        return _Opened(kind.name, transport, worker.incarnation, line)
+    async def _refusal(
+        self, worker: KnownWorker, kind: TransportKind, why: Unavailable
+    ) -> PenstockError:
+        """Return what it means that *worker* cannot be read by *kind*, which is insisted on."""
+        since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
+        here, there = boot_id(), worker.profile.boot_id
+        if here == there and (clock.now() < since + PATIENCE or not await self._lives(worker)):
+            return why
+        return DatasetError(
+            f"data_transfer_protocol={kind.name!r} reads no other way, and worker "
+            f"{worker.address} cannot be read so: {why} (boot id of its host: "
+            f"{there or 'not known'}; of this one: {here or 'not known'}). Start a worker on "
+            "this host, or read with data_transfer_protocol=None"
+        )
+
+    async def _lives(self, worker: KnownWorker) -> bool:
+        from penstock.transport.over_grpc import lives  # noqa: PLC0415  # it loads gRPC
+
+        return await lives(worker, self._caller, ANSWER_WITHIN)
 
     def _say(self, worker: KnownWorker, why: str) -> None:
         """Log, once for each reason, why a worker is read in another way than was wanted."""

@@ -5,6 +5,7 @@ What is set for every connection is set here, once: TLS, and what is shown of wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +19,7 @@ from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
 from penstock.wire.admission import TOKEN, Admission
+from penstock.wire.tracing import tracing
 
 
 class HealthServicer:
@@ -143,6 +145,7 @@ async def connect(
     Raises:
         ConfigError: when the credentials for *address* cannot be used.
     """
+    tracing()  # what that imports is imported before the first call waits for an answer
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     channel = Channel(address, caller_of(address) if caller is None else caller, options, server)
     try:
@@ -170,11 +173,7 @@ async def listening(
     Raises:
         ConfigError: when the port cannot be had.
     """
-    server = grpc.aio.server(
-        interceptors=() if entrance is None else (_admission(entrance),),
-        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
-    )
+    server = _server(entrance, largest)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
@@ -192,6 +191,15 @@ async def listening(
     finally:
         await health.leaving()
         await server.stop(grace=drain)
+
+
+def _server(entrance: Entrance | None, largest: int) -> grpc.aio.Server:
+    tracing()  # as in `connect`
+    return grpc.aio.server(
+        interceptors=() if entrance is None else (_admission(entrance),),
+        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
+        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
+    )
 
 
 def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
@@ -232,12 +240,47 @@ def _tls(folder: WatchedFolder) -> grpc.ServerCredentials:
 
     Who connects has to have one of a CA that is trusted there.
     """
+    shown = ShownCertificate(folder)
+    return grpc.dynamic_ssl_server_credentials(
+        shown.first, shown.newer, require_client_authentication=True
+    )
 
-    def shown() -> grpc.ServerCertificateConfiguration:
-        found = folder.current()
+
+class ShownCertificate:
+    """The certificate that a server shows, and whom it trusts: what is in *folder*.
+
+    Raises:
+        InternalError: when that is not read as a service's credentials.
+    """
+
+    def __init__(self, folder: WatchedFolder) -> None:
+        self._folder = folder
+        self._found = self._current()
+        self._lock = threading.Lock()
+        self.first = _configuration(self._found)
+        """What is shown until there is a newer one."""
+
+    def newer(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return what is in the folder now; None if that is shown already.
+
+        gRPC asks at each connection, on any thread. What it is given replaces what another one may
+        just be shaking hands by, which crashes the process (grpc/grpc#36693): so it is given only
+        what is new.
+        """
+        with self._lock:
+            found = self._current()
+            if found == self._found:
+                return None
+            self._found = found
+        return _configuration(found)
+
+    def _current(self) -> ServiceCredentials:
+        found = self._folder.current()
         if not isinstance(found, ServiceCredentials):
-            raise InternalError(f"{folder.folder} is not read as a service's credentials")
-        ca, key, certificate = found.client.tls
-        return grpc.ssl_server_certificate_configuration([(key, certificate)], ca)
+            raise InternalError(f"{self._folder.folder} is not read as a service's credentials")
+        return found
 
-    return grpc.dynamic_ssl_server_credentials(shown(), shown, require_client_authentication=True)
+
+def _configuration(found: ServiceCredentials) -> grpc.ServerCertificateConfiguration:
+    ca, key, certificate = found.client.tls
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], ca)

@@ -30,6 +30,7 @@ from penstock.wire.stream import (
     stop_if_asked,
     write,
 )
+from penstock.wire.tracing import Metadata, calling, serving
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -48,11 +49,18 @@ class UnaryRpc(Generic[Request, Reply]):
 
     async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
         """Call the method on *channel*; raise our errors, not gRPC's."""
+        with calling(self.path, request) as span:
+            metadata = (*channel.metadata, *span.metadata)
+            reply = await self._called(channel, request, timeout, metadata)
+            span.replied(reply)
+            return reply
+
+    async def _called(
+        self, channel: Channel, request: Request, timeout: float, metadata: Metadata
+    ) -> Reply:
         method, before = channel.inner.unary_unary(self.path), cancellations()
         try:
-            data = await method(
-                self.request.encode(request), timeout=timeout, metadata=channel.metadata
-            )
+            data = await method(self.request.encode(request), timeout=timeout, metadata=metadata)
         except grpc.aio.AioRpcError as exc:
             stop_if_asked(before)
             raise Status.of(exc).error(channel.address, self.path, timeout, channel.caller) from exc
@@ -67,7 +75,11 @@ class UnaryRpc(Generic[Request, Reply]):
 
         async def serve(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
             try:
-                return self.reply.encode(await fn(self.request.decode(data)))
+                request = self.request.decode(data)
+                with serving(self.path, request, context) as span:
+                    reply = await fn(request)
+                    span.replied(reply)
+                    return self.reply.encode(reply)
             except (Exception, asyncio.CancelledError) as exc:  # noqa: BLE001  # it crosses
                 await abort(context, _not_cancelled(exc, self.path), self.path)
 

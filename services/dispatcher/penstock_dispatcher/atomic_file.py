@@ -8,9 +8,13 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.errors import PenstockError, Refused, StoreFull
+from penstock.errors import Overloaded, PenstockError, Refused, StoreFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+_FREE_AGAIN = 500
+"""Milliseconds after which a file may be open again: descriptors come back as calls end."""
 
 
 def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
@@ -40,6 +44,13 @@ def unwritten(file: Path, exc: OSError, then: str) -> PenstockError:
         return StoreFull(
             f"the dispatcher has no room to write {file} ({exc.strerror}): free space there, or "
             f"raise the quota or limit, then {then}"
+        )
+    if exc.errno in _NO_DESCRIPTORS:
+        return Overloaded(
+            f"the dispatcher may open no more files, and so cannot write {file} ({exc.strerror}): "
+            "let it open more (ulimit -n, LimitNOFILE=; for the whole system, sysctl "
+            f"fs.file-max), or wait until others are closed, then {then}",
+            _FREE_AGAIN,
         )
     return Refused(f"work_dir: {file} cannot be written: {exc.strerror}")
 

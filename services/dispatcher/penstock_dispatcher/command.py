@@ -60,6 +60,17 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         bool | None,
         typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
     ] = None,
+    tensorflow_port: Annotated[
+        int | None,
+        typer.Option(help="another port, for TensorFlow's clients, which have no credentials"),
+    ] = None,
+    tensorflow_host: Annotated[
+        str | None, typer.Option(help="interface of that port; by default the other one's")
+    ] = None,
+    tensorflow_dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="an id that may be read without credentials there; repeatable"),
+    ] = None,
     http_port: Annotated[
         int | None,
         typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
@@ -80,5 +91,9 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     # The command `penstock` has these options in its help: that loads no service.
     from penstock_dispatcher import process  # noqa: PLC0415
 
-    workers = given.pop("worker_address")
-    process.run(**given, worker_addresses=tuple(workers) if workers else None)
+    workers, named = given.pop("worker_address"), given.pop("tensorflow_dataset")
+    process.run(
+        **given,
+        worker_addresses=tuple(workers) if workers else None,
+        tensorflow_datasets=tuple(named) if named else None,
+    )

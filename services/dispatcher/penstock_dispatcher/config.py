@@ -114,6 +114,18 @@ class DispatcherConfig(ServiceSettings):
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be; more are closed at once."""
 
+    tensorflow_port: int | None = None
+    """A second port, where TensorFlow's own clients are answered: they have no credentials, and
+    speak no TLS. Whoever reaches it may read the `tensorflow_datasets`, and do nothing else. None
+    is no such port; each start with one logs it."""
+
+    tensorflow_host: str | None = None
+    """The interface of `tensorflow_port`; by default `host`."""
+
+    tensorflow_datasets: tuple[str, ...] = ()
+    """The ids of datasets that may be read without credentials at `tensorflow_port`, of this
+    dispatcher and of workers that have one. `status` shows them."""
+
     max_openings: int = 256
     """How many datasets and jobs may be being registered and opened at once; more are refused with
     `Overloaded`, which says when to try again, so that those who read already are served."""
@@ -164,6 +176,7 @@ class DispatcherConfig(ServiceSettings):
         ):
             self._check_time(name)
         self._check_definition()
+        self._check_opened()
         for name in ("max_openings", "max_jobs", "max_readers", "max_datasets"):
             self._check_number(name)
         self._check_pair("worker_timeout", "heartbeat_interval")
@@ -228,6 +241,17 @@ class DispatcherConfig(ServiceSettings):
         most = getattr(self, name)
         if not isinstance(most, int) or not is_number(most, 1):
             raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
+
+    def _check_opened(self) -> None:
+        names, port = self.tensorflow_datasets, self.tensorflow_port
+        if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
+            raise ConfigError(f"tensorflow_datasets must be a tuple of ids, not {names!r}")
+        if bool(names) != (port is not None):
+            raise ConfigError(
+                f"tensorflow_port={port!r} and tensorflow_datasets={names!r} go together: name the "
+                "datasets that everybody who reaches the port may read, and no others"
+            )
+        object.__setattr__(self, "tensorflow_datasets", tuple(names))
 
     def _check_definition(self) -> None:
         most = self.max_definition_bytes

@@ -13,6 +13,9 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
+TOOK_OVER = "a newer stream of the same peer took over"
+
+
 class Outbox(Generic[T]):
     """An async iterator over what is put in.
 
@@ -26,6 +29,11 @@ class Outbox(Generic[T]):
         self._stirred = asyncio.Event()
         self._closed = False
         self._error: BaseException | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is sent."""
+        return self._closed
 
     def put(self, item: T) -> None:
         """Send *item* when its turn comes; behind the end, drop it."""
@@ -66,12 +74,18 @@ class Outboxes(Generic[K, T]):
         self._ways: dict[K, Outbox[T]] = {}
 
     def lead(self, peer: K, outbox: Outbox[T]) -> None:
-        """Send to *peer* through *outbox* from now on; the older stream is over."""
+        """Send to *peer* through *outbox* from now on; the older stream is over.
+
+        Raises:
+            Unavailable: when *outbox* is that: what comes late by it is out of date.
+        """
+        if outbox.closed:
+            raise Unavailable(TOOK_OVER)
         older = self._ways.get(peer)
         if older is not outbox:
             self._ways[peer] = outbox
             if older is not None:
-                older.close(Unavailable("a newer stream of the same peer took over"))
+                older.close(Unavailable(TOOK_OVER))
 
     def forget(self, peers: Iterable[K], outbox: Outbox[T]) -> list[K]:
         """Forget *outbox*; return the peers that it was the way to."""

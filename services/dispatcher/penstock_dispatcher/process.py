@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, explained_at
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
 from penstock_dispatcher.config import DispatcherConfig
@@ -24,7 +24,7 @@ def run(**given: Any) -> None:
         insist_on_1_3(config.credentials)
         run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
-        print(f"penstock_dispatcher: {exc}", file=sys.stderr)  # noqa: T201
+        print(f"penstock_dispatcher: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
 
 

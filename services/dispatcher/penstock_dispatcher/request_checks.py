@@ -102,7 +102,8 @@ def check_worker_event(event: WorkerEvent) -> None:
 def _check_profile(worker: str, profile: WorkerProfile) -> None:
     """Refuse tags and transports that are no words, or too many."""
     words = (*profile.tags, *profile.transports)
-    for word in (profile.host, profile.boot_id, profile.shm_socket, profile.shm_token, *words):
+    places = (profile.host, profile.boot_id, profile.shm_socket, profile.tensorflow)
+    for word in (*places, profile.shm_token, *words):
         check_name(f"what worker {worker} says of itself", word)
     if len(words) > MOST_WORDS or not all(words):
         raise Refused(

@@ -26,12 +26,15 @@ from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
 from penstock.wire.preemption import preemption_handlers
 from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.core.stats import OpenedPort
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
 from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.clients import TensorFlowClients
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
+from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
 from penstock_dispatcher.web.sampler import Sampler, sampling
 
@@ -68,10 +71,11 @@ async def serve(
     check_service("a dispatcher")
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
+        known, clients = DispatcherKnowledge(dispatcher), clients_at(config.work_dir)
         line = listening(
             dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
             *tensorflow.dispatcher_handlers(
-                TensorFlowService(DispatcherKnowledge(dispatcher), clients_at(config.work_dir), now)
+                TensorFlowService(known, clients, now, config.tensorflow_datasets)
             ),
             preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
             host=config.host,
@@ -86,7 +90,13 @@ async def serve(
         seen = (
             _looking(dispatcher, sampler, feed) if config.http_port is not None else nullcontext()
         )
-        async with line as port, looked_at as dispatcher.http, seen:
+        opened = _opened(config, entrance, known, clients)
+        async with (
+            line as port,
+            looked_at as dispatcher.http,
+            seen,
+            opened as dispatcher.tensorflow,
+        ):
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:
                 log.info("%s", FORGETFUL)
@@ -105,6 +115,38 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+@asynccontextmanager
+async def _opened(
+    config: DispatcherConfig,
+    entrance: Entrance,
+    known: DispatcherKnowledge,
+    clients: TensorFlowClients,
+) -> AsyncIterator[OpenedPort]:
+    """Answer TensorFlow's clients without credentials, where the settings say so; yield where."""
+    if config.tensorflow_port is None:
+        yield OpenedPort()
+        return
+    names, host = config.tensorflow_datasets, config.tensorflow_host or config.host
+    api = OpenedDatasets(known, clients, now, names)
+    line = listening(
+        *tensorflow.dispatcher_handlers(api),
+        host=host,
+        port=config.tensorflow_port,
+        drain=DRAIN,
+        largest=MARGIN,
+        entrance=entrance.for_tensorflow(),
+    )
+    async with line as port:
+        log.warning(
+            "whoever reaches %s:%d can read %s without credentials, by TensorFlow's protocol "
+            "(tensorflow_port)",
+            host,
+            port,
+            ", ".join(names),
+        )
+        yield OpenedPort(advertised(host, port), names)
 
 
 @asynccontextmanager

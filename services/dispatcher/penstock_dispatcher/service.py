@@ -49,7 +49,7 @@ from penstock_dispatcher.core.events import (
     WorkerDisconnected,
 )
 from penstock_dispatcher.core.state_machine import DispatcherCore
-from penstock_dispatcher.core.stats import DispatcherStats
+from penstock_dispatcher.core.stats import DispatcherStats, OpenedPort
 from penstock_dispatcher.decision_times import DecisionTimes
 from penstock_dispatcher.deferred import DeferredEvents
 from penstock_dispatcher.definition_store import definitions_at
@@ -90,7 +90,8 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self.http, self.decisions, self.facts = "", DecisionTimes(), fact_log.FactLog()
+        self.http, self.tensorflow = "", OpenedPort()
+        self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
@@ -99,10 +100,9 @@ class DispatcherService:
         largest = config.max_definition_bytes
         self._registrar = Registrar(self._core, kept, largest, self._ask_for)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
-        self._calls = PendingCalls()
+        self._calls, self._deferred = PendingCalls(), DeferredEvents()
         self._performer = Performer(self._calls, self._handle)
         self._workers, self._readers = self._performer.workers, self._performer.readers
-        self._deferred = DeferredEvents()
         self._views_due = self._closed = False
         self._failed = asyncio.Event()
         self._failure: InternalError | None = None
@@ -160,8 +160,8 @@ class DispatcherService:
 
     def stats(self) -> DispatcherStats:
         """Return all that is known of the cluster now."""
-        security = self._config.security.value
-        own: dict[str, Any] = {"security": security, "http": self.http, "usage": usage()}
+        own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
+        own["security"] = self._config.security.value
         return replace(self._core.stats(self._clock()), versions=versions(), **own)
 
     def unready(self) -> str:
@@ -384,7 +384,7 @@ class DispatcherService:
             return
         if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
             view = replace(shown, seq=heartbeat.seq, waiting_for=f"room on a disk: {full}")
-            self._readers.put(heartbeat.session, view)
+            self._readers.put(heartbeat.session, replace(view, deferred=True))
 
     # --- effects ---
 

@@ -30,6 +30,13 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         bool | None,
         typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
     ] = None,
+    tensorflow_port: Annotated[
+        int | None,
+        typer.Option(help="another port, for TensorFlow's clients, which have no credentials"),
+    ] = None,
+    tensorflow_host: Annotated[
+        str | None, typer.Option(help="interface of that port; by default the other one's")
+    ] = None,
     http_port: Annotated[
         int | None,
         typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),

@@ -132,6 +132,14 @@ class WorkerConfig(ServiceSettings):
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be; more are closed at once."""
 
+    tensorflow_port: int | None = None
+    """A second port, where TensorFlow's own clients are answered: they have no credentials, and
+    speak no TLS. Whoever reaches it may read what the dispatcher's `tensorflow_datasets` name, and
+    do nothing else. None is no such port; each start with one logs it."""
+
+    tensorflow_host: str | None = None
+    """The interface of `tensorflow_port`; by default `host`."""
+
     runner_memory_bytes: int | None = None
     """How much memory of its own a runner may have, in bytes, without what it has made; None is no
     bound. What a function asks for beyond it is a `MemoryError` of that function."""

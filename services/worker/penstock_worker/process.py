@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
@@ -28,7 +28,7 @@ def run(**given: Any) -> None:
         service = serve(config, lambda worker: _announce_ready(worker, config), leave)
         run_service(service, leave=leave.set)
     except PenstockError as exc:
-        print(f"penstock_worker: {exc}", file=sys.stderr)  # noqa: T201
+        print(f"penstock_worker: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,6 +28,7 @@ from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import LARGEST, DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
+from penstock_worker import shm_door
 from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
@@ -36,7 +37,6 @@ from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
 from penstock_worker.service import WorkerService
-from penstock_worker.shm_door import opened
 from penstock_worker.tensorflow.element_service import ElementService, element_service
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ TOO_MANY = 4
 
 FIND_WITHIN = 5.0
 """Seconds that the dispatcher gets to say what a task of TensorFlow's clients reads."""
+
+SMALL = 1 << 16
+"""Bytes of a request for an element."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -78,7 +81,7 @@ async def serve(
     tune()
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
     entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN, config.role)
-    elements = element_service(address, door.find_task)
+    elements = element_service(address, door.find_task, config.credentials)
     _warn_of_slots(config)
     line = listening(
         worker_handlers(door),
@@ -90,13 +93,18 @@ async def serve(
         entrance=entrance,
     )
     to_dispatcher = connect(address, caller=caller)
-    async with _pool(config) as pool, to_dispatcher as channel, line as port:
+    async with (
+        _pool(config) as pool,
+        to_dispatcher as channel,
+        line as port,
+        _opened(config, entrance, elements) as open_at,
+    ):
         _warn_if_insecure(config, port)
         api = DispatcherClient(channel, check=entrance.check_seal)
         outbox = ControlOutbox()
         door.channel = channel
         inside = ExitStack()
-        shm = inside.enter_context(opened(config.socket_dir))
+        shm = inside.enter_context(shm_door.opened(config.socket_dir))
         runners = ActiveRunners(pool, api, config.buffer_bytes)
         worker = door.worker = WorkerService(
             advertised(config, port),
@@ -105,6 +113,7 @@ async def serve(
             outbox,
             versions=versions(),
             door=shm,
+            tensorflow=open_at,
         )
         if shm is not None:
             shm.serve(worker, runners)
@@ -148,6 +157,39 @@ def _pool(config: WorkerConfig) -> RunnerPool:
             writable=config.runner_writable,
         ),
     )
+
+
+@asynccontextmanager
+async def _opened(
+    config: WorkerConfig, entrance: Entrance, elements: ElementService
+) -> AsyncIterator[str]:
+    """Answer TensorFlow's clients without credentials, where the settings say so; yield where."""
+    if config.tensorflow_port is None:
+        yield ""
+        return
+    host = config.tensorflow_host or config.host
+    line = listening(
+        tensorflow.worker_handlers(elements.opened_element),
+        host=host,
+        port=config.tensorflow_port,
+        drain=LAST_VIEW,
+        largest=SMALL,
+        entrance=entrance.for_tensorflow(),
+    )
+    async with line as port:
+        log.warning(
+            "whoever reaches %s:%d can read without credentials what the dispatcher's "
+            "tensorflow_datasets name (tensorflow_port)",
+            host,
+            port,
+        )
+        told = config.worker_address
+        yield address.advertised(host, port) if told is None else _beside(told, port)
+
+
+def _beside(told: str, port: int) -> str:
+    """Return *port* at the host that readers are told in *told*."""
+    return address.join(address.split(told.replace(PORT, "1", 1))[0], port)
 
 
 def _warn_of_slots(config: WorkerConfig) -> None:

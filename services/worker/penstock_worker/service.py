@@ -88,6 +88,7 @@ class WorkerService:
         *,
         versions: Versions,
         door: ShmDoor | None = None,
+        tensorflow: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address = address
@@ -105,7 +106,7 @@ class WorkerService:
             config.slot_count,
         )
         profile = (platform.node(), TRANSPORTS, config.worker_tags, config.slot_count)
-        self._profile = WorkerProfile(*profile)
+        self._profile = WorkerProfile(*profile, tensorflow=tensorflow)
         if door is not None:
             self._profile = replace(
                 self._profile,
@@ -354,6 +355,7 @@ class WorkerService:
             caches=cache_stats(self._core.attempts.values()),
             usage=usage(),
             security=self._config.security.value,
+            tensorflow=self._profile.tensorflow,
             http=self.http,
         )
 

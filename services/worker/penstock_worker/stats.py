@@ -137,6 +137,8 @@ class WorkerStats:
     """What the worker's process uses, and its runners."""
     security: str = ""
     """What protects the worker."""
+    tensorflow: str = ""
+    """Where TensorFlow's clients are answered without credentials; empty where they are not."""
     http: str = ""
     """Where it answers HTTP, if it does."""
 

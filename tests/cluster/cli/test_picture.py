@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock.protocol.control import ReaderProcess
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
 from penstock_cluster.cli.picture import Look, jobs_table, picture
 from penstock_dispatcher.core.account import Account, TrainerAccount
@@ -17,6 +17,7 @@ from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
     IterationStats,
+    OpenedPort,
     ReaderStats,
     RegistrationStats,
     RoundsStats,
@@ -303,3 +304,12 @@ def test_it_is_said_what_auto_means_and_why():
         "compression of 1 task AUTO: lz4 (ratio 4.6, link 90 MB/s)",
         "compression of 2 tasks AUTO: none",
     ]
+
+
+def test_what_can_be_read_without_credentials_is_shown():
+    now = look()
+    opened = replace(now.stats, tensorflow=OpenedPort("big:7001", ("train", "eval")))
+
+    assert "without credentials" not in shown(picture(now))
+    found = " ".join(shown(picture(replace(now, stats=opened)), 160).split())
+    assert "without credentials, at big:7001: train, eval" in found

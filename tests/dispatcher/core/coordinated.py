@@ -6,13 +6,13 @@ from penstock.protocol.control import (
     OpenIterationReply,
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
     SaveBarrier,
     SplitRequest,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, ReaderStatus, Versions
 from penstock_dispatcher.core import facts as f

@@ -39,6 +39,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
+from penstock_dispatcher.core.task_views import draw
 from tests.dispatcher.core.random_peers import VERSIONS, Reader, Run, Worker
 
 
@@ -173,7 +174,7 @@ class RandomCluster:
                 reader.id = view.reader if view.status is ReaderStatus.LIVE else None
                 reader.finished |= view.finished
                 reader.saves = view.next_save
-                for name, task in view.tasks.items():
+                for name, task in self.known(reader, view).items():
                     reader.fences[name] = task.attempt + (task.worker is None)
                 if view.status is ReaderStatus.EXPIRED:
                     reader.cut = None  # a reader that expired at its barrier may never hear
@@ -184,6 +185,16 @@ class RandomCluster:
                         "a result is the same for all"
                     )
                     reader.cut = None
+
+    def known(self, reader, view):
+        """What a reader knows of its tasks: whatever was lost, all when a view arrives."""
+        iteration = self.core.state.iterations.get(reader.iteration)
+        live = view.status is ReaderStatus.LIVE and not view.finished
+        if iteration is None or iteration.finished or not live or self.chance.random() < 0.2:
+            return {}  # lost
+        tasks = reader.known.take(view)
+        assert tasks == draw(self.core.state, iteration, None).tasks
+        return tasks
 
     # --- what may happen ---
 
@@ -285,6 +296,7 @@ class RandomCluster:
                 reader.cut,
                 leaving,
                 reader.beats,
+                tasks_as_of=reader.known.as_of,
             )
             self.words[reader.session] = reports
             self.barriers[reader.session] = reader.cut and (reader.cut.number, reader.cut.label)

@@ -5,6 +5,7 @@ import json
 from penstock.protocol.control import AttemptProgress, ElementCounts, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Checkpoint, Versions
+from penstock.reader.core.known_tasks import KnownTasks
 
 VERSIONS = Versions(PROTOCOL, "3.11", "0")
 
@@ -89,4 +90,5 @@ class Reader:
         self.left = self.superseded = False
         self.revision = -1
         self.fences, self.saves, self.cut = {}, 0, None
+        self.known = KnownTasks()
         self.asleep = 0.0

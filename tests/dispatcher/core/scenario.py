@@ -195,6 +195,18 @@ class Player(Answers):
     def worker_heartbeats(self, worker, draining):
         yield self.heartbeat(worker, bool(draining))
 
+    def comes_by_another_clock(self, worker):
+        self.incarnation[worker] -= 5
+        self.assignments.pop(worker, None)
+        self.progress.pop(worker, None)
+        yield self.heartbeat(worker, first=True)
+
+    def counted_heartbeat(self, worker, seq):
+        yield replace(self.heartbeat(worker), seq=int(seq))
+
+    def copy_heartbeats(self, worker, seq, revision):
+        yield replace(self.heartbeat(worker, first=True), seq=int(seq), revision=int(revision))
+
     def late_heartbeat(self, worker):
         yield WorkerHeartbeat(worker, self.incarnation[worker] - 1, 0)
 
@@ -399,6 +411,10 @@ class Player(Answers):
         r"(?P<worker>\w+) comes(?: with Python (?P<python>[\d.]+))?"
         r"(?: with (?P<slots>\d+) slots)?": worker_comes,
         r"(?P<worker>w\d) sends a heartbeat(?P<draining>, draining)?": worker_heartbeats,
+        r"(?P<worker>w\d) comes again, by a clock that was set back": comes_by_another_clock,
+        r"(?P<worker>w\d) sends heartbeat number (?P<seq>\d+)": counted_heartbeat,
+        r"a copy of (?P<worker>w\d) sends heartbeat number (?P<seq>\d+), as of revision "
+        r"(?P<revision>-?\d+)": copy_heartbeats,
         r"a heartbeat of (?P<worker>\w+)'s last incarnation arrives": late_heartbeat,
         r"(?P<worker>w\d)'s stream breaks": stream_breaks,
         r"(?P<reader>r\d)'s stream breaks": reader_stream_breaks,

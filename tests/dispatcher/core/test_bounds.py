@@ -3,8 +3,9 @@
 import pytest
 
 from penstock.errors import Overloaded
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, ReaderProcess
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
 from penstock_dispatcher.core.events import (
     CloseReaderStream,

@@ -5,12 +5,15 @@ import logging
 from penstock.protocol.control import (
     OpenIterationRequest,
     ReaderHeartbeat,
-    ReaderProcess,
+    TaskReport,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import fact_log
+from penstock_dispatcher.core import scheduler
 from penstock_dispatcher.core.events import (
     AppendFact,
     OpenIteration,
@@ -19,6 +22,8 @@ from penstock_dispatcher.core.events import (
     SendView,
     StartHistory,
     Tick,
+    WorkerDead,
+    WorkerDisconnected,
 )
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
@@ -118,3 +123,48 @@ def test_what_silent_readers_have_unacked_is_in_views_and_counters_with_their_pr
     said = life.beat(iteration, "here", here).held_by
     assert f"reader {dead[0]} " not in said
     assert said.endswith("; and by 1 more silent reader")
+
+
+def test_a_reader_says_itself_how_much_of_all_tasks_is_unacked():
+    life = Life()
+    iteration = life.open()
+    life.tell(WorkerHeartbeat("w", 1, -1, versions=VERSIONS))
+    here = life.beat(iteration, "here").reader
+    other = life.beat(iteration, "other").reader
+    life.beat(iteration, "other", other, unacked=7)
+    life.wait(2)
+    life.beat(iteration, "here", here)
+    life.wait(1)
+
+    said = life.beat(iteration, "here", here).held_by
+
+    assert said.startswith(f"7 elements are unacked at reader {other} (silent 3.0 s")
+
+
+def test_views_tell_one_life_of_a_dispatcher_from_another():
+    first, second = Life(), Life()
+    second.core.ctx.life += 1
+
+    lives = [life.beat(life.open(), "r").life for life in (first, first, second)]
+
+    assert lives[0] == lives[1] == 1_800_000_000_000_000
+    assert lives[2] != lives[0]
+
+
+def test_of_many_reports_that_a_task_waits_for_the_last_one_has_it_scheduled(monkeypatch):
+    scheduled, right = [], scheduler.schedule
+    life = Life()
+    iteration = life.open()
+    life.tell(WorkerHeartbeat("w", 1, -1, versions=VERSIONS))
+    ids = {name: life.beat(iteration, name).reader for name in "abcdef"}
+    life.tell(WorkerHeartbeat("v", 1, -1, versions=VERSIONS))
+    life.tell(WorkerDisconnected("w", 1))
+    life.tell(WorkerDead("w", 1))
+    tasks = life.core.state.iterations[iteration].tasks
+    (task,) = (name for name, one in tasks.items() if one.is_unassigned)
+
+    monkeypatch.setattr(scheduler, "schedule", lambda *args: (scheduled.append(1), right(*args))[1])
+    for name, reader in ids.items():
+        life.beat(iteration, name, reader, reports={task: TaskReport(2, AckedSet())})
+        assert (tasks[task].attempt == 2) == (name == "f")
+        assert len(scheduled) == (name == "f")

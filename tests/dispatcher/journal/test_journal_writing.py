@@ -137,6 +137,8 @@ async def test_a_full_store_refuses_decisions_says_why_and_goes_on_when_there_is
     assert "no room to write" in said
     assert "journal.db" in told.waiting_for
     assert view.seq == 3
+    assert told.deferred, "its reports do not count before they are heard"
+    assert not view.deferred
     assert told.status is ReaderStatus.LIVE
     assert grant.position == 1
     assert len(names) > 20

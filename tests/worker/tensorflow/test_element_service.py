@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import pytest
 
-from penstock.errors import Closed, DatasetError, Unavailable, UnknownIteration
+from penstock.errors import Closed, DatasetError, Unavailable, UnknownIteration, WrongRole
 from penstock.protocol.tensorflow import ElementRequest, FoundTask
 from penstock_worker.tensorflow.element_service import LOOK_EVERY, ElementService
 
@@ -95,6 +96,21 @@ async def test_each_consumer_and_each_trainer_has_a_reader_of_its_own():
     found += [await world.get(2, trainer_id=name) for name in ("a", "b", "a")]
 
     assert found == ["job/0 1", "job/1 1", "job/0 2", "joba 1", "jobb 1", "joba 2"]
+    await world.service.close()
+
+
+async def test_without_credentials_only_what_is_opened_is_read_and_nothing_is_begun_for_the_rest():
+    opened = replace(FOUND, opened=True)
+    world = World(t0=opened, t8=FOUND)
+
+    assert await world.service.opened_element(ElementRequest(0)) == b"job 1"
+    for _ in range(2):
+        with pytest.raises(WrongRole, match="tensorflow_datasets"):
+            await world.service.opened_element(ElementRequest(8))
+    assert len(world.opened) == 1
+    assert await world.get(8) == "job 1"
+    with pytest.raises(WrongRole):  # nor what others read already
+        await world.service.opened_element(ElementRequest(8))
     await world.service.close()
 
 

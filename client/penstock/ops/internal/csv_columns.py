@@ -11,10 +11,14 @@ import numpy as np
 
 from penstock.element import Element
 from penstock.errors import DatasetError, ElementError
+from penstock.runtime.tracebacks import shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.csv
+
+LONGEST = 1000
+"""Characters of what is said of a row, whatever is in it."""
 
 _TEXT: dict[Any, str] = {str: "str", bytes: "bytes"}
 
@@ -236,7 +240,7 @@ _PLACE = re.compile(r"In CSV column #(\d+): (?:CSV conversion error to (\S+): )?
 
 def _said(exc: Exception, form: Format) -> str:
     """Return what pyarrow says of a row, with the column's name and the remedy."""
-    text = str(exc).replace(" Row #1:", "").strip()
+    text = shortened(str(exc).replace(" Row #1:", "").strip(), LONGEST)
     place = _PLACE.fullmatch(text)
     if place is None:
         return text

@@ -8,9 +8,10 @@ by the dispatcher as rounds, and those are handed out, in order (see `penstock.p
 from __future__ import annotations
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
@@ -18,6 +19,7 @@ from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
 from penstock.reader.core.flow_control import Limit
 from penstock.reader.core.group_streams import GroupStreams
+from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.round_answers import RoundAnswers, lost_error
 from penstock.reader.core.round_log import ROUNDS, RoundLog
@@ -44,7 +46,7 @@ class RoundsCore(Unshared):
         # An element is this consumer's for ever: it needs no lease to hand it out.
         self.membership = Membership(session_id, float("inf"))
         self.save_state = SaveState()
-        self.log = RoundLog()
+        self.log, self._known = RoundLog(), KnownTasks()
         self.acks = AckCollector({ROUNDS: self.log})
         self.is_waiting = self._over = False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
@@ -245,6 +247,7 @@ class RoundsCore(Unshared):
             process=self.process,
             unreachable=self.reachability.level(now),
             rounds=self._reports.send(now),
+            tasks_as_of=self._known.as_of,
         )
 
     def on_view(self, view: ReaderView, now: float) -> None:
@@ -265,7 +268,7 @@ class RoundsCore(Unshared):
             self.log.on_view(view.rounds)
             self._answers.on_answer(view.seq or 0)
         self._over |= view.finished
-        self._groups.on_view(view.tasks)
+        self._groups.on_view(self._known.take(view))
         if skipping or self._groups.refetched:
             self._groups.keep_wanted()
         self._groups.open_all(now)

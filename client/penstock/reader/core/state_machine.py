@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from math import inf
 
-from penstock.protocol.control import ReaderHeartbeat, ReaderProcess, ReaderView, SaveResult
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat, TellLog
 from penstock.reader.core.flow_control import FlowControl, Limit
+from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.save_barrier import SaveState
 from penstock.reader.core.session_core import NoElement, WithoutRounds
 from penstock.reader.core.task_order import order_of
+from penstock.reader.core.task_reports import TaskReports
 from penstock.reader.core.task_stream import (
     LONG_AGO,
     FrameElements,
     FrameSlice,
     TaskStream,
     is_over,
+    only_flush,
 )
 from penstock.reader.core.trainer_place import TrainerPlace
 from penstock.reader.core.vicinity import Vicinity
@@ -46,13 +50,12 @@ class ReaderCore(WithoutRounds):
         self.membership = Membership(session_id, lease)
         self.save_state = SaveState()
         self.tasks: dict[TaskId, TaskStream] = {}
-        self._order = order_of(self.tasks, ordered=ordered)
-        self.acks = AckCollector(self.tasks)
-        self.finished = self.is_waiting = False
+        self._known, self._order = KnownTasks(), order_of(self.tasks, ordered=ordered)
+        self._reports = TaskReports(self.tasks)
+        self.acks, self.finished, self.is_waiting = AckCollector(self.tasks), False, False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
         self._more_tasks = False
-        self._flush_requests: set[TaskId] = set()
-        self._arrivals = 0
+        self._flush_requests, self._arrivals = set[TaskId](), 0
         self._effects: list[ReaderEffect] = []
         self._place = TrainerPlace(trainer)
         whose = (trainer, vicinity, consumer)
@@ -184,20 +187,23 @@ class ReaderCore(WithoutRounds):
         """Return the heartbeat that is being sent now."""
         self.acks.collect_acks(now, at_once=True)
         member = self.membership
-        reports = {task: stream.report() for task, stream in self.tasks.items()}
+        seq, barrier = member.next_seq(now), self.save_state.barrier
+        last = barrier is not None or member.leaving
         return ReaderHeartbeat(
             self.iteration,
             member.session,
             member.reader,
-            member.next_seq(now),
-            reports,
-            barrier=self.save_state.barrier,
+            seq,
+            self._reports.take(seq, self.reachability.misses, everything=last),
+            barrier=barrier,
             leaving=member.leaving,
             consumed=self.acks.consumed,
             process=self.process,
             unreachable=self.reachability.level(now),
             trainer=self._place.trainer,
             consumer=self._flow_control.consumer,
+            tasks_as_of=self._known.as_of,
+            unacked=self._reports.unacked,
         )
 
     def on_view(self, view: ReaderView, now: float) -> None:
@@ -215,10 +221,12 @@ class ReaderCore(WithoutRounds):
         self._effects += map(TellLog, self._place.on_view(view.cache, now))
         self.finished |= view.finished
         self._more_tasks = view.more_tasks
+        self._reports.on_view(view)
+        known = self._known.take(view)
         for task, stream in list(self.tasks.items()):
-            if task not in view.tasks:
+            if task not in known:
                 self._drop_task(stream)
-        for task, seen in view.tasks.items():
+        for task, seen in known.items():
             self._flow_control.on_task_view(self.tasks.setdefault(task, TaskStream(task)), seen)
         self._open_all(now)
 
@@ -257,7 +265,7 @@ class ReaderCore(WithoutRounds):
     def on_all_sent(self, told: AllSent, now: float) -> None:  # noqa: ARG002  as others
         """Note that nothing of a task is to be waited for: it has gone here, or to others."""
         stream = self.tasks.get(told.task)
-        if stream is not None and stream.streaming and stream.subscription == told.subscription:
+        if stream and stream.streaming and stream.subscription == told.subscription:
             stream.all_sent = stream.attempt == told.attempt
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
@@ -289,8 +297,7 @@ class ReaderCore(WithoutRounds):
 
     def take_effects(self) -> list[ReaderEffect]:
         """Return, once, what is to be done; in this order."""
-        orders = self._effects.copy()
-        self._effects.clear()
+        orders, self._effects[:] = self._effects.copy(), []
         return orders
 
     # --- what the loop is told when it asks ---
@@ -344,14 +351,8 @@ class ReaderCore(WithoutRounds):
         if not self._flush_requests or not self._starved or self._more_tasks:
             return False
         self.acks.collect_acks(now, at_once=True)
-        listed = (
-            stream for stream in self.tasks.values() if stream.listed and not stream.failure_raised
-        )
-        rest = all(
-            stream.task in self._flush_requests or stream.barred or self.reachability.misses(stream)
-            for stream in listed
-        )
-        return bool(self.acks.deliveries) and rest
+        what = (self.tasks.values(), self._flush_requests, self.reachability.misses)
+        return bool(self.acks.deliveries) and only_flush(*what)
 
     # --- what the dispatcher says ---
 
@@ -380,6 +381,7 @@ class ReaderCore(WithoutRounds):
             self.acks.revoke(stream)
         if stream.failure is None and not stream.buffered:
             self._order.drop(stream.task)
+            self._reports.drop(stream.task)
 
     # --- streams ---
 

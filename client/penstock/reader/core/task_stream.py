@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
@@ -34,6 +34,16 @@ def raise_new(streams: Iterable[TaskStream], now: float) -> None:
         if not stream.failure_raised and not stream.slices and stream.in_trouble(now):
             stream.failure_raised = True
             raise stream.error()
+
+
+def only_flush(
+    streams: Iterable[TaskStream],
+    asked: Collection[TaskId],
+    misses: Callable[[TaskStream], bool],
+) -> bool:
+    """Return whether of each task that may be waited for it was *asked* to flush."""
+    listed = (stream for stream in streams if stream.listed and not stream.failure_raised)
+    return all(stream.task in asked or stream.barred or misses(stream) for stream in listed)
 
 
 def clear(streams: Iterable[TaskStream]) -> None:

@@ -13,8 +13,9 @@ from typing import TypeVar
 from uuid import uuid4
 
 from penstock.errors import Closed, JobMismatch, JobUsed, UnknownDataset
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderProcess
+from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.nearness import TargetWorkers
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import DatasetId
 from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, Limit, TaskFrameLimit

@@ -273,7 +273,7 @@ class Cached(_message.Message):
     def __init__(self, job: _Optional[str] = ..., when_full: _Optional[_Union[WhenFull, str]] = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., readers: _Optional[_Mapping[int, str]] = ...) -> None: ...
 
 class WorkerHeartbeat(_message.Message):
-    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile")
+    __slots__ = ("worker", "incarnation", "revision", "progress", "ended", "draining", "versions", "stats", "profile", "seq")
     class ProgressEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +290,7 @@ class WorkerHeartbeat(_message.Message):
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
     worker: str
     incarnation: int
     revision: int
@@ -299,10 +300,11 @@ class WorkerHeartbeat(_message.Message):
     versions: _common_pb2.Versions
     stats: bytes
     profile: WorkerProfile
-    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ...) -> None: ...
+    seq: int
+    def __init__(self, worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., revision: _Optional[int] = ..., progress: _Optional[_Mapping[int, AttemptProgress]] = ..., ended: _Optional[_Iterable[int]] = ..., draining: bool = ..., versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., stats: _Optional[bytes] = ..., profile: _Optional[_Union[WorkerProfile, _Mapping]] = ..., seq: _Optional[int] = ...) -> None: ...
 
 class WorkerProfile(_message.Message):
-    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token")
+    __slots__ = ("host", "transports", "tags", "slots", "boot_id", "shm_socket", "shm_token", "tensorflow")
     HOST_FIELD_NUMBER: _ClassVar[int]
     TRANSPORTS_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
@@ -310,6 +312,7 @@ class WorkerProfile(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     SHM_SOCKET_FIELD_NUMBER: _ClassVar[int]
     SHM_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TENSORFLOW_FIELD_NUMBER: _ClassVar[int]
     host: str
     transports: _containers.RepeatedScalarFieldContainer[str]
     tags: _containers.RepeatedScalarFieldContainer[str]
@@ -317,7 +320,8 @@ class WorkerProfile(_message.Message):
     boot_id: str
     shm_socket: str
     shm_token: str
-    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ...) -> None: ...
+    tensorflow: str
+    def __init__(self, host: _Optional[str] = ..., transports: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., boot_id: _Optional[str] = ..., shm_socket: _Optional[str] = ..., shm_token: _Optional[str] = ..., tensorflow: _Optional[str] = ...) -> None: ...
 
 class SplitRequest(_message.Message):
     __slots__ = ("worker", "incarnation", "task", "attempt", "provider", "position")
@@ -552,7 +556,7 @@ class RoundsReport(_message.Message):
     def __init__(self, index: _Optional[int] = ..., stamp: _Optional[int] = ..., start: _Optional[int] = ..., taken: _Optional[int] = ..., held: _Optional[_Iterable[_Union[GroupsHeld, _Mapping]]] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class ReaderHeartbeat(_message.Message):
-    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links", "consumer")
+    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links", "consumer", "tasks_as_of", "unacked")
     class ReportsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -598,6 +602,8 @@ class ReaderHeartbeat(_message.Message):
     LOOP_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    TASKS_AS_OF_FIELD_NUMBER: _ClassVar[int]
+    UNACKED_FIELD_NUMBER: _ClassVar[int]
     iteration: int
     session: str
     reader: int
@@ -615,7 +621,9 @@ class ReaderHeartbeat(_message.Message):
     loop: LoopTime
     links: _containers.RepeatedCompositeFieldContainer[LinkTraffic]
     consumer: int
-    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ..., consumer: _Optional[int] = ...) -> None: ...
+    tasks_as_of: int
+    unacked: int
+    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ..., consumer: _Optional[int] = ..., tasks_as_of: _Optional[int] = ..., unacked: _Optional[int] = ...) -> None: ...
 
 class LinkTraffic(_message.Message):
     __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate", "compression", "held", "room")
@@ -696,7 +704,7 @@ class RoundsView(_message.Message):
     def __init__(self, start: _Optional[int] = ..., first: _Optional[int] = ..., entries: _Optional[_Iterable[int]] = ..., last: _Optional[int] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[LostConsumer, _Mapping]]] = ...) -> None: ...
 
 class ReaderView(_message.Message):
-    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks")
+    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks", "changes_since", "over", "life", "deferred")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -719,6 +727,10 @@ class ReaderView(_message.Message):
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
     CACHE_FIELD_NUMBER: _ClassVar[int]
     MORE_TASKS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_SINCE_FIELD_NUMBER: _ClassVar[int]
+    OVER_FIELD_NUMBER: _ClassVar[int]
+    LIFE_FIELD_NUMBER: _ClassVar[int]
+    DEFERRED_FIELD_NUMBER: _ClassVar[int]
     revision: int
     session: str
     reader: int
@@ -734,7 +746,11 @@ class ReaderView(_message.Message):
     rounds: RoundsView
     cache: CacheView
     more_tasks: bool
-    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ...) -> None: ...
+    changes_since: int
+    over: _containers.RepeatedScalarFieldContainer[int]
+    life: int
+    deferred: bool
+    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ..., changes_since: _Optional[int] = ..., over: _Optional[_Iterable[int]] = ..., life: _Optional[int] = ..., deferred: bool = ...) -> None: ...
 
 class CacheView(_message.Message):
     __slots__ = ("skipped", "before")

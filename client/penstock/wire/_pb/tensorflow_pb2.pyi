@@ -196,7 +196,7 @@ class FindTaskRequest(_message.Message):
     def __init__(self, task_id: _Optional[int] = ..., consumer_index: _Optional[int] = ..., round_index: _Optional[int] = ..., is_round: _Optional[int] = ...) -> None: ...
 
 class FoundTask(_message.Message):
-    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted", "start_round", "snappy")
+    __slots__ = ("dataset_id", "sharding_policy", "job_name", "repetition", "num_consumers", "cached", "wanted", "start_round", "snappy", "opened")
     DATASET_ID_FIELD_NUMBER: _ClassVar[int]
     SHARDING_POLICY_FIELD_NUMBER: _ClassVar[int]
     JOB_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class FoundTask(_message.Message):
     WANTED_FIELD_NUMBER: _ClassVar[int]
     START_ROUND_FIELD_NUMBER: _ClassVar[int]
     SNAPPY_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
     dataset_id: str
     sharding_policy: int
     job_name: str
@@ -215,4 +216,5 @@ class FoundTask(_message.Message):
     wanted: bool
     start_round: int
     snappy: bool
-    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ..., start_round: _Optional[int] = ..., snappy: bool = ...) -> None: ...
+    opened: bool
+    def __init__(self, dataset_id: _Optional[str] = ..., sharding_policy: _Optional[int] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., num_consumers: _Optional[int] = ..., cached: bool = ..., wanted: bool = ..., start_round: _Optional[int] = ..., snappy: bool = ..., opened: bool = ...) -> None: ...

@@ -14,7 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from penstock.credentials.caller import OPERATOR, caller_of
-from penstock.errors import ConfigError, DatasetError, PenstockError, Unavailable
+from penstock.errors import (
+    ConfigError,
+    DatasetError,
+    PenstockError,
+    Unavailable,
+    explained_at,
+)
 from penstock.protocol.names import printable_lines
 from penstock.reader.arguments import service_of
 from penstock.wire.connection import connect
@@ -54,7 +60,7 @@ def explained(command: Callable[P, T]) -> Callable[P, T]:
 
 def fail(exc: PenstockError) -> NoReturn:
     """Print *exc*, and exit with the code of its family."""
-    words = escape(printable_lines(str(exc)))  # names in it are no markup
+    words = escape(printable_lines(explained_at(exc)))  # names in it are no markup
     errors.print(f"[red]{type(exc).__name__}:[/red] {words}", soft_wrap=True)
     match exc:
         case ConfigError() | DatasetError():

@@ -6,9 +6,7 @@ import os
 import re
 import select
 import sys
-import termios
 import time
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -67,6 +65,12 @@ def _seen(target: str, history: History, draw: Draw) -> RenderableType:
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
     """Yield what waits so many seconds, and returns whether a key was pressed that ends it."""
+    try:
+        import termios  # noqa: PLC0415  elsewhere than on Unix there is none, and all else works
+        import tty  # noqa: PLC0415  as above
+    except ImportError:
+        yield _only_wait
+        return
     if not sys.stdin.isatty():
         yield _only_wait
         return

@@ -124,11 +124,20 @@ def _head(now: Look, running: int, finished: int) -> Text:
         f"{speaks}  {counted(len(stats.workers), 'worker')}, "
         f"{counted(running, 'pass', 'passes')} running, {finished} finished",
         ("  insecure: whoever can connect may run code" if _is_open(stats) else "", "red"),
+        (_opened(stats), "yellow"),
     )
 
 
 def _is_open(stats: DispatcherStats) -> bool:
     return stats.security == Security.INSECURE.value
+
+
+def _opened(stats: DispatcherStats) -> str:
+    """Return what can be read without credentials, if something can."""
+    opened = stats.tensorflow
+    if opened is None or not opened.address:
+        return ""
+    return f"  without credentials, at {opened.address}: {', '.join(opened.datasets)}"
 
 
 def _no_worker() -> Text:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from penstock.errors import Refused, VersionMismatch
+from penstock.errors import PenstockError, Refused, VersionMismatch
 from penstock.protocol.control import SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import DatasetId
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.jobs import check_protocol
 from penstock_dispatcher.core.records import TaskRecord
-from penstock_dispatcher.core.state import DispatcherState
 
 LOST_HISTORY = "this dispatcher's history was lost or rolled back"
 
 
-def check_worker(state: DispatcherState, heartbeat: WorkerHeartbeat) -> None:
+def check_worker(ctx: DecisionContext, heartbeat: WorkerHeartbeat) -> None:
     """Refuse a worker that cannot be part of this cluster.
+
+    An older process is one as long as the newer one is connected: behind that, the clock of its
+    host may have been set back.
 
     Raises:
         PenstockError: saying why.
     """
+    state = ctx.state
     if heartbeat.versions is not None:
         check_protocol(f"worker {heartbeat.worker}", heartbeat.versions)
     known = state.workers.get(heartbeat.worker)
-    if known is not None and heartbeat.incarnation < known.incarnation:
+    newer = known is not None and heartbeat.incarnation < known.incarnation
+    if newer and ctx.soft_state.workers[heartbeat.worker].connected:
         raise Refused(f"a newer process answers at {heartbeat.worker}: this one is out of date")
     unborn = [task for task in heartbeat.progress if task >= state.next_id]
     if heartbeat.revision > state.revision or unborn:
@@ -30,6 +34,14 @@ def check_worker(state: DispatcherState, heartbeat: WorkerHeartbeat) -> None:
             f"worker {heartbeat.worker} is at revision {heartbeat.revision}, and this dispatcher "
             f"at {state.revision}: {LOST_HISTORY}; restart the worker"
         )
+
+
+def copied(heartbeat: WorkerHeartbeat) -> PenstockError:
+    """Return the error for a copy of a worker's process, which says what that had said before."""
+    return Refused(
+        f"worker {heartbeat.worker} is behind what it reported before: there is a copy of that "
+        "process, as a snapshot of its host makes one; restart the worker"
+    )
 
 
 def check_split_request(task: TaskRecord, request: SplitRequest) -> None:

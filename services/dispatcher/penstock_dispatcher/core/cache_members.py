@@ -7,14 +7,13 @@ it, and nobody is expected to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.errors import Refused
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress, WhenFull
 from penstock.protocol.control import (
     AttemptProgress,
     ReaderHeartbeat,
-    TaskView,
     WorkerHeartbeat,
 )
 from penstock.protocol.ranges import AckedSet, RangeSet
@@ -245,17 +244,14 @@ def cached(
     return Cached(iteration.job, WhenFull(iteration.parameters.when_full), trainers, readers)
 
 
-def visible(
-    iteration: IterationRecord, tasks: Mapping[TaskId, TaskView], reader: ReaderId
-) -> Mapping[TaskId, TaskView]:
-    """Return those of *tasks* that are not done for a reader's trainer."""
+def hidden(
+    iteration: IterationRecord, tasks: Iterable[TaskId], reader: ReaderId
+) -> tuple[TaskId, ...]:
+    """Return those of *tasks* that are done for a reader's trainer: for ever, in this pass."""
     known = iteration.readers.get(reader)
     if not iteration.cached or known is None:
-        return tasks
-    trainer = known.trainer
-    return {
-        name: seen for name, seen in tasks.items() if not iteration.tasks[name].is_done(trainer)
-    }
+        return ()
+    return tuple(name for name in tasks if iteration.tasks[name].is_done(known.trainer))
 
 
 def has_all(iteration: IterationRecord, reader: ReaderId) -> bool:

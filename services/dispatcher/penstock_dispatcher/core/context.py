@@ -64,6 +64,8 @@ class DecisionContext:
         self.unbalanced: set[IterationId] = set()
         """The iterations in which a worker is idle and another has several tasks, for a while."""
         self._epoch = date - now
+        self.life = int(date * 1e6)
+        """Tells this process from those before it: its soft state begins empty."""
         self._expect_all(now)
 
     def commit(self, fact: Fact) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.protocol.cache import TrainerProgress
-from penstock.protocol.control import ElementCounts, ReaderProcess, SaveResult
+from penstock.protocol.control import ElementCounts, SaveResult
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
     Checkpoint,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, TaskView, WorkerHeartbeat
-from penstock.protocol.rounds import RoundEntry
-from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, WorkerHeartbeat
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
 from penstock_dispatcher.core.cache_facts import TrainerDone
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
@@ -18,6 +17,7 @@ from penstock_dispatcher.core.facts import (
     IterationFinished,
     ReaderRemoved,
     SaveCompleted,
+    TaskCreated,
     TaskDone,
     TaskFailed,
     WorkerLost,
@@ -27,29 +27,39 @@ from penstock_dispatcher.core.records import TaskRecord
 from penstock_dispatcher.core.rounds_facts import RoundsAdvanced
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.stride_facts import TaskCounted
+from penstock_dispatcher.core.task_views import IterationView, draw
 
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """A reader that is to get a view: which heartbeat that answers, and at which barrier it is."""
+    """A reader that is to get a view: which heartbeat that answers, and at which barrier it is.
+
+    It knows its tasks as of revision *known*.
+    """
 
     iteration: IterationId
     reader: ReaderId
     status: ReaderStatus
     seq: int | None
     barrier: SaveBarrier | None
+    known: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class IterationView:
-    """An iteration's tasks as its readers see them."""
+class Wait:
+    """What an iteration waits for, in words; whether silent readers are among that."""
 
-    tasks: Mapping[TaskId, TaskView]
-    stalled: tuple[TaskId, ...]
-    """The tasks that had a worker and wait for another one."""
-    broken: bool
-    entries: tuple[RoundEntry, ...] = ()
-    """What rounds are made of, from the floor on."""
+    words: str = ""
+    on_readers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWait:
+    """What an iteration waited for, as *view* has it; it may be shown *until* then."""
+
+    until: float
+    view: IterationView
+    wait: Wait
 
 
 @dataclass(slots=True)
@@ -65,7 +75,10 @@ class Notifications:
     revisions: dict[WorkerId, int] = field(default_factory=dict)
     """As of which revision each worker's assignment is."""
     views: dict[IterationId, IterationView] = field(default_factory=dict)
-    """Kept until they change."""
+    """As they were drawn last; those of *stale* are drawn anew before they are shown."""
+    stale: set[IterationId] = field(default_factory=set)
+    waits: dict[IterationId, SeenWait] = field(default_factory=dict)
+    """Of iterations with many tasks."""
 
     def __bool__(self) -> bool:
         return bool(self.workers or self.iterations or self.released or self.view_requests)
@@ -73,8 +86,21 @@ class Notifications:
     def answer(self, heartbeat: ReaderHeartbeat, reader: ReaderId, status: ReaderStatus) -> None:
         """Note that a reader waits for a view."""
         self.view_requests[heartbeat.session] = ViewRequest(
-            heartbeat.iteration, reader, status, heartbeat.seq, heartbeat.barrier
+            heartbeat.iteration,
+            reader,
+            status,
+            heartbeat.seq,
+            heartbeat.barrier,
+            heartbeat.tasks_as_of,
         )
+
+    def view(self, state: DispatcherState, name: IterationId) -> IterationView:
+        """Return what readers of an iteration that is not finished see of it."""
+        known = self.views.get(name)
+        if known is None or name in self.stale:
+            known = self.views[name] = draw(state, state.iterations[name], known)
+            self.stale.discard(name)
+        return known
 
     def on_worker_heartbeat(self, heartbeat: WorkerHeartbeat, revision: int) -> None:
         """Note the revision of a worker's assignment: it gets a newer one if there is one.
@@ -105,11 +131,16 @@ class Notifications:
                 self._changed(state, _workers(state.iterations[iteration].tasks.values()))
             case RoundsAdvanced():
                 self._on_rounds(state, fact)
+            case TaskCreated(_, iteration):
+                self.stale.add(iteration)
             case SaveCompleted(iteration):
                 self.iterations[iteration] = None
             case IterationFinished(iteration) | IterationDeleted(iteration):
                 self._changed(state, _workers(state.iterations[iteration].tasks.values()))
-                self._redraw([iteration])
+                self.iterations[iteration] = None
+                self.views.pop(iteration, None)
+                self.waits.pop(iteration, None)
+                self.stale.discard(iteration)
             case _:
                 pass  # no assignment and no view shows it
 
@@ -132,7 +163,7 @@ class Notifications:
                 assert_never(fact)
 
     def _on_rounds(self, state: DispatcherState, fact: RoundsAdvanced) -> None:
-        self.views.pop(fact.iteration, None)
+        self.stale.add(fact.iteration)
         rounds = state.iterations[fact.iteration].rounds
         if rounds is None:
             return
@@ -156,7 +187,7 @@ class Notifications:
     def _redraw(self, iterations: Iterable[IterationId]) -> None:
         for iteration in iterations:
             self.iterations[iteration] = None
-            self.views.pop(iteration, None)
+            self.stale.add(iteration)
 
 
 def _workers(tasks: Iterable[TaskRecord]) -> list[WorkerId]:

@@ -22,8 +22,13 @@ def readable(
     workers: Iterable[WorkerId],
 ) -> list[WorkerId]:
     """Return those of *workers* that a live reader of *iteration* is known to read."""
-    known = state.workers
-    return [w for w in workers if _is_read(soft_state, iteration, w, known[w], unheard=False)]
+    known, target = state.workers, _target(iteration)
+    return [
+        worker
+        for worker in workers
+        if may_read(target, known[worker].profile, in_process=False)
+        or _is_read(soft_state, iteration, worker, known[worker], unheard=False)
+    ]
 
 
 def barred(
@@ -36,11 +41,12 @@ def barred(
 
     Of a cached job, all of whose trainers need all tasks, those that some trainer does not read.
     """
-    known = state.workers
+    known, target = state.workers, _target(iteration)
     return [
         worker
         for worker in dict.fromkeys(workers)
-        if not _is_read(soft_state, iteration, worker, known[worker], unheard=True)
+        if not may_read(target, known[worker].profile, in_process=False)
+        and not _is_read(soft_state, iteration, worker, known[worker], unheard=True)
     ]
 
 
@@ -70,13 +76,12 @@ def _is_read(
     *,
     unheard: bool,
 ) -> bool:
-    """Return whether *worker* is read; *unheard* stands for what readers not heard yet would say.
+    """Return whether *worker* is read from its own process, if it is not from others.
 
-    All of them are asked, or of a cached job those of each trainer.
+    All readers are asked, or of a cached job those of each trainer; *unheard* stands for what those
+    would say that are not heard yet.
     """
     target = _target(iteration)
-    if may_read(target, known.profile, in_process=False):
-        return True
     by_trainer: dict[str, bool] = {}
     for reader in iteration.live:
         liveness, trainer = soft_state.readers.get(reader), iteration.readers[reader].trainer

@@ -12,6 +12,7 @@ from penstock_dispatcher.core import (
     jobs,
     ordered_tasks,
     rounds,
+    scheduler,
     strides,
 )
 from penstock_dispatcher.core.admission import LOST_HISTORY
@@ -91,7 +92,8 @@ def _on_report(
         ctx.remove_reader(heartbeat.iteration, reader, ReaderStatus.LEFT, now)
         return
     consumers.note_end(ctx, heartbeat, reader, iteration)
-    if heartbeat.barrier is not None or missed or moved or heartbeat.iteration in ctx.waiting:
+    waits = heartbeat.iteration in ctx.waiting and not scheduler.waits_for_reports(ctx, iteration)
+    if heartbeat.barrier is not None or missed or moved or waits:
         ctx.dirty[heartbeat.iteration] = None
     elif iteration.rounds is not None:
         rounds.on_report(ctx, heartbeat.iteration, iteration, now)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.protocol.control import ElementCounts, ReaderProcess, SaveResult
+from penstock.protocol.control import ElementCounts, SaveResult
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import (

@@ -92,6 +92,26 @@ def fenced_report(
     return None if report is None or report.fence <= task.attempt else report.buffered
 
 
+def waits_for_reports(ctx: DecisionContext, iteration: IterationRecord) -> bool:
+    """Return whether tasks wait for a worker, and each for more readers' reports before it.
+
+    Then nothing follows from a report. To find that out costs less than to schedule, which a
+    thousand readers would have done that all report on a task.
+    """
+    waiting = [(n, task) for n, task in iteration.tasks.items() if task.is_unassigned]
+    return bool(waiting) and not any(_is_fenced(ctx, iteration, *one) for one in waiting)
+
+
+def _is_fenced(
+    ctx: DecisionContext, iteration: IterationRecord, name: TaskId, task: TaskRecord
+) -> bool:
+    """Return whether each reader that an attempt waits for has fenced the one before it."""
+    if not task.attempt or iteration.rounds is not None:
+        return True
+    readers = cache_members.needed_by(iteration, task)
+    return all(fenced_report(ctx, reader, name, task) is not None for reader in readers)
+
+
 def _is_over(
     ctx: DecisionContext, name: IterationId, iteration: IterationRecord, now: float
 ) -> bool:

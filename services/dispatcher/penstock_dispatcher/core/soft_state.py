@@ -23,6 +23,24 @@ from penstock_dispatcher.core.events import Call
 from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
+MOST_HEARD = 1024
+"""How many workers that are gone are remembered: a copy may come from a snapshot of a host."""
+
+
+BEHIND_WITHIN = 30.0
+"""Seconds within which heartbeats that are behind add up."""
+
+
+@dataclass(slots=True)
+class Heard:
+    """How far an incarnation of a worker was when it was heard, and how often it was behind."""
+
+    incarnation: int
+    seq: int
+    revision: int
+    behind: int = 0
+    behind_since: float = 0.0
+
 
 @dataclass(slots=True)
 class WorkerLiveness:
@@ -139,6 +157,8 @@ class SoftState:
     """Of coordinated reads: what was found out of consumers that others wait for."""
     back: dict[ReaderId, int] = field(default_factory=dict)
     """Consumers that expired and are heard again: the rounds below which they took all."""
+    heard: dict[WorkerId, Heard] = field(default_factory=dict)
+    """The newest heartbeat of each worker, also of some that are gone; the newest is last."""
     vacant_since: dict[int, float] = field(default_factory=dict)
     """The places in the list of workers that have no worker, and since when."""
     quiet: frozenset[WorkerId] = frozenset()
@@ -148,8 +168,31 @@ class SoftState:
     held_by: dict[IterationId, str] = field(default_factory=dict)
     """What silent readers have unacked, in words."""
 
+    def times_behind(self, heartbeat: WorkerHeartbeat, now: float) -> int:
+        """Return how often streams began lately behind what their incarnation had said.
+
+        It is 0 if *heartbeat* is not behind. A stream that another overtook is late once; a copy of
+        the process begins streams behind again and again.
+        """
+        heard = self.heard.get(heartbeat.worker)
+        if heard is None or heard.incarnation != heartbeat.incarnation or not heartbeat.seq:
+            return 0
+        if heartbeat.seq > heard.seq and heartbeat.revision >= heard.revision:
+            return 0
+        if now > heard.behind_since + BEHIND_WITHIN:
+            heard.behind, heard.behind_since = 0, now
+        heard.behind += heartbeat.versions is not None  # which it has when it begins a stream
+        return max(heard.behind, 1)
+
     def on_worker_heartbeat(self, heartbeat: WorkerHeartbeat, now: float) -> bool:
         """Record a heartbeat; return whether it changes what may be assigned to the worker."""
+        before = self.heard.pop(heartbeat.worker, None)
+        heard = Heard(heartbeat.incarnation, heartbeat.seq, heartbeat.revision)
+        if before is not None and before.incarnation == heard.incarnation:
+            heard.behind, heard.behind_since = before.behind, before.behind_since
+        self.heard[heartbeat.worker] = heard
+        if len(self.heard) > len(self.workers) + MOST_HEARD:
+            del self.heard[next(iter(self.heard))]
         liveness = self.workers.setdefault(heartbeat.worker, WorkerLiveness(now))
         was_able = liveness.able
         liveness.last_heard, liveness.draining, liveness.connected = now, heartbeat.draining, True

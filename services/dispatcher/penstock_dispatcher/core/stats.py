@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.protocol.control import ReaderProcess
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import IterationId, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core import account, made_tasks, skipped_errors
@@ -196,6 +196,17 @@ class RegistrationStats:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedPort:
+    """Where TensorFlow's clients are answered without credentials, and which *datasets* they get.
+
+    No *address* is nowhere.
+    """
+
+    address: str = ""
+    datasets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DispatcherStats:
     """All that is known of the cluster at one moment. Durations are in seconds."""
 
@@ -216,6 +227,8 @@ class DispatcherStats:
     """The ids that datasets can be read by."""
     security: str = ""
     """What protects the dispatcher; the service adds it."""
+    tensorflow: OpenedPort | None = None
+    """What is answered without credentials; the service adds it."""
     http: str = ""
     """Where it answers HTTP, if it does; the service adds it."""
 

@@ -1,4 +1,7 @@
-"""What workers and readers are told: always all that concerns them, never a difference."""
+"""What workers and readers are told: all that concerns them.
+
+Of tasks a reader is told what changed since the revision as of which it said that it knows them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from penstock.protocol.control import (
     Assignment,
     ReaderView,
     TaskAssignment,
-    TaskView,
 )
 from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView
 from penstock.protocol.static_shard import StaticShard
@@ -25,10 +27,10 @@ from penstock_dispatcher.core import (
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import Effect, SendCommand, SendView
 from penstock_dispatcher.core.jobs import OVER
-from penstock_dispatcher.core.notifications import IterationView, ViewRequest
+from penstock_dispatcher.core.notifications import ViewRequest, Wait
 from penstock_dispatcher.core.records import IterationRecord
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.wait_reasons import Wait, waiting_for
+from penstock_dispatcher.core.task_views import changes, draw
+from penstock_dispatcher.core.wait_reasons import newest_wait, waiting_for
 
 
 def send_views(ctx: DecisionContext, now: float) -> list[Effect]:
@@ -69,13 +71,11 @@ def _push(
             continue
         if known.session in ctx.notifications.view_requests:
             continue
-        liveness = ctx.soft_state.readers.get(reader)
-        heartbeat, barrier = (
-            (liveness.heartbeat.seq, liveness.heartbeat.barrier)
-            if liveness is not None
-            else (None, None)
-        )
-        pushed = ViewRequest(name, reader, known.status, heartbeat, barrier)
+        pushed = ViewRequest(name, reader, known.status, None, None)
+        if (liveness := ctx.soft_state.readers.get(reader)) is not None:
+            heard = liveness.heartbeat
+            what = (heard.seq, heard.barrier, heard.tasks_as_of)
+            pushed = ViewRequest(name, reader, known.status, *what)
         yield views.show(known.session, pushed)
 
 
@@ -124,7 +124,7 @@ def waits(ctx: DecisionContext, now: float) -> dict[IterationId, str]:
 
 
 def _wait(ctx: DecisionContext, name: IterationId, iteration: IterationRecord, now: float) -> str:
-    view = _iteration_view(ctx.state, iteration)
+    view = draw(ctx.state, iteration, None)
     words = waiting_for(ctx, name, iteration, view, now).words
     return "; ".join(filter(None, [words, cache_members.waits_for(ctx, iteration)]))
 
@@ -139,7 +139,7 @@ class _Views:
 
     def show(self, session: str, asked: ViewRequest) -> SendView:
         ctx, name = self._ctx, asked.iteration
-        state, known = ctx.state, ctx.notifications.views
+        state = ctx.state
         iteration = state.iterations.get(name)
         result = (
             saves.result_for(ctx, iteration, asked.barrier) if asked.barrier is not None else None
@@ -152,23 +152,27 @@ class _Views:
             view = ReaderView(*to, {}, finished, save_results=results, next_save=next_save)
             cache = cache_members.view(ctx, iteration, asked.reader)
             return SendView(replace(view, rounds=_end_of_rounds(iteration), cache=cache))
-        if name not in known:
-            known[name] = _iteration_view(state, iteration)
+        known = ctx.notifications.view(state, name)
         if name not in self._waits:
-            self._waits[name] = waiting_for(ctx, name, iteration, known[name], self._now)
+            self._waits[name] = newest_wait(ctx, name, iteration, known, self._now)
+        hidden = cache_members.hidden(iteration, known.tasks, asked.reader)
+        new = changes(known, asked.known, state.revision, hidden)
         return SendView(
             ReaderView(
                 *to,
-                cache_members.visible(iteration, known[name].tasks, asked.reader),
+                new.tasks,
                 cache_members.has_all(iteration, asked.reader),
                 save_results=results,
                 next_save=next_save,
                 waiting_for=self._words(name, iteration, asked.reader),
                 on_readers=self._waits[name].on_readers,
                 held_by=ctx.soft_state.held_by.get(name, ""),
-                rounds=self._rounds(name, iteration, asked.reader, known[name].entries),
+                rounds=self._rounds(name, iteration, asked.reader, known.entries),
                 cache=cache_members.view(ctx, iteration, asked.reader),
                 more_tasks=ordered_tasks.more_follow(ctx, name, iteration),
+                changes_since=new.since,
+                over=new.over,
+                life=ctx.life,
             )
         )
 
@@ -215,27 +219,3 @@ def _end_of_rounds(iteration: IterationRecord | None) -> RoundsView | None:
     if rounds is None or rounds.last is None:
         return None
     return RoundsView(rounds.last, rounds.last, last=rounds.last)
-
-
-def _iteration_view(state: DispatcherState, iteration: IterationRecord) -> IterationView:
-    rounds = iteration.rounds
-    tasks = {
-        name: TaskView(
-            task.attempt,
-            task.worker,
-            task.failure,
-            _incarnation(state, task.worker),
-            0 if rounds is None else rounds.tasks[name].released,
-            0 if rounds is None else task.acked.floor,
-            None if task.worker is None else state.workers[task.worker].profile,
-        )
-        for name, task in iteration.tasks.items()
-        if (task.attempt or iteration.ordered) and not task.done
-    }
-    stalled = tuple(name for name, task in tasks.items() if task.worker is None)
-    entries = () if rounds is None else tuple(rounds.entries())
-    return IterationView(tasks, stalled, iteration.broken, entries)
-
-
-def _incarnation(state: DispatcherState, worker: WorkerId | None) -> int:
-    return 0 if worker is None else state.workers[worker].incarnation

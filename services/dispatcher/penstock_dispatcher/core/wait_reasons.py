@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from penstock.protocol.types import IterationId, ReaderId, TaskId, WorkerId
 from penstock_dispatcher.core import (
@@ -17,19 +16,38 @@ from penstock_dispatcher.core import (
     worker_entries,
 )
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
-from penstock_dispatcher.core.notifications import IterationView
+from penstock_dispatcher.core.notifications import SeenWait, Wait
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.rounds_record import RoundsRecord
+from penstock_dispatcher.core.task_views import IterationView
 
 HOLDERS_NAMED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """What an iteration waits for, in words; whether silent readers are among that."""
+FEW, LOOK = 64, 0.0002
+"""Where there are more than a few tasks, their wait is looked for again after so many seconds for
+each: else a thousand readers' views would cost as much as a thousand times all tasks, each second.
+"""
 
-    words: str = ""
-    on_readers: bool = False
+
+def newest_wait(
+    ctx: DecisionContext,
+    name: IterationId,
+    iteration: IterationRecord,
+    view: IterationView,
+    now: float,
+) -> Wait:
+    """Return what an iteration waits for; of many tasks as it was a moment ago, if it is the same.
+
+    It is not if a task began or ended since.
+    """
+    seen, many = ctx.notifications.waits.get(name), len(view.tasks) > FEW
+    if seen is not None and many and seen.view is view and now < seen.until:
+        return seen.wait
+    wait = waiting_for(ctx, name, iteration, view, now)
+    if many:
+        ctx.notifications.waits[name] = SeenWait(now + LOOK * len(view.tasks), view, wait)
+    return wait
 
 
 def waiting_for(
@@ -78,9 +96,9 @@ def held_by(
 
 
 def _unacked(ctx: DecisionContext, iteration: IterationRecord, reader: ReaderId, now: float) -> str:
-    reports, count = ctx.soft_state.readers[reader].heartbeat.reports, 0
-    trainer = iteration.readers[reader].trainer
-    for name, task in iteration.tasks.items():
+    heartbeat, trainer = ctx.soft_state.readers[reader].heartbeat, iteration.readers[reader].trainer
+    reports, count = heartbeat.reports, heartbeat.unacked or 0
+    for name, task in iteration.tasks.items() if heartbeat.unacked is None else ():
         if not task.is_done(trainer) and name in reports and reports[name].buffered:
             buffered = reports[name].buffered
             count += len(buffered - ctx.acked(name, task, trainer).ranges)
@@ -128,8 +146,8 @@ def _named(reasons: list[str]) -> Iterator[str]:
 
 def _unable_holders(ctx: DecisionContext, iteration: IterationRecord, now: float) -> Iterator[str]:
     """Yield the workers that alone may run a part, and why they do not."""
-    able = ctx.able(iteration)
-    if not iteration.shards or not able:
+    able = ctx.able(iteration) if iteration.shards else []
+    if not able:
         return  # else all workers are named
     made_by = ctx.state.datasets[iteration.parameters.dataset].pythons
     for task in iteration.tasks.values():

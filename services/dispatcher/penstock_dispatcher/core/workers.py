@@ -47,12 +47,18 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.soft_state import WorkerDeparture
 from penstock_dispatcher.core.split_provider import END
 
+MOST_BEHIND = 3
+"""How many streams of a worker may be late within a while, since others overtook them."""
+
 
 def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -> None:
     """Hear a worker; let it in if it is new."""
     ctx.counts.worker_heartbeats += 1
+    if times := ctx.soft_state.times_behind(heartbeat, now):
+        _on_behind(ctx, heartbeat, times)
+        return
     try:
-        admission.check_worker(ctx.state, heartbeat)
+        admission.check_worker(ctx, heartbeat)
         entry = worker_entries.entry_for(ctx, heartbeat.worker, now)
     except PenstockError as exc:
         _refuse(ctx, heartbeat.worker, heartbeat.incarnation, exc)
@@ -71,6 +77,16 @@ def on_heartbeat(ctx: DecisionContext, heartbeat: WorkerHeartbeat, now: float) -
         task = ctx.state.task(name)
         if task is not None and _runs(task, heartbeat.worker, attempt):
             _on_attempt_ended(ctx, heartbeat, name, task, now)
+
+
+def _on_behind(ctx: DecisionContext, heartbeat: WorkerHeartbeat, times: int) -> None:
+    """End what a worker runs of which there may be a copy, and refuse one that is surely one."""
+    if _is_current(ctx, heartbeat.worker, heartbeat.incarnation):
+        # Both may run the same attempts: so these are over, and whoever is ahead gets others.
+        ctx.remove_worker(heartbeat.worker)
+    if times > MOST_BEHIND:
+        error = admission.copied(heartbeat)
+        _refuse(ctx, heartbeat.worker, heartbeat.incarnation, error)
 
 
 def on_disconnected(ctx: DecisionContext, event: WorkerDisconnected) -> None:

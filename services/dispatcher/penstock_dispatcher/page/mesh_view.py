@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.protocol.control import ReaderProcess
+from penstock.protocol.reader_process import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
 from penstock_dispatcher.page.standing import SILENT, WorkerStanding, standing_of_worker

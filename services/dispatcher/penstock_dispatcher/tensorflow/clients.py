@@ -245,6 +245,20 @@ class TensorFlowClients:
         self._commit(TaskGivenUp(number, consumer, step.round_of(consumer, asked)))
         return True
 
+    def dataset_of_job(self, job: int) -> str:
+        """Return what a job reads; nothing if there is no such job."""
+        return self._jobs[job].dataset_id if job in self._jobs else ""
+
+    def dataset_of_client(self, client: int) -> str:
+        """Return what a client reads; nothing if there is no such client."""
+        one = self._passes.get(self._clients.get(client, -1))
+        return "" if one is None else self.dataset_of_job(one.made.job)
+
+    def dataset_of_task(self, task: int) -> str:
+        """Return what a task reads; nothing if there is no such task."""
+        one = self._passes.get(task // WORKERS)
+        return "" if one is None else self.dataset_of_job(one.made.job)
+
     # --- inside ---
 
     def _pass_of(self, task: int) -> tuple[int, _Pass]:

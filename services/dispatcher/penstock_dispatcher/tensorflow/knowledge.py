@@ -9,7 +9,7 @@ from penstock_dispatcher.service import DispatcherService
 
 
 class DispatcherKnowledge:
-    """`Knowledge` of a *dispatcher*."""
+    """`Knowledge` of a *dispatcher*, and `OpenedKnowledge`."""
 
     def __init__(self, dispatcher: DispatcherService) -> None:
         self._dispatcher = dispatcher
@@ -22,6 +22,11 @@ class DispatcherKnowledge:
         """See `Knowledge.live_workers`."""
         workers = self._dispatcher.core.state.workers
         return [(name, worker.incarnation) for name, worker in workers.items()]
+
+    def tensorflow_addresses(self) -> dict[str, str]:
+        """See `OpenedKnowledge.tensorflow_addresses`."""
+        workers = self._dispatcher.core.state.workers.items()
+        return {name: one.profile.tensorflow for name, one in workers if one.profile.tensorflow}
 
     def is_finished(self, dataset_id: str, job_name: str, repetition: int) -> bool:
         """See `Knowledge.is_finished`."""

@@ -58,12 +58,19 @@ class Knowledge(Protocol):
 
 
 class TensorFlowService:
-    """The half of tf.data service's dispatcher that readers call; see `TensorFlowDispatcher`."""
+    """The half of tf.data service's dispatcher that readers call; see `TensorFlowDispatcher`.
+
+    Workers that ask are told whether a dataset is *opened*: may be read without credentials.
+    """
 
     def __init__(
-        self, known: Knowledge, clients: TensorFlowClients, clock: Callable[[], float]
+        self,
+        known: Knowledge,
+        clients: TensorFlowClients,
+        clock: Callable[[], float],
+        opened: tuple[str, ...] = (),
     ) -> None:
-        self._known, self._clients, self._clock = known, clients, clock
+        self._known, self._clients, self._clock, self._opened = known, clients, clock, opened
 
     async def metadata(self, request: MetadataRequest) -> MetadataReply:
         """Return what is registered under an id."""
@@ -112,7 +119,8 @@ class TensorFlowService:
             self._clients.count(task, CountedRound(consumer, asked, request.is_round))
         found = self._clients.found(task, consumer, asked)
         codec = (await self._known.find_dataset(found.dataset_id)).codec
-        return replace(found, snappy=codec is Codec.SNAPPY)
+        opened = found.dataset_id in self._opened
+        return replace(found, snappy=codec is Codec.SNAPPY, opened=opened)
 
     async def remove_task(self, request: RemoveTaskRequest) -> RemoveTaskReply:
         """Return whether a consumer is to give up a task."""

@@ -87,6 +87,7 @@ class WorkerCore:
         self.worker = worker
         self.incarnation = incarnation
         self.revision = -1
+        self._seq = 0
         self.attempts: dict[TaskId, Attempt] = {}
         self.counters = WorkerCounters()
         self.draining = False
@@ -148,6 +149,7 @@ class WorkerCore:
         """Return all that the dispatcher should know now."""
         running = {(task, attempt.assignment.attempt) for task, attempt in self.attempts.items()}
         progress = {task: attempt.progress() for task, attempt in self.attempts.items()}
+        self._seq += 1
         return WorkerHeartbeat(
             self.worker,
             self.incarnation,
@@ -155,6 +157,7 @@ class WorkerCore:
             self._ended | progress,
             frozenset(self._started - running),
             self.draining,
+            seq=self._seq,
         )
 
     # --- the dispatcher ---

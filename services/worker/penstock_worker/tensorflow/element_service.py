@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, assert_never
 
-from penstock.errors import DatasetError, PenstockError, UnknownIteration
+from penstock.credentials.caller import choose_first
+from penstock.credentials.folder import folder_of
+from penstock.credentials.roles import AccessRole
+from penstock.errors import DatasetError, PenstockError, UnknownIteration, WrongRole
 from penstock.protocol.tensorflow import LANES, ElementRequest, FindTaskRequest, FoundTask
 from penstock_worker.tensorflow.consumer_reader import ConsumerReader
 from penstock_worker.tensorflow.pass_reader import PassReader, ReplySource
@@ -36,6 +39,7 @@ class _Reads:
 @dataclass(slots=True)
 class _Reading:
     reader: PassReader | ConsumerReader
+    opened: bool
     asked_at: float
     asking: int = 0
 
@@ -68,7 +72,18 @@ class ElementService:
         Raises:
             PenstockError: when there is no such task, or it cannot go on.
         """
-        one = await self._at(request)
+        return await self._element(request, opened=False)
+
+    async def opened_element(self, request: ElementRequest) -> bytes:
+        """Do as `element`, for who shows no credentials: of datasets that are opened.
+
+        Raises:
+            PenstockError: when there is no such task, it is of another dataset, or it cannot go on.
+        """
+        return await self._element(request, opened=True)
+
+    async def _element(self, request: ElementRequest, *, opened: bool) -> bytes:
+        one = await self._at(request, opened=opened)
         one.asking += 1
         try:
             return await one.next(request)
@@ -107,7 +122,7 @@ class ElementService:
         for one in reading.values():
             await one.reader.close()
 
-    async def _at(self, request: ElementRequest) -> _Reading:
+    async def _at(self, request: ElementRequest, *, opened: bool) -> _Reading:
         task = request.task_id
         if request.consumer_index is None:
             task -= task % LANES
@@ -117,13 +132,16 @@ class ElementService:
             async with self._finding:  # two requests at once are of one reader
                 one = self._reading.get(reads)
                 if one is None:
-                    one = _Reading(await self._opened(request), self.clock())
+                    consumer, asked = request.consumer_index, request.round_index
+                    found = await self.find(FindTaskRequest(request.task_id, consumer, asked))
+                    _check_opened(found.opened or not opened)  # before anything is read for it
+                    one = _Reading(self._reader(request, found), found.opened, self.clock())
                     self._reading[reads] = one
+        _check_opened(one.opened or not opened)
         return one
 
-    async def _opened(self, request: ElementRequest) -> PassReader | ConsumerReader:
+    def _reader(self, request: ElementRequest, found: FoundTask) -> PassReader | ConsumerReader:
         task, consumer, trainer = request.task_id, request.consumer_index, request.trainer_id
-        found = await self.find(FindTaskRequest(task, consumer, request.round_index))
         if not found.num_consumers:
             return PassReader(partial(self.open_pass, found, None, trainer, None))
         if consumer is None or request.round_index is None:
@@ -142,8 +160,18 @@ class ElementService:
         return ConsumerReader(open_at, found.start_round, note)
 
 
-def element_service(address: str, find: Find) -> ElementService:
-    """Return a service that reads from the dispatcher at *address*."""
+def _check_opened(opened: bool) -> None:
+    if not opened:
+        raise WrongRole(
+            "this task is of a dataset that is not opened to TensorFlow's clients, which show no "
+            "credentials: start the dispatcher with it among its tensorflow_datasets"
+        )
+
+
+def element_service(address: str, find: Find, credentials: str | None = None) -> ElementService:
+    """Return a service that reads from the dispatcher at *address*, with a worker's credentials."""
+    if credentials is not None:
+        choose_first(address, str(folder_of(credentials, AccessRole.WORKER.value)))
 
     def open_pass(
         found: FoundTask, consumer: int | None, trainer: str, start: int | None

@@ -1,0 +1,94 @@
+"""Spans of calls, where variables of OpenTelemetry ask for them; else nothing of it is imported."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import grpc.aio
+
+    from penstock.wire.spans import Spans
+
+log = logging.getLogger("penstock.wire")
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
+_EXPORTER = "OTEL_TRACES_EXPORTER"
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+class CallSpan:
+    """A call as its span sees it; this one has none."""
+
+    metadata: Metadata = ()
+    """What goes with the call, so that the other side's span is a child of this one."""
+
+    def replied(self, reply: Any) -> None:
+        """Record what *reply* names."""
+
+
+_NONE = nullcontext(CallSpan())
+
+
+def asked(env: Mapping[str, str]) -> bool:
+    """Return whether *env* asks for traces.
+
+    >>> asked({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"})
+    True
+    >>> asked({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_SDK_DISABLED": "true"})
+    False
+    """
+    if env.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if exporters := env.get(_EXPORTER, "").strip().lower():
+        return "otlp" in [each.strip() for each in exporters.split(",")]
+    return any(env.get(name) for name in _ENDPOINTS)
+
+
+def tracing() -> Spans | None:
+    """Return what makes spans in this process; None where there are to be none."""
+    with _LOCK:  # two threads would each start an exporter
+        return _found()
+
+
+_LOCK = Lock()
+
+
+@cache
+def _found() -> Spans | None:
+    if not asked(os.environ):
+        return None
+    try:
+        from penstock.wire.spans import Spans  # noqa: PLC0415  it loads OpenTelemetry
+
+        return Spans()
+    except ModuleNotFoundError as exc:
+        log.warning(
+            "there will be no traces: %s is not installed here, and variables (OTEL_*) ask for "
+            "them: pip install 'penstock[otel]'",
+            exc.name,
+        )
+    except Exception:
+        # Whatever is wrong with its variables is no reason to stop training.
+        log.warning("there will be no traces: OpenTelemetry cannot be set up", exc_info=True)
+    return None
+
+
+def calling(path: str, request: Any) -> AbstractContextManager[CallSpan]:
+    """Record a call of *path* as long as the block runs, and what it raises."""
+    spans = tracing()
+    return _NONE if spans is None else spans.calling(path, request)
+
+
+def serving(
+    path: str, request: Any, context: grpc.aio.ServicerContext
+) -> AbstractContextManager[CallSpan]:
+    """Record the answering of a call of *path* as long as the block runs, and what it raises."""
+    spans = tracing()
+    return _NONE if spans is None else spans.serving(path, request, context.invocation_metadata())

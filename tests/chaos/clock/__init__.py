@@ -1,0 +1,1 @@
+"""What stands between a process and its wall clock."""
