@@ -286,10 +286,12 @@ class WorkerCore:
         if isinstance(report, RunnerLost):
             del self._runs[report.run]
             self.counters.runners_lost += 1
-            attempt.on_runner_lost(report.reason, out)
+            if attempt.part_with_runner(out):
+                attempt.on_runner_lost(report.reason, out)
         elif isinstance(report, RunnerNotStarted):
             del self._runs[report.run]
-            attempt.on_runner_not_started(report.reason, out)
+            if attempt.part_with_runner(out):
+                attempt.on_runner_not_started(report.reason, out)
         elif attempt.failure is None:
             attempt.on_first_report()
             self._on_runner_report(attempt, report, now, out)

@@ -233,5 +233,11 @@ class RunFailed(RunnerReport, frozen=True):
     failure: Failure
 
 
+class RoomLacking(RunnerReport, frozen=True):
+    """The system has no room for what a run needs, says *reason*; the process ends now."""
+
+    reason: str
+
+
 class RunStopped(RunnerReport, frozen=True):
     """The run is over, and the arena is no longer read or written by the runner."""
