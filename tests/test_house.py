@@ -23,6 +23,7 @@ PACKAGES = {
 """Each package, and where below `tests` its tests are."""
 
 VALUES = {
+    "penstock.autotune.process_share",
     "penstock.executors.messages",
     "penstock.explanation.looks",
     "penstock.protocol.loop_time",
