@@ -156,9 +156,7 @@ async def test_a_runner_that_said_what_it_lacks_did_not_die(
     await one.open()
 
     assert await one.take_all() == list(range(10))
-    assert (
-        caplog.text.count("a runner of task 1, attempt 1: threads; trying again") == 3
-    )
+    assert caplog.text.count("a runner of task 1, attempt 1: threads; trying again") == 3
     assert dispatcher.progress(1).failure is None
 
 
