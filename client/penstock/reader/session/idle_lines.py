@@ -50,7 +50,7 @@ class OpenLine:
 
 @dataclass(slots=True)
 class IdleLines:
-    """A few connections, each for a second. All but `close` runs in the event loop.
+    """A few connections, each for a second. All but `close` and `end` runs in the event loop.
 
     Before a process forks or ends they are closed, and with them the thread, if nothing else uses
     that: a child has no half of a connection.
@@ -60,7 +60,8 @@ class IdleLines:
     _loop: LoopThread | None = None
     _held: ExitStack = field(default_factory=ExitStack)
     """The loop, while there are any."""
-    _expiring: asyncio.Task[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _parting: set[asyncio.Task[None]] = field(default_factory=set)
     _ended: bool = False
 
     async def take(self, address: str) -> OpenLine | None:
@@ -79,8 +80,8 @@ class IdleLines:
         if self._loop is None:
             self._loop = self._held.enter_context(LoopThread.shared())
         surplus = self._pool.put(line, clock.now())
-        if self._expiring is None:
-            self._expiring = asyncio.create_task(self._expire(), name="idle-lines")
+        if self._timer is None:
+            self._look()
         for one in surplus:
             await one.closing.aclose()
 
@@ -100,22 +101,35 @@ class IdleLines:
         self._ended = True
         self.close()
 
-    async def _expire(self) -> None:
-        """Close each when its time is up; leave the loop when there are none."""
-        while (due := self._pool.due()) is not None:
-            await asyncio.sleep(max(0.0, due - clock.now()))
-            for line in self._pool.expire(clock.now()):
-                await line.closing.aclose()
-        self._expiring, self._loop = None, None
-        self._held.close()
+    def _look(self) -> None:
+        """Part with those whose time is up, and look again when the next one's is."""
+        now = clock.now()
+        expired, due = self._pool.expire(now), self._pool.due()
+        wait = None if due is None else max(0.0, due - now)
+        loop = asyncio.get_running_loop()
+        self._timer = None if wait is None else loop.call_later(wait, self._look)
+        if expired or due is None:
+            task = loop.create_task(self._part(expired), name="idle-lines")
+            self._parting.add(task)
+
+    async def _part(self, lines: list[OpenLine]) -> None:
+        """Close *lines*, and leave the loop if none are left: else it would end too soon."""
+        for line in lines:
+            await line.closing.aclose()
+        others = self._parting - {asyncio.current_task()}
+        self._parting = others
+        if not (others or self._pool) and self._timer is None:
+            self._loop = None
+            self._held.close()
 
     async def _close(self) -> None:
-        if self._expiring is not None:
-            self._expiring.cancel()
-        self._expiring, self._loop = None, None
-        for line in self._pool.clear():
-            await line.closing.aclose()
-        self._held.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        others = tuple(self._parting)
+        if others:
+            await asyncio.wait(others)
+        await self._part(self._pool.clear())
 
 
 IDLE_LINES = IdleLines()
