@@ -69,20 +69,21 @@ class Way:
         From full buffers to full buffers: as many are made meanwhile as are taken.
         """
         self._settle()
-        began = self._cpu()
+        began = self.cpu()
         self.take(elements)
         self._settle()
-        return elements / (self._cpu() - began)
+        return elements / (self.cpu() - began)
 
     def _settle(self) -> None:
         """Wait until those that make them have nothing to do."""
         rests = 0
         while self.makers and rests < RESTS:
-            before = self._cpu()
+            before = self.cpu()
             time.sleep(REST)
-            rests = rests + 1 if self._cpu() - before < REST / 10 else 0
+            rests = rests + 1 if self.cpu() - before < REST / 10 else 0
 
-    def _cpu(self) -> float:
+    def cpu(self) -> float:
+        """Return the seconds of processor time that this process and the makers have taken."""
         families = (one for maker in self.makers for one in _family(maker))
         return time.process_time() + sum(time.clock_gettime(_cpu_clock(one)) for one in families)
 
@@ -215,11 +216,11 @@ def _figures(case: Case, runs: int) -> tuple[list[Figure], Figure]:
         whole = f"{case.name}: {name}"
         rates.append(Figure(whole, statistics.median(of), min(of), max(of), "elements/CPU s"))
     cost = sorted(100 * (1 - with_it / without) for without, with_it in pairs)
-    low, high = _around_median(cost)
+    low, high = around_median(cost)
     return rates, Figure(f"cost: {case.name}", statistics.median(cost), low, high, "%")
 
 
-def _around_median(ordered: Sequence[float]) -> tuple[float, float]:
+def around_median(ordered: Sequence[float]) -> tuple[float, float]:
     """Return between what the median of all there could be lies, with 95 %, by order statistics."""
     half = 0.98 * math.sqrt(len(ordered))
     low, high = math.floor(len(ordered) / 2 - half), math.ceil(len(ordered) / 2 + half)
@@ -259,7 +260,7 @@ def _added_up(rate: float, runs: int) -> Iterator[Figure]:
         outer.block(1)
 
     took = sorted(_less(measure, without, OpTimes(), (source, outer)) for _ in range(runs))
-    each, (low, high) = statistics.median(took), _around_median(took)
+    each, (low, high) = statistics.median(took), around_median(took)
     yield Figure("added up: one frame", 1e6 * each, 1e6 * low, 1e6 * high, "CPU µs")
     costs = (100 * rate * value for value in (each, low, high))
     yield Figure("cost: 1 MiB arrays from a worker, added up", *costs, "%")

@@ -223,6 +223,22 @@ def test_all_of_it_is_reached_by_keys(shown):
         assert page.url.endswith("#/task/7110")
 
 
+def test_a_time_line_is_a_table_for_who_does_not_see_pictures(shown):
+    with SceneServer(scenes.slow_map, seen=5) as server:
+        page = shown(server.url)
+        page.goto(server.url + "#/job/7100")
+        page.wait_for_selector("h2:has-text('Time line')")
+        page.get_by_role("group", name="How the time line is shown").get_by_text("Table").click()
+
+        table = page.get_by_role("region", name="Time line as a table")
+        heads = table.locator("thead th").all_text_contents()
+        assert heads[:3] == ["time", "loop waits", "buffers of workers full"]
+        rows = [row.split("\t") for row in table.locator("tbody tr").all_inner_texts()]
+        assert len(rows) >= 5 and {len(row) for row in rows} == {len(heads)}
+        assert rows == sorted(rows, key=lambda row: row[0], reverse=True)
+        assert page.locator("#times ~ * canvas, .chart").count() == 0
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [

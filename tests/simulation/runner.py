@@ -160,6 +160,12 @@ class SimRunner:
             self.over = True
             self.worker.apply(RunnerLost(self.start.run, "the process died of SIGKILL"))
 
+    def lack_room(self) -> None:
+        """Find that the system has no room for what it needs to go on, and end."""
+        if not self.over:
+            self.over = True
+            self.worker.apply(RunnerNotStarted(self.start.run, "no thread"))
+
     def _go_on(self) -> None:
         self._waits = None
         self.worker.at(0.001, self._step)

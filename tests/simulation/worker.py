@@ -89,13 +89,18 @@ class SimWorker(Process):
 
     def kill_runner(self) -> None:
         """Have user code take a runner's process along."""
-        alive = [runner for runner in self.runners.values() if not runner.over]
-        if alive:
-            self.world.chance.choice(alive).die()
+        if runner := self._one_alive():
+            runner.die()
 
     def lack_room(self) -> None:
-        """Let no runner be had for a while."""
+        """Let no runner be had for a while, and perhaps one that there is have no thread more."""
         self.no_room_until = self.now + NO_ROOM * self.world.chance.random()
+        if self.world.chance.random() < 0.5 and (runner := self._one_alive()):
+            runner.lack_room()
+
+    def _one_alive(self) -> SimRunner | None:
+        alive = [runner for runner in self.runners.values() if not runner.over]
+        return self.world.chance.choice(alive) if alive else None
 
     def apply(self, event: Event) -> None:
         """Let the core handle *event*, and perform its effects."""

@@ -246,9 +246,9 @@ class FakeRunner:
         if not self.stopped:
             self.on_report(self, report)
 
-    def die(self, signal):
+    def die(self, signal, *, lacking=""):
         """End as a process does whose memory goes with its last reader."""
-        self.report(RunnerDied(self.start.run, signal, None))
+        self.report(RunnerDied(self.start.run, signal, None, lacking))
         self.stopped = True
         self.arena = b""
 

@@ -25,8 +25,8 @@ from penstock_worker.core.events import (
     StartRunner,
 )
 from penstock_worker.core.loans import BorrowerId, Loan, Loans
+from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import LeftMemory
-from penstock_worker.runner.capacity import lacking
 from penstock_worker.runner.messages import (
     ArenaFull,
     CheckpointTaken,
@@ -366,7 +366,7 @@ def _why_not(run: int, number: int, error: Exception) -> RunFailed | RunnerNotSt
         case PenstockError():
             return RunFailed(run, number, Failure.of(error))
         case OSError() | MemoryError():
-            return RunnerNotStarted(run, lacking(error))
+            return RunnerNotStarted(run, capacity.lacking(error))
         case _:
             log.error("run %d could not be started", run, exc_info=error)
             bug = PenstockError(f"no runner was started, for {error!r}; this is a bug")
@@ -375,6 +375,8 @@ def _why_not(run: int, number: int, error: Exception) -> RunFailed | RunnerNotSt
 
 def _event(report: RunnerReport | RunnerDied) -> FromRunner:
     match report:
+        case RunnerDied(run, _, _, lacking) if lacking:
+            return RunnerNotStarted(run, lacking)
         case RunnerDied(run, "", code):
             return RunnerLost(run, f"the process ended with exit code {code}")
         case RunnerDied(run, name, _):

@@ -102,7 +102,7 @@ async def test_so_many_may_look_on_and_others_are_told_to_come_again():
     assert feed.listening == 0
 
 
-async def test_while_nobody_looks_on_looking_takes_a_hundredth_of_the_time(monkeypatch):
+async def test_while_nobody_looks_on_looking_takes_half_a_per_cent_of_the_time(monkeypatch):
     """Time lines go on, the more seldom the longer a look takes."""
     monkeypatch.setattr(feed_module, "EVERY", 0.0)
     looks, pauses = [], []
@@ -122,7 +122,7 @@ async def test_while_nobody_looks_on_looking_takes_a_hundredth_of_the_time(monke
     with pytest.raises(asyncio.CancelledError):
         await feed.look_forever()
 
-    assert pauses == [50.0, 50.0, 50.0]
+    assert pauses == [100.0, 100.0, 100.0]
     assert len(looks) == 3
 
 

@@ -33,6 +33,15 @@ def test_a_runner_that_did_not_begin_replayed_nothing():
     assert counters.to_replay == 3
 
 
+def test_a_runner_that_began_and_had_no_room_to_go_on_did_replay():
+    counters = AttemptCounters(0)
+    counters.on_started(5, replays=3)
+    counters.advance(6, head=8)
+    counters.on_not_started()
+
+    assert counters.to_replay == 3
+
+
 def test_replays_of_a_deterministic_pipeline_are_not_counted():
     exact, nondeterministic = AttemptCounters(0), AttemptCounters(0, exact=False)
     for counters in (exact, nondeterministic):

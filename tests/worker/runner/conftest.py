@@ -94,7 +94,7 @@ class Heard:
     @property
     def over(self):
         return (
-            isinstance(self.reports[-1], (RunEnded, RunFailed, RunnerDied))
+            isinstance(self.reports[-1], (RunEnded, RunFailed, messages.RoomLacking, RunnerDied))
             if self.reports
             else False
         )
@@ -121,6 +121,7 @@ class ThreadRunner:
                 | messages.RunPaused
                 | RunEnded
                 | RunFailed
+                | messages.RoomLacking
                 | messages.RunStopped
             )
         )

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import resource
 from contextlib import contextmanager, suppress
 
@@ -10,6 +11,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Overloaded
 from penstock_worker.runner.arena import SealedMemory
+from tests.chaos import limits
 
 
 def files():
@@ -79,5 +81,21 @@ async def test_a_runner_that_has_no_room_for_its_arena_is_not_started_and_did_no
         with pytest.raises(Overloaded, match=r"ENOMEM.*RLIMIT_AS is \d+"):
             await workplace.begin(Dataset.range(3), run=2)
 
+    await busy.end()
+    assert (await workplace.read(Dataset.range(3), run=3)).elements == [0, 1, 2]
+
+
+async def test_a_runner_without_room_for_its_thread_did_not_die_of_what_it_runs(workplace):
+    busy = await workplace.begin(Dataset.range(3), free=False)  # so there is a zygote
+    zygote = workplace.pool._fork_client._zygote.process.pid
+    restore = limits.limit_threads([zygote], 1)
+    if restore is None:
+        pytest.skip("there is no control group of processes here that may be made")
+
+    refused = await (await workplace.begin(Dataset.range(3), run=2)).end()
+
+    restore()
+    assert refused.elements == []
+    assert re.search(r"new thread.*EAGAIN", refused.reports[-1].lacking)
     await busy.end()
     assert (await workplace.read(Dataset.range(3), run=3)).elements == [0, 1, 2]

@@ -25,6 +25,7 @@ from penstock_worker.runner.messages import (
     Flush,
     FrameReady,
     FreeFrames,
+    RoomLacking,
     RunEnded,
     RunFailed,
     RunStopped,
@@ -362,6 +363,37 @@ def test_an_exit_in_a_function_is_an_error_like_any_other(thread_runner):
     assert heard.reports[-1].number == 2
     assert heard.reports[-1].failure.fields[2] == "SystemExit: enough"
     assert again.elements == list(range(5))
+
+
+@pytest.mark.parametrize("name", ["flush", "penstock-prefetch"])
+def test_a_run_without_room_for_a_thread_says_so_behind_its_elements_and_ends_its_process(
+    thread_runner, monkeypatch, name
+):
+    start = threading.Thread.start
+
+    def no_room(thread):
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    runner = thread_runner()
+    monkeypatch.setattr(threading.Thread, "start", no_room)
+    heard = runner.read(Dataset.range(5).prefetch(2))
+
+    assert [type(report) for report in heard.reports] == [RoomLacking]
+    assert re.search("new thread.*EAGAIN.*RLIMIT_NPROC is", heard.reports[-1].reason)
+    runner._thread.join(WITHIN)
+    assert not runner._thread.is_alive()
+
+
+def test_a_function_that_can_start_no_thread_is_its_users_to_mend(thread_runner):
+    def needs_thread(_):
+        raise RuntimeError("can't start new thread")
+
+    failed = thread_runner().read(Dataset.range(5).map(needs_thread)).reports[-1]
+
+    assert failed.failure.kind == "TransformError"
+    assert failed.failure.fields[2] == "RuntimeError: can't start new thread"
 
 
 def test_a_dataset_inside_an_element_is_an_error_of_that_element(thread_runner):

@@ -23,9 +23,10 @@ log = logging.getLogger("penstock.dispatcher")
 EVERY = 1.0
 """Seconds between two looks: workers and readers report as often."""
 
-UNSEEN, SEEN = 100, 10
+UNSEEN, SEEN = 200, 10
 """A pause is at least so many times as long as a look took, while nobody looks on and while
-somebody does: so looking takes at most 1 % of the dispatcher's time, or 10 %."""
+somebody does: so looking takes at most half a per cent of the dispatcher's time, or 10 %. What
+metrics look at takes as much at most: together they take one per cent while nobody looks on."""
 
 LISTENERS = 64
 """The most that look on at a time."""

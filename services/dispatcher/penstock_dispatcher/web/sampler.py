@@ -21,8 +21,8 @@ log = logging.getLogger("penstock.http")
 EVERY = 1.0
 """Seconds between two looks, at least."""
 
-AT_MOST = 100
-"""A look that took some time is followed by so many times as long without one: one per cent."""
+AT_MOST = 200
+"""A look that took some time is followed by so many times as long without one: half a per cent."""
 
 TURN = 0.002
 """Seconds of looking, at most about, before others have the event loop."""

@@ -37,6 +37,7 @@ from penstock_worker.core.events import (
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.core.slot_share import SlotShare
 from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import (
     AddSplits,
@@ -75,7 +76,7 @@ class Attempt:
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
             self.cache_room = CacheRoom(self.delivery, config.cache, config.room)
-        self.link = LinkSpeed(now)
+        self.link, self.share = LinkSpeed(now), SlotShare()
         self.choice = ""
         """What AUTO means now, and why, in words."""
         self.times: TimesMeasured | None = None
@@ -124,6 +125,7 @@ class Attempt:
             delivery.trainers(),
             self.errors,
             self._all_sent,
+            0 if self.times is None or self.run is None else self.times.processes,
         )
 
     # --- runners ---
@@ -143,18 +145,16 @@ class Attempt:
         share, room = self._share, 0 if window is not None else self.room
         start = (assignment, delivery.head, flush_each, after, window, share, room)
         out.append(StartRunner(self.run, *start))
+        self.share.on_runner_started(self.run, out)
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
-        """Record that no runner could be had; `revive` tries again, or the attempt is over."""
-        if self.run is None:
-            return
-        self._stop_run(out)
+        """Record that there is no runner for lack of room; `revive` tries again, or it is over."""
         self.counters.on_not_started()
-        again = self._restart_policy.may_retry(why)
-        do = "trying again" if again else "others are to go on"
-        out.append(self._log(f"there is no room for a runner of {self._label}: {why}; {do}"))
+        again = self._restart_policy.may_retry(why, self.delivery.head)
+        why += "; trying again" if again else "; others are to go on"
+        out.append(self._log(f"there is no room for a runner of {self._label}: {why}"))
         out.append(HeartbeatDue())
-        self.over = self.over or not again
+        self.over |= not again
 
     def _log(self, text: str) -> LogError:
         return LogError(text, self.assignment.task, self.assignment.attempt)
@@ -214,21 +214,23 @@ class Attempt:
 
     def on_runner_lost(self, how: str, out: list[Effect]) -> None:
         """Record that the runner's process is gone; `revive` starts another one."""
+        place = f"{self._label}, element {self.delivery.head}"
+        out.append(self._log(f"the runner of {place} is lost: {how}"))
+        if not self._restart_policy.may_restart(self.delivery.head):
+            died = TransformError("runner", self.delivery.head, how, self._config.worker)
+            self.fail(Failure.of(died), out)
+
+    def part_with_runner(self, out: list[Effect]) -> bool:
+        """Keep what a runner made that is gone; return whether there is more to make."""
         if self.run is None:
-            return
+            return False
         if frames := self.delivery.frames_of(self.run):
             out.append(RetainFrames(self.run, frames))
         if self.cache_room is not None:
             self.cache_room.on_runner_lost()
         self._stop_run(out)
         self._head_before, self._arena_full, self._flush_sent = self.delivery.head, False, False
-        if self.delivery.total is not None or self.failure is not None:
-            return
-        place = f"{self._label}, element {self.delivery.head}"
-        out.append(self._log(f"the runner of {place} is lost: {how}"))
-        if not self._restart_policy.may_restart(self.delivery.head):
-            died = TransformError("runner", self.delivery.head, how, self._config.worker)
-            self.fail(Failure.of(died), out)
+        return self.delivery.total is None and self.failure is None
 
     def revive(self, now: float, out: list[Effect]) -> None:
         """Have another runner go on where one has died, as soon as there is room."""

@@ -52,7 +52,7 @@ class AttemptCounters:
     """Elements that exist and are replayed: those of a nondeterministic pipeline may differ."""
     exact: bool = True
     by_this_runner: int = 0
-    """What of `to_replay` is the present runner's."""
+    """What of `to_replay` is that of the present runner, which has not begun."""
 
     def on_started(self, at: int, replays: int) -> None:
         """Record that a runner begins at number *at*, and replays *replays* elements."""
@@ -66,6 +66,7 @@ class AttemptCounters:
     def advance(self, number: int, head: int) -> None:
         """Record that the runner has produced all before *number*; below *head*, a replay."""
         if number > self.head:
+            self.by_this_runner = 0  # it did begin
             self.produced += number - self.head
             self.replayed += max(0, min(number, head) - self.head)
             self.head = number

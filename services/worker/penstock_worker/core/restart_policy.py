@@ -18,7 +18,8 @@ class RestartPolicy:
     def __init__(self) -> None:
         self.lacking = ""
         """Why there was no room for the newest one, as long as that is so."""
-        self._tries = 0
+        self._tries, self._short_at = 0, -1
+        """How often in a row, with element *_short_at* the next."""
         self.deaths = 0
         """How many there were in a row at one element."""
         self._place = -1
@@ -31,20 +32,25 @@ class RestartPolicy:
 
     def next_delay(self, now: float) -> float:
         """Record the start of another one; return in how many seconds it should be."""
-        pause = TRIES[self._tries - 1] if self._tries else PAUSE
+        pause = TRIES[self._tries - 1] if self.lacking else PAUSE
         after = 0.0 if self._begun is None else max(0.0, self._begun + pause - now)
         self._begun = now + after
         return after
 
-    def may_retry(self, why: str) -> bool:
-        """Record that none could be had; return whether to try again here, and not elsewhere."""
+    def may_retry(self, why: str, head: int) -> bool:
+        """Record that none could be had, or could not go on, when *head* was the next number.
+
+        Return whether to try again here, and not elsewhere.
+        """
         self.lacking = why
-        self._tries += 1
+        # Who begins, and then has no room for a thread, has reported something each time.
+        self._tries = self._tries + 1 if head == self._short_at else 1
+        self._short_at = head
         return self._tries <= len(TRIES)
 
     def on_first_report(self) -> None:
         """Record that there is one."""
-        self.lacking, self._tries = "", 0
+        self.lacking = ""
 
     def may_restart(self, head: int) -> bool:
         """Count a death when *head* was the next number; return whether to start another one."""

@@ -26,9 +26,22 @@ def lacking(error: OSError | MemoryError) -> str:
     return f"{text}; {remedy}"
 
 
+def lacks_thread(error: BaseException) -> bool:
+    """Return whether *error* says that the system has no room for another thread."""
+    return type(error) is RuntimeError and str(error) == _NO_THREAD
+
+
+def lacking_thread() -> str:
+    """Return the same as `lacking` of a thread."""
+    return f"{_NO_THREAD}: {lacking(OSError(errno.EAGAIN, ''))}"
+
+
 def _shown(limit: int) -> str:
     return "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
 
+
+_NO_THREAD = "can't start new thread"
+"""What CPython says, in an error that is none of the system's."""
 
 _REMEDIES: dict[int, tuple[str | None, str]] = {
     errno.EMFILE: (

@@ -20,7 +20,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import open_root
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Failure
-from penstock_worker.runner import failures
+from penstock_worker.runner import capacity, failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.checkpointer import Checkpointer
 from penstock_worker.runner.connection import RunInbox, RunOverError, WorkerConnection
@@ -32,6 +32,7 @@ from penstock_worker.runner.messages import (
     CheckpointTaken,
     ElementsSkipped,
     OperatorTime,
+    RoomLacking,
     RunEnded,
     RunFailed,
     RunPaused,
@@ -50,6 +51,10 @@ MOST = 1024
 CAREFUL = 1.0
 """Seconds for which each element is sent by itself where a runner has died before. What was
 produced and not sent then took far less."""
+
+
+class NoRoomError(Exception):
+    """The system has no room for what a run needs: the process is to end, and so take none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,11 @@ class EngineLoop:
 
         Raises:
             WorkerGoneError: when the worker is gone.
+            NoRoomError: when a thread cannot be started, which the worker was told.
         """
         engine: OpIterator | None = None
         try:
+            self._flusher.start()
             if isinstance(pipeline, Failure):
                 self._connection.post(RunFailed(self._start.run, self._frames.sent, pipeline))
             elif not self._inbox.stopped:
@@ -110,7 +117,7 @@ class EngineLoop:
         start = self._start
         context = Context.local(start.seed, start.index)
         context = replace(context, skipped=self._skipped, times=self._times)
-        context = replace(context, share=start.share, spreads=True)
+        context = replace(context, share=start.share, processes=self._inbox.processes)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)
@@ -200,7 +207,8 @@ class EngineLoop:
         self._times_due = (now := time.monotonic()) + TIMES_EACH
         seconds = now - self._began
         held_up, starved = self._frames.held_up, self._starved
-        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows))
+        used = self._inbox.processes.used
+        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows, used))
 
     def _report_skipped(self, *, replayed: bool = False) -> None:
         """Report how much was left out since; not if a run before this replay has."""
@@ -227,6 +235,12 @@ class EngineLoop:
             error = exc
         number = self._frames.sent
         self._report_skipped()
+        if capacity.lacks_thread(
+            error
+        ):  # of this run's own: users' functions' errors have another type
+            lacking = RoomLacking(self._start.run, capacity.lacking_thread())
+            self._connection.post(lacking)
+            raise NoRoomError from error
         self._connection.post(RunFailed(self._start.run, number, failures.in_engine(error, number)))
 
     def _fetch(self, provider: int, position: int) -> Split:

@@ -20,6 +20,13 @@ class FlushThread:
         self._entered: float | None = None
         self._wake, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="flush", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            RuntimeError: when the system has no room for it.
+        """
         self._thread.start()
 
     def enter(self) -> float:
@@ -41,10 +48,11 @@ class FlushThread:
         return time.monotonic() - (entered or 0.0)
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, if there is one."""
         self._over.set()
         self._wake.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _watch(self) -> None:
         while not self._over.is_set():

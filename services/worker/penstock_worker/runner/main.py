@@ -18,7 +18,7 @@ from penstock.runtime import log_lines
 from penstock_worker.runner import failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.connection import RunInbox, WorkerConnection, WorkerGoneError
-from penstock_worker.runner.engine_loop import EngineLoop, Pipeline
+from penstock_worker.runner.engine_loop import EngineLoop, NoRoomError, Pipeline
 from penstock_worker.runner.messages import (
     LoadDefinition,
     ReturnPlaces,
@@ -32,9 +32,9 @@ QUIET = 0.2
 
 
 def serve(sock: socket.socket, arena: Arena) -> None:
-    """Carry out the commands that come from *sock* until the worker closes it."""
+    """Carry out the commands from *sock* until the worker closes it, or there is no room."""
     connection = WorkerConnection(sock)
-    with suppress(WorkerGoneError):
+    with suppress(WorkerGoneError, NoRoomError):
         _serve(connection, arena)
 
 

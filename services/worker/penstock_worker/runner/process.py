@@ -25,6 +25,7 @@ from penstock_worker.runner.messages import (
     ErrorsCounted,
     FrameReady,
     LoadDefinition,
+    RoomLacking,
     RunEnded,
     RunFailed,
     RunnerReport,
@@ -50,17 +51,22 @@ _REPORTS: msgspec.msgpack.Decoder[RunnerReport] = msgspec.msgpack.Decoder(
     | RunPaused
     | RunEnded
     | RunFailed
+    | RoomLacking
     | RunStopped
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerDied:
-    """The process of a runner is gone: by *signal* (a name), or, if that is "", by an exit."""
+    """The process of a runner is gone: by *signal* (a name), or, if that is "", by an exit.
+
+    If it said before that the system has no room for it, *lacking* is why.
+    """
 
     run: int
     signal: str
     exit_code: int | None
+    lacking: str = ""
 
 
 class RunnerPhase(Enum):
@@ -103,6 +109,8 @@ class RunnerProcess:
         self._unpacker = Unpacker(_REPORTS)
         self._unsent = bytearray()
         self._run = -1
+        self._lacking = ""
+        """Why the system has no room for this process, as it said; then it ends."""
         self._on_report: OnReport | None = None
         self._quiet, self._dead = asyncio.Event(), asyncio.Event()
 
@@ -188,7 +196,8 @@ class RunnerProcess:
             pass
         self._hang_up()
         name = signal.Signals(death.signum).name if death.signum else ""
-        self._notify(RunnerDied(self._run, name, None if death.signum else death.exit_code))
+        code = None if death.signum else death.exit_code
+        self._notify(RunnerDied(self._run, name, code, self._lacking))
         self._on_report = None
         self._arena_memory.close()
         self._changed(self)
@@ -251,7 +260,9 @@ class RunnerProcess:
         self._loop.remove_reader(self._sock.fileno())
 
     def _receive(self, report: RunnerReport) -> None:
-        if not isinstance(report, RunStopped):
+        if isinstance(report, RoomLacking):
+            self._lacking = report.reason
+        elif not isinstance(report, RunStopped):
             self._notify(report)
         elif self.phase is RunnerPhase.STOPPING and report.run == self._run:
             self.phase = RunnerPhase.IDLE

@@ -87,4 +87,15 @@ export function Chart({ kind, columns, marks, height = 110, theme }) {
   </figure>`;
 }
 
+const ROWS = 60;
+
+/** What the charts show as a table: the newest moments, each a row. */
+export function TimeTable({ columns }) {
+  const series = Object.values(KINDS).flatMap(({ series, format }) => series.map(([name, , label]) => ({ name, label, format })));
+  const newest = columns.at.map((at, i) => [at, i]).slice(-ROWS).reverse();
+  return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Time line as a table"><table>
+    <thead><tr><th scope="col">time</th>${series.map(({ name, label }) => html`<th key=${name} scope="col" class="right">${label}</th>`)}</tr></thead>
+    <tbody>${newest.map(([at, i]) => html`<tr key=${at}><th scope="row">${time(at)}</th>${series.map(({ name, format }) => html`<td key=${name} class="right">${format(columns[name][i])}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
 export const NO_COLUMNS = { at: [], wait: [], steps: [], elements: [], nbytes: [], filled: [], held: [] };

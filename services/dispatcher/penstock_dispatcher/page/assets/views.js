@@ -1,6 +1,6 @@
 // The parts of the page: the first line, jobs, a worker, a task, lists, the log.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { Chart, NO_COLUMNS } from "./chart.js";
+import { Chart, NO_COLUMNS, TimeTable } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
 import { bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
 
@@ -47,14 +47,20 @@ export function Totals({ totals }) {
   return html`<dl class="totals">${facts.map(([name, value, more]) => html`<div key=${name}><dt>${name}</dt><dd>${value}${more ? html` <small>${more}</small>` : ""}</dd></div>`)}</dl>`;
 }
 
-export function Mesh({ mesh }) {
+/** Return whether a table is chosen in the place of a picture, and the buttons that choose; *of* says of what. */
+function useTable(of) {
   const [asTable, setAsTable] = useState(false);
   const choice = (label, table) => html`<button class="plain" aria-pressed=${asTable === table} onClick=${() => setAsTable(table)}>${label}</button>`;
+  return [asTable, html`<span class="end choice" role="group" aria-label=${`How ${of} is shown`}>${choice("Picture", false)}${choice("Table", true)}</span>`];
+}
+
+export function Mesh({ mesh }) {
+  const [asTable, choice] = useTable("the mesh");
   const empty = !mesh.workers.length && !mesh.jobs.length;
   return html`<section class="card" aria-labelledby="mesh">
     <header><h2 id="mesh">Mesh</h2>
       ${mesh.grouped.length > 0 && html`<span class="soft small">${mesh.grouped.join(" and ")} in groups; <a href=${place.workers("")}>list the workers</a></span>`}
-      <span class="end choice" role="group" aria-label="How the mesh is shown">${choice("Picture", false)}${choice("Table", true)}</span></header>
+      ${choice}</header>
     ${empty ? html`<p class="empty">No worker is registered. One joins with <code>penstock worker --dispatcher-address</code> and this address.</p>` : asTable ? html`<${MeshTable} mesh=${mesh} />` : html`<${Picture} mesh=${mesh} />`}
   </section>`;
 }
@@ -162,9 +168,16 @@ function TaskTable({ tasks, total, caption, withJob }) {
     ${!tasks.length && html`<p class="empty">none</p>`}</div>`;
 }
 
+function TimeLine({ columns, marks, theme }) {
+  const [asTable, choice] = useTable("the time line");
+  return html`<section class="card" aria-labelledby="times">
+    <header><h2 id="times">Time line</h2><span class="soft small">${asTable ? "newest first" : "dashed lines: saves, faults, drains"}</span>${choice}</header>
+    ${asTable ? html`<${TimeTable} columns=${columns} />` : html`<div class="stack">${["wait", "elements", "nbytes", "steps"].map((kind) => html`<${Chart} key=${kind} kind=${kind} columns=${columns} marks=${marks} theme=${theme} height=${kind === "wait" ? 150 : 90} />`)}</div>`}
+  </section>`;
+}
+
 export function JobPage({ job, columns, notices, theme, live }) {
   const tasks = usePolled(`api/page?tasks=${job.iteration}`, live), readers = usePolled(`api/page?readers=${job.iteration}`, live);
-  const known = columns ?? NO_COLUMNS, marks = marksOf(notices, job.iteration);
   const rows = Object.entries(job.balance).filter(([name]) => name !== "faults");
   const running = job.standing !== "finished";
   return html`
@@ -174,8 +187,7 @@ export function JobPage({ job, columns, notices, theme, live }) {
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
       ${!job.private && job.outline && html`<p class="told small">${job.outline}</p>`}<//>
     <div class="columns"><div class="stack">
-      ${running && html`<section class="card" aria-labelledby="times"><header><h2 id="times">Time line</h2><span class="soft small end">dashed lines: saves, faults, drains</span></header>
-        <div class="stack">${["wait", "elements", "nbytes", "steps"].map((kind) => html`<${Chart} key=${kind} kind=${kind} columns=${known} marks=${marks} theme=${theme} height=${kind === "wait" ? 150 : 90} />`)}</div></section>`}
+      ${running && html`<${TimeLine} columns=${columns ?? NO_COLUMNS} marks=${marksOf(notices, job.iteration)} theme=${theme} />`}
       ${job.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${job.operators} /></section>`}
       ${running && html`<section class="card"><${TaskTable} tasks=${tasks?.tasks ?? []} total=${tasks?.total ?? 0} caption="Tasks that are not done" /></section>`}
       <section class="card"><div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">steps/s</th><th scope="col" class="right">consumed</th><th scope="col" class="right">MB/s</th></tr></thead><tbody>
