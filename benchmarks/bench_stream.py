@@ -3,6 +3,10 @@
 The bare server sends one constant object again and again. The relayed one does what a worker cannot
 do without: another process copies an array into shared memory, the server makes a message of that.
 It checks nothing, counts nothing and resends nothing; what is below it is the price of doing so.
+
+All are tuned alike: uvloop where something is sent, the same thresholds of malloc in each process
+(`penstock.runtime.malloc`; the reading one is this, from before its first stream on), and the same
+largest frame of HTTP/2 and of a message.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 from measure import arguments, in_turn, show
 
 from penstock import Dataset
+from penstock.runtime.malloc import tune
 from penstock_cluster import LocalCluster
 
 OPTIONS = [
@@ -28,6 +33,8 @@ OPTIONS = [
 ]
 MAKER = """
 import mmap, os, sys, numpy
+from penstock.runtime.malloc import tune
+tune()
 nbytes, count, slots = map(int, sys.argv[1:])
 ring = numpy.frombuffer(mmap.mmap(3, slots * nbytes), numpy.uint8).reshape(slots, nbytes)
 array = numpy.zeros(nbytes, numpy.uint8)
@@ -39,6 +46,8 @@ for number in range(count):
 SERVER = f"""
 import asyncio, mmap, os, subprocess, sys, grpc, uvloop
 from subprocess import PIPE
+from penstock.runtime.malloc import tune
+tune()
 SLOTS = 8
 sizes = {{}}
 async def stream(request, context):
@@ -148,6 +157,7 @@ def main() -> None:
     """Measure each size against the bare stream, and scalars alone."""
     question = __doc__ or ""
     options = arguments(question)
+    tune(one_arena=True)  # as a reader has it, before there are threads
     figures = []
     with _bare_server() as bare, LocalCluster(workers=1) as cluster:
         target = cluster.target

@@ -24,15 +24,22 @@ def main(
     readers: Annotated[int | None, typer.Option(min=1, help="simulated readers")] = None,
     seconds: Annotated[float | None, typer.Option(min=1, help="how long, in all")] = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="elements a second for each reader; 0: all it can")
-    ] = 0.0,
+        float | None,
+        typer.Option(min=0, help="elements a second for each reader; 0: all it can, as by default"),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=0, help="jobs that readers take turns to read (1); 0: each has its own"),
+    ] = None,
     preset: Annotated[
-        Preset | None, typer.Option(help="smoke, soak, spike, or churn (workers leave and join)")
+        Preset | None,
+        typer.Option(
+            help="smoke, soak (200 readers of 50 jobs), spike, or churn (workers leave and join)"
+        ),
     ] = None,
     mode: Annotated[
         str, typer.Option(help="parallel_epochs, distributed_epoch, or a policy, as data")
     ] = "distributed_epoch",
-    shared: Annotated[bool, typer.Option(help="all readers read one job")] = True,
     element_bytes: Annotated[int, typer.Option(min=4, help="bytes of an element")] = 64 * 1024,
     work_ms: Annotated[
         float, typer.Option(min=0, help="CPU time that an element takes to make")
@@ -50,8 +57,8 @@ def main(
     Exits with 1 when a reader failed, or nothing came at all.
     """
     console = Console()
-    load = plan(preset, readers, seconds, rate)
-    job = f"loadtest-{load.most_readers}" if shared else None
+    load = plan(preset, readers, seconds, rate, jobs)
+    job = f"loadtest-{load.most_readers}" if load.jobs else None
     what = Input(target, mode, job, element_bytes, work_ms / 1000, timeout)
     with Live(console=console, refresh_per_second=4) as live:
         result = Run(what, load, lambda *seen: live.update(_picture(*seen))).go()

@@ -8,19 +8,29 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from loadtest.histogram import Histogram
 from loadtest.report import Cost
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, UnknownDataset
 from penstock.reader.arguments import address_of, service_of
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.member import Member
 
 LOOK_EVERY = 0.5
-"""Seconds between two looks at the cluster."""
+"""Seconds between two looks at the cluster, at least."""
+
+LOOKS = 20
+"""A look is followed by so many times as long without one: of many workers it is no small load."""
+
+ASK_EVERY = 0.1
+"""Seconds between two questions that take the dispatcher next to nothing: how long is an answer?"""
+
+NOBODY = "loadtest asks whether the dispatcher answers"
+"""The id of a dataset that nobody registers."""
 
 START_WITHIN = 30.0
 """Seconds within which a worker that joins must have registered."""
@@ -28,9 +38,13 @@ START_WITHIN = 30.0
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at the dispatcher's counters; `costs` is the newest that was seen."""
+    """Looks at the dispatcher's counters; `costs` is the newest that was seen.
+
+    `answers` is how long the dispatcher took for a small answer, as it is for a heartbeat.
+    """
 
     target: str
+    answers: Histogram = field(default_factory=Histogram)
     costs: dict[str, Cost] = field(default_factory=dict)
     trouble: str = ""
     _over: threading.Event = field(default_factory=threading.Event)
@@ -54,14 +68,24 @@ class Watch:
 
     async def _look(self) -> None:
         async with connect(service_of(self.target)) as channel:
-            client = DispatcherClient(channel, timeout=2.0)
+            client, look_at = DispatcherClient(channel, timeout=20.0), 0.0
             while not self._over.is_set():
                 try:
-                    self.costs, self.trouble = _costs(json.loads(await client.status())), ""
+                    await self._ask(client)
+                    if (began := time.monotonic()) >= look_at:
+                        self.costs, self.trouble = _costs(json.loads(await client.status())), ""
+                        now = time.monotonic()
+                        look_at = now + max(LOOK_EVERY, LOOKS * (now - began))
                 except Exception as exc:  # noqa: BLE001  whatever it is, the next look may do better
                     named = isinstance(exc, PenstockError)
                     self.trouble = str(exc) if named else f"{type(exc).__name__}: {exc}"
-                await asyncio.to_thread(self._over.wait, LOOK_EVERY)
+                await asyncio.to_thread(self._over.wait, ASK_EVERY)
+
+    async def _ask(self, client: DispatcherClient) -> None:
+        began = time.monotonic()
+        with suppress(UnknownDataset):
+            await client.find_dataset(NOBODY)
+        self.answers.add(time.monotonic() - began)
 
 
 def _costs(stats: dict[str, Any]) -> dict[str, Cost]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -18,10 +18,14 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Phases one after another. Every *churn* seconds (0: never) a worker joins, or one leaves."""
+    """Phases one after another, whose readers take turns to read *jobs* jobs (0: each its own).
+
+    Every *churn* seconds (0: never) a worker joins, or one leaves.
+    """
 
     phases: tuple[Phase, ...]
     churn: float = 0.0
+    jobs: int = 1
 
     @property
     def seconds(self) -> float:
@@ -40,22 +44,37 @@ class Preset(Enum):
     SMOKE = "smoke"
     """Does it work at all? Ten seconds, two readers."""
     SOAK = "soak"
-    """Does anything grow? The same load for a long time."""
+    """Does anything grow? Many readers of many jobs, for ten minutes."""
     SPIKE = "spike"
     """What does a rush do to the waits? A third of the readers, then all, then a third."""
     CHURN = "churn"
     """What do workers that leave and join do to the waits?"""
 
 
-def plan(preset: Preset | None, readers: int | None, seconds: float | None, rate: float) -> Load:
+def plan(
+    preset: Preset | None,
+    readers: int | None = None,
+    seconds: float | None = None,
+    rate: float | None = None,
+    jobs: int | None = None,
+) -> Load:
     """Return the load of *preset*, changed as given; without one, a single phase."""
+    load = _of(preset, readers, seconds, rate)
+    return load if jobs is None else replace(load, jobs=jobs)
+
+
+def _of(
+    preset: Preset | None, readers: int | None, seconds: float | None, given: float | None
+) -> Load:
+    rate = given or 0.0
     match preset:
         case None:
             return Load((Phase("steady", seconds or 30.0, readers or 4, rate),))
         case Preset.SMOKE:
             return Load((Phase("smoke", seconds or 10.0, readers or 2, rate),))
         case Preset.SOAK:
-            return Load((Phase("soak", seconds or 3600.0, readers or 4, rate),))
+            many = Phase("soak", seconds or 600.0, readers or 200, 5.0 if given is None else given)
+            return Load((many,), jobs=50)
         case Preset.SPIKE:
             count, whole = readers or 9, seconds or 60.0
             calm = max(1, count // 3)

@@ -77,6 +77,8 @@ class Result:
     errors: list[str] = field(default_factory=list)
     joined: int = 0
     left: int = 0
+    answers: Histogram = field(default_factory=Histogram)
+    """How long small answers of the dispatcher took, as those to heartbeats do."""
 
     def used(self) -> dict[str, tuple[float | None, int]]:
         """Return, by process, the share of a core that it used and the most memory it had.
@@ -92,13 +94,30 @@ class Result:
             out[name] = cores, max(cost.memory for _, cost in seen)
         return dict(sorted(out.items()))
 
+    def grown(self) -> dict[str, int]:
+        """Return, by process, how much more memory it had in the last quarter than in the second.
+
+        Of each the most counts; a process that was not seen in both is left out.
+        """
+        quarter = len(self.moments) // 4
+        second, last = self.moments[quarter : 2 * quarter], self.moments[3 * quarter :]
+        before, after = _most_memory(second), _most_memory(last)
+        return {name: after[name] - before[name] for name in before.keys() & after.keys()}
+
     def as_json(self) -> bytes:
         """Return everything, the course of it too."""
+        grown = self.grown()
         return msgspec.json.encode(
             {
                 "phases": [phase.figures() for phase in self.phases],
+                "answer_p50_ms": _milliseconds(self.answers.quantile(0.5)),
+                "answer_p99_ms": _milliseconds(self.answers.quantile(0.99)),
                 "processes": {
-                    name: {"cores": cores, "most_memory_bytes": memory}
+                    name: {
+                        "cores": cores,
+                        "most_memory_bytes": memory,
+                        "grown_bytes": grown.get(name),
+                    }
                     for name, (cores, memory) in self.used().items()
                 },
                 "workers_joined": self.joined,
@@ -124,10 +143,23 @@ def tables(result: Result) -> Sequence[Table]:
             f"{figures['bytes_per_second'] / 1e6:,.1f}",
             *(_number(figures[f"wait_{name}_ms"]) for name in ("p50", "p99", "p999", "longest")),
         )
-    costs = Table("process", "cores", "memory, MB")
+    costs, grown = Table("process", "cores", "memory, MB", "grown, MB"), result.grown()
     for name, (cores, memory) in result.used().items():
-        costs.add_row(name, _number(cores), f"{memory / 1e6:,.0f}")
-    return phases, costs
+        more = f"{grown[name] / 1e6:+,.1f}" if name in grown else "-"
+        costs.add_row(name, _number(cores), f"{memory / 1e6:,.0f}", more)
+    answers = Table("p50", "p99", "longest", title="answer of the dispatcher, ms")
+    waits = result.answers
+    shown = (waits.quantile(0.5), waits.quantile(0.99), waits.longest if len(waits) else None)
+    answers.add_row(*(_number(_milliseconds(one)) for one in shown))
+    return phases, costs, answers
+
+
+def _most_memory(moments: Sequence[Moment]) -> dict[str, int]:
+    most: dict[str, int] = {}
+    for moment in moments:
+        for name, cost in moment.costs.items():
+            most[name] = max(most.get(name, 0), cost.memory)
+    return most
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from penstock.autotune.budget import Budget
 from penstock.autotune.executors import ExecutorTuner, Move
 from penstock.autotune.meter import Meter
+from penstock.autotune.process_share import ProcessShare
 from penstock.autotune.threads import Period, ThreadChange
 
 
@@ -32,9 +33,17 @@ class Calls:
 class Machine:
     """Gives ``rate(threads, in_processes)`` elements a second to a reader who wants all it gets."""
 
-    def __init__(self, rate: Callable[[int, bool], float], calls: Calls, cores: int = 4) -> None:
+    def __init__(
+        self,
+        rate: Callable[[int, bool], float],
+        calls: Calls,
+        cores: int = 4,
+        budget: Budget | None = None,
+    ) -> None:
         self.now, self.rate, self.calls = 0.0, rate, calls
-        self.meter = Meter(Budget(cores, 1), clock=lambda: self.now)
+        self.share = ProcessShare(100)
+        budget = budget or Budget(cores, 1, self.share)
+        self.meter = Meter(budget, clock=lambda: self.now)
         self.meter.calls = calls
 
     def run(self, blocks: int) -> None:
@@ -59,6 +68,45 @@ def test_a_function_that_holds_the_lock_gets_processes_for_all_cores():
 
     assert machine.calls.moves == [True]
     assert machine.meter.threads == 4
+
+
+def test_there_are_no_more_processes_than_may_be_and_fewer_when_others_come():
+    machine = Machine(of_one_lock, Calls(busy=1.0), cores=8)
+    seen = []
+    for machine.share.most in (3, 2, 1, 4):
+        machine.run(3000)
+        seen.append(machine.meter.threads)
+
+    assert seen == [3, 2, 1, 4]
+    assert machine.calls.moves == [True]
+
+
+def test_without_room_for_two_calls_stay_in_threads_until_there_is():
+    machine = Machine(of_one_lock, Calls(busy=1.0))
+    machine.share.most = 1
+    machine.run(3000)
+    assert machine.calls.moves == []
+
+    machine.share.most = 2
+    machine.run(6000)
+
+    assert machine.calls.moves == [True]
+    assert machine.meter.threads == 2
+
+
+def test_operators_share_the_processes_and_give_them_back():
+    budget = Budget(16, 1, ProcessShare(5))
+    first, second = (Machine(of_one_lock, Calls(busy=1.0), budget=budget) for _ in range(2))
+    first.run(3000)
+    second.run(3000)
+    assert (first.meter.threads, second.calls.moves) == (5, [])
+
+    first.meter.close()
+    second.run(6000)
+
+    assert second.meter.threads == 5
+    second.meter.close()
+    assert budget.free_processes == 5
 
 
 def test_a_function_that_threads_help_stays_in_threads():

@@ -20,7 +20,11 @@ class Agreement:
 
 
 class ConsumersAct(Act):
-    """See `Act`. Each index has one process at a time, but for one that another supersedes."""
+    """See `Act`. Each index has one process at a time, but for one that another supersedes.
+
+    Until the other one has joined, the first one reads on; to the end, if the other one is killed
+    before.
+    """
 
     def __init__(self, mesh: Mesh, sharing: Rounds) -> None:
         super().__init__(mesh)
@@ -47,6 +51,10 @@ class ConsumersAct(Act):
 
     def settle(self) -> None:
         """Agree on a round, when somebody is to be back at it."""
+        for index, reader in self.newest.items():
+            # The process that was to supersede it joined, and was killed then.
+            if not reader.process.alive and reader.has("u", 0) and not self._is_awaited(index):
+                self._lost.add(index)
         agreement = self._agreement
         if agreement is None:
             if self._lost:
@@ -57,27 +65,30 @@ class ConsumersAct(Act):
     def restore_readers(self) -> None:
         """Have all consumers read, or have read."""
         for index, reader in self.newest.items():
-            if not reader.process.alive and not reader.saw_end and index not in self._away:
+            if not reader.process.alive and not reader.saw_end and not self._is_awaited(index):
                 self._lost.add(index)
+
+    def _is_awaited(self, index: int) -> bool:
+        return index in self._away or index in self._lost
 
     def _agree(self) -> None:
         self._agreements += 1
-        left = [r for r in self.newest.values() if r.process.alive]
+        # Those that others are to supersede, too: they may be the ones that read on.
+        left = [r for r in self.mesh.readers if r.process.alive]
         self._agreement = Agreement(self._agreements, left)
         for reader in left:
             reader.process.say(f"where {self._agreements}")
 
     def _go_on(self, agreement: Agreement) -> None:
         self._agreement = None
-        heard = [r for r in agreement.left if r.process.alive]
-        heard += [r for r in self.newest.values() if r.saw_end]
-        number = max(_place(r) for r in heard or self.mesh.readers)
+        # Of those that are gone, too: what they took is gone as soon as the others took it.
+        number = max(map(_place, self.mesh.readers))
         for reader in agreement.left:
             reader.process.say(f"go {number}")
         lost, self._lost = self._lost, set()
         for index in lost:
             # Who came back alone meanwhile reads, and need not be started again.
-            if not self.newest[index].process.alive:
+            if not self._reads(index):
                 self._start(index, number)
 
     def _to_reader(self, fault: Fault) -> Undo | None:
@@ -105,13 +116,19 @@ class ConsumersAct(Act):
         if reader.process.alive:  # told to leave, it waits for its next element
             return 0.2
         self._away.discard(index)
-        if self.newest[index] is not reader or reader.saw_end:
+        if self.newest[index] is not reader or reader.saw_end or self._reads(index):
             return None
         if back is Back.ALONE:
             self._start(index)
         else:
             self._lost.add(index)
         return None
+
+    def _reads(self, index: int) -> bool:
+        """Return whether a process of the consumer lives; the newest of them is its reader now."""
+        alive = [r for r in self.mesh.readers if r.role.consumer == index and r.process.alive]
+        self.newest.update({index: r for r in alive[-1:]})
+        return bool(alive)
 
     def _start(self, index: int, start: int | None = None) -> None:
         role = Role(consumer=index, start=start)

@@ -68,6 +68,23 @@ async def test_without_descriptors_it_is_kept_when_there_are_some_again(tmp_path
     assert await definitions.find("abc") == b"x"
 
 
+async def test_without_descriptors_what_is_there_is_not_taken_for_lost(tmp_path, monkeypatch):
+    definitions = FileDefinitions(tmp_path)
+    await definitions.keep("abc", b"x")
+
+    def no_descriptors(_file):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as short:
+        short.setattr("pathlib.Path.read_bytes", no_descriptors)
+        with pytest.raises(Overloaded, match="cannot read .*abc.any") as refused:
+            await definitions.find("abc")
+    assert refused.value.retry_after
+
+    assert definitions.variants("abc") == ("",)
+    assert await definitions.find("abc") == b"x"
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").touch()
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 
+from penstock.engine.rows import Rows
 from penstock.errors import TransformError
+from penstock.executors.batch_memory import BatchMemory, Room
 from penstock.executors.movable_function import MovableFunction
+from penstock.frames.row_layout import RowLayout
 
 pytestmark = pytest.mark.usefixtures("function_processes_end")
 
 
 def place(x):
     return x, os.getpid()
+
+
+def image(x):
+    return np.full(1000, x)
 
 
 def fails_at_three(x):
@@ -51,6 +59,54 @@ def test_calls_are_made_here_at_first_then_elsewhere_and_here_again(moved):
 
     assert places[0] == places[2] == {os.getpid()}
     assert os.getpid() not in places[1]
+
+
+def test_results_go_where_they_are_to_go_only_from_processes(moved):
+    function = moved(image)
+    memory = BatchMemory(RowLayout.of(image(0), 4), image(0), 1)
+    room = Room(memory.place(), 0, 4)
+    kinds = []
+    for to_processes in (False, True):
+        function.move(to_processes=to_processes)
+        assert function.places is to_processes
+        (part,), failed = function.call_into(list(np.arange(4)), 0, [room])
+        assert failed is None
+        assert [int(x[0]) for x in part] == [0, 1, 2, 3]
+        kinds.append(type(part))
+    memory.close()
+
+    assert kinds == [list, Rows]
+
+
+def test_a_process_that_something_ends_costs_nothing(moved, tmp_path):
+    def dies_once(x):
+        if x == 3 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 2 * x
+
+    function = moved(dies_once)
+    function.move(to_processes=True)
+
+    out, failed = function.call_block(list(np.arange(6)), 0)
+
+    assert failed is None
+    assert [int(x) for x in out] == [0, 2, 4, 6, 8, 10]
+
+
+def test_an_element_that_ends_each_process_is_an_error(moved):
+    def dies(x):
+        if x == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return x
+
+    function = moved(dies)
+    function.move(to_processes=True)
+
+    out, failed = function.call_block(list(np.arange(6)), 0)
+
+    assert [int(x) for x in out] == [0, 1, 2]
+    assert "SIGKILL" in str(failed)
 
 
 def test_a_copy_moves_with_the_first(moved):

@@ -28,3 +28,12 @@ def test_churn_changes_workers_several_times():
     load = plan(Preset.CHURN, None, 60.0, 0)
 
     assert 4 <= load.seconds / load.churn <= 20
+
+
+def test_a_soak_has_many_readers_of_many_jobs_and_each_is_slow():
+    load = plan(Preset.SOAK)
+
+    assert (load.phases[0].readers, load.jobs, load.seconds) == (200, 50, 600.0)
+    assert load.phases[0].rate == 5.0
+    assert plan(Preset.SOAK, rate=0.0, jobs=3).phases[0].rate == 0.0
+    assert plan(Preset.SOAK, rate=0.0, jobs=3).jobs == 3

@@ -24,7 +24,7 @@ def test_a_load_reports_what_readers_waited_and_what_it_cost(cluster, tmp_path):
 
     ran = load(
         "--target", cluster.target, "--preset", "smoke", "--seconds", "3", "--readers", "2",
-        "--rate", "200", "--json", str(file),
+        "--rate", "200", "--jobs", "2", "--json", str(file),
     )  # fmt: skip
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -32,6 +32,7 @@ def test_a_load_reports_what_readers_waited_and_what_it_cost(cluster, tmp_path):
     (phase,) = said["phases"]
     assert 0 < phase["elements_per_second"] <= 2 * 200 * 1.5
     assert 0 < phase["wait_p50_ms"] <= phase["wait_p99_ms"] <= phase["wait_p999_ms"]
+    assert 0 < said["answer_p50_ms"] <= said["answer_p99_ms"]
     assert set(said["processes"]) == {"dispatcher", *(w.address for w in cluster.workers)}
     assert all(use["most_memory_bytes"] > 1 << 20 for use in said["processes"].values())
     assert "wait for the next element" in ran.stdout

@@ -9,7 +9,7 @@ from simulation.plan import Plan
 CHUNK = 25
 
 RARE = {
-    "barrier_blocks": 80, "gone_drops_buffer": 40, "journal_first": 20, "new_incarnation": 450,
+    "barrier_blocks": 80, "gone_drops_buffer": 40, "journal_first": 20, "new_incarnation": 600,
     "subscribe_says_buffered": 20, "permission": 60, "readers_journaled": 10,
 }  # fmt: skip
 """Where the search begins for rules that so many schedules do without."""

@@ -140,20 +140,23 @@ async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_th
     assert dispatcher.progress(1).failure is None
 
 
-async def test_a_runner_that_said_what_it_lacks_did_not_die(reader, dispatcher, pool, wait, worker):
-    pool.budget = pool.per * pool.size  # it goes no further than one frame
+async def test_a_runner_that_said_what_it_lacks_did_not_die(
+    reader, dispatcher, pool, wait, monkeypatch, caplog
+):
+    monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * restart_policy.DEATHS)
+    pool.making = False
     dispatcher.assign(1)
+    for n in range(restart_policy.DEATHS):
+        runner = (await wait(lambda n=n: pool.runners[n:]))[0]
+        if n == 0:
+            runner._make()
+        pool.making = n == restart_policy.DEATHS - 1
+        runner.die("", lacking="threads")
     one = reader()
     await one.open()
-    await wait(lambda: pool.runners)
 
-    for _ in range(restart_policy.DEATHS):
-        count = len(pool.runners)
-        pool.runners[-1].die("", lacking="threads")
-        await wait(lambda: (p := dispatcher.progress(1)) and p.lacking == "threads")
-        await wait(lambda count=count: len(pool.runners) > count)
-
-    assert len(await one.take_all()) == pool.elements
+    assert await one.take_all() == list(range(10))
+    assert caplog.text.count("a runner of task 1, attempt 1: threads; trying again") == 3
     assert dispatcher.progress(1).failure is None
 
 

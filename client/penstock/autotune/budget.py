@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from functools import cached_property
 
+from penstock.autotune.process_share import ProcessShare
+
 RAM_BUDGET = 256 << 20
 """Bytes for tuned buffers, unless options say otherwise."""
 
@@ -15,14 +17,34 @@ class Budget:
 
     Each operator has its first thread, and its first elements, whatever the others have. *cores*
     may be what counts them: that is called when something asks, which most short passes never do.
+    Calls that move to other processes may have as many of them, together, as *processes* says;
+    without it, none.
     """
 
-    def __init__(self, cores: int | Callable[[], int], ram: int) -> None:
+    def __init__(
+        self,
+        cores: int | Callable[[], int],
+        ram: int,
+        processes: ProcessShare | None = None,
+    ) -> None:
         self.ram: int = ram
         self._count = cores
         self._lock = threading.RLock()  # a finaliser may `forget` in the middle of it
         self._taken = 1
         self._bytes: dict[int, float] = {}
+        self.processes = processes
+
+    @property
+    def free_processes(self) -> int:
+        """How many processes more there may be; below 0 there are too many."""
+        share = self.processes
+        return 0 if share is None else share.most - share.used
+
+    def take_processes(self, count: int) -> None:
+        """Take so many processes, or give them back if it is below 0."""
+        if self.processes is not None:
+            with self._lock:
+                self.processes.used += count
 
     @cached_property
     def cores(self) -> int:

@@ -35,15 +35,17 @@ class ExecutorTuner:
     """The rate without the thread that was tried last."""
     _settled: bool = False
 
-    def untried(self, period: Period, change: ThreadChange, busy: float) -> Move | None:
+    def untried(
+        self, period: Period, change: ThreadChange, busy: float, *, room: bool = True
+    ) -> Move | None:
         """Return what to do behind *period*, in which calls used *busy* cores on average.
 
-        *change* is what was decided about threads.
+        *change* is what was decided about threads; *room* says whether there may be processes.
         """
         if change is not ThreadChange.FEWER:
             self._usual = period.rate
             return None
-        if self._over or busy < BUSY:
+        if self._over or busy < BUSY or not room:
             return None
         self.on_trial = self._over = True
         return Move.TO_PROCESSES

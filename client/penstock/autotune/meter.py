@@ -55,6 +55,8 @@ class Meter:
         self.calls: MovableCalls | None = None
         """The operator's calls, if they may move to processes."""
         self.threads = 1
+        self._processes = 0
+        """How many of the budget's are for these calls."""
         self._since: float | None = None
         self._entered = 0.0
         self._elements, self._waited = 0, 0.0
@@ -75,29 +77,47 @@ class Meter:
             return False
         period = Period(self._elements, seconds, self._waited)
         self._since, self._elements, self._waited = now, 0, 0.0
+        if self._processes > 1 and self._budget.free_processes < 0:  # others need some of them
+            self._tuner, self._executor.on_trial = ThreadTuner(), False
+            return self._take(ThreadChange.FEWER)
         if self.calls is not None and self._executor.on_trial:
             return self._judge(self.calls, period)
-        room = self.threads != self._most and self._budget.has_thread()
-        change = self._tuner.step(period, room=room)
+        change = self._tuner.step(period, room=self._has_room())
         changed = self._take(change)
-        if self.calls is not None:
+        if self.calls is not None and not self._processes:
             busy = self.calls.take_seconds() / seconds
-            if self._executor.untried(period, change, busy) is Move.TO_PROCESSES:
+            # Two at least, as one alone would gain nothing; else it is tried when these are free.
+            room = self._budget.free_processes > 1
+            if self._executor.untried(period, change, busy, room=room) is Move.TO_PROCESSES:
                 return self._try_processes(self.calls)
         return changed
 
     def close(self) -> None:
-        """Give the threads back. Idempotent."""
+        """Give threads and processes back. Idempotent."""
         self._budget.give_threads(self.threads - 1)
         self.threads = 1
+        self._leave_processes()
+
+    def _has_room(self) -> bool:
+        if self.threads == self._most or not self._budget.has_thread():
+            return False
+        return not self._processes or self._budget.free_processes > 0
 
     def _try_processes(self, calls: MovableCalls) -> bool:
-        """Move the calls to processes: to two, as one thread alone would gain nothing."""
+        """Move the calls to processes: one for each thread, with a thread more."""
         if not self._take(ThreadChange.MORE):
             self._executor.fail()
             return True
+        while self.threads > max(2, self._budget.free_processes):
+            self._take(ThreadChange.FEWER)
+        self._processes = self.threads
+        self._budget.take_processes(self.threads)
         calls.move(to_processes=True)
         return True
+
+    def _leave_processes(self) -> None:
+        self._budget.take_processes(-self._processes)
+        self._processes = 0
 
     def _judge(self, calls: MovableCalls, period: Period) -> bool:
         """Let the calls stay in processes, or return them to one thread, once that is known."""
@@ -110,6 +130,7 @@ class Meter:
                 self._tuner = ThreadTuner()
             return False
         calls.move(to_processes=False)
+        self._leave_processes()
         return self._take(ThreadChange.FEWER)
 
     def _take(self, step: ThreadChange) -> bool:
@@ -121,4 +142,7 @@ class Meter:
             case ThreadChange.MORE if not self._budget.take_thread():  # another operator was faster
                 return False
         self.threads += step.value
+        if self._processes:
+            self._processes += step.value
+            self._budget.take_processes(step.value)
         return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from penstock.autotune.budget import RAM_BUDGET, Budget
 from penstock.autotune.buffers import FIRST
 from penstock.autotune.meter import Meter
+from penstock.autotune.process_share import ProcessShare
 from penstock.options import AUTOTUNE, Options
 from penstock.runtime.cores import cores
 
@@ -17,21 +18,21 @@ class Tuning:
 
     options: Options
     budget: Budget
-    spreads: bool = False
-    """Whether calls may move to other processes where threads do not help."""
 
     @classmethod
-    def of(cls, options: Options, share: int = 1, *, spreads: bool = False) -> Tuning:
+    def of(
+        cls, options: Options, share: int = 1, *, processes: ProcessShare | None = None
+    ) -> Tuning:
         """Return the tuning of a run with *options*, which has one in *share* parts of the host.
 
-        What options say is for each run, however many there are. With *spreads* calls may move to
-        other processes.
+        What options say is for each run, however many there are. Calls may move to as many
+        *processes* as there may be.
         """
         auto = options.autotune
         # Counted by need: to read the limits of control groups takes longer than a short run does.
         core_budget = auto.cpu_budget or (lambda: max(1, cores() // share))
-        budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share)
-        return cls(options, budget, spreads)
+        budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share, processes)
+        return cls(options, budget)
 
     @property
     def enabled(self) -> bool:

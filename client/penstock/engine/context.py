@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from penstock.autotune.process_share import ProcessShare
 from penstock.autotune.tuning import Tuning
 from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State
@@ -78,8 +79,8 @@ class Context:
     skipped: SkipCounter = field(default_factory=SkipCounter)
     share: int = 1
     """One in so many parts of the host's cores and memory is for this run."""
-    spreads: bool = False
-    """Whether calls may move to other processes where threads do not help: a worker's may."""
+    processes: ProcessShare | None = None
+    """The processes to which calls may move where threads do not help; None: there are none."""
     tuning: Tuning | None = None
     """What options say; None before anything is opened."""
     on_open: Callable[[str, Any], object] | None = None

@@ -37,7 +37,8 @@ class _Calls:
         """The function in processes, of which each thread has a copy."""
         with self._lock:
             if self._processes is None:
-                self._processes = ProcessFunction.of(*self._made_of)
+                # Nobody asked for processes: if something ends one of them nobody shall notice.
+                self._processes = ProcessFunction.of(*self._made_of, again=True)
             return self._processes
 
     def add(self, seconds: float) -> None:

@@ -30,19 +30,28 @@ class ProcessFunction(FunctionCaller):
     ahead: int = 2
     places: bool = True
 
-    def __init__(self, function: SharedFunction) -> None:
+    def __init__(self, function: SharedFunction, *, again: bool = False) -> None:
         self._function = function
+        self._again = again
+        """Whether an element is tried again if its process ends."""
+        self._tried: set[int] = set()
+        """Those that were."""
         self._process: FunctionProcess | None = None
         self._pool: ProcessPool | None = None
 
     @classmethod
-    def of(cls, fn: Callable[..., Any] | Stacked, label: str, seed: int) -> ProcessFunction:
-        """Return *fn* as operator *label* calls it; see `UserFunction`."""
-        return cls(SharedFunction(fn, label, seed))
+    def of(
+        cls, fn: Callable[..., Any] | Stacked, label: str, seed: int, *, again: bool = False
+    ) -> ProcessFunction:
+        """Return *fn* as operator *label* calls it; see `UserFunction`.
+
+        With *again* an element whose process ends is tried a second time, in another one.
+        """
+        return cls(SharedFunction(fn, label, seed), again=again)
 
     def copy(self) -> ProcessFunction:
         """See `FunctionCaller.copy`."""
-        return ProcessFunction(self._function)
+        return ProcessFunction(self._function, again=self._again)
 
     def prepare(self) -> None:
         """See `FunctionCaller.prepare`. Have a process that has the function.
@@ -93,6 +102,9 @@ class ProcessFunction(FunctionCaller):
             return [], transform_error(self._function.label, number, exc, block[0])
         except DiedError as exc:
             self._discard()
+            if self._again and not self._function.ended and number + exc.at not in self._tried:
+                self._tried.add(number + exc.at)
+                return self.call_into(block, number, rooms)
             given = preview(block[exc.at])
             error = TransformError(self._function.label, number + exc.at, exc.how, given=given)
             if not exc.at or self._function.ended:

@@ -42,7 +42,7 @@ def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
     Raises:
         StateError: when the state does not fit.
     """
-    tuning = Tuning.of(options_of(node), context.share, spreads=context.spreads)
+    tuning = Tuning.of(options_of(node), context.share, processes=context.processes)
     return open_node(node, replace(context, tuning=tuning), state)
 
 

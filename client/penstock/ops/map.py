@@ -70,7 +70,7 @@ class Map(Node):
         call = _CALLS[self.executor](self.fn, self.label, context.seed())
         upstream = context.open(self.upstream, below)
         threads, meter = self._threads(context.tuned)
-        if meter is not None and context.tuned.spreads:
+        if meter is not None and context.tuned.budget.processes is not None:
             call = meter.calls = MovableFunction.of(self.fn, self.label, context.seed())
         if self.parallel is None and not returned and isinstance(call, UserFunction):
             return _MapIterator(upstream, call, number)

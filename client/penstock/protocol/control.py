@@ -134,14 +134,15 @@ class AttemptProgress:
     in_doubt: int = 0
     lacking: str = ""
     """Why there is no room for its runner now. An attempt that ended so may run elsewhere."""
-    ended: bool = False
-    """Whether all there is has been made: *head* is how many elements there are."""
+    ended: bool = False  # all there is has been made: *head* is how many elements there are
     trainers: Mapping[str, TrainerProgress] = field(default_factory=dict)
     """Of a cached job. *acked* is then what all trainers that are read have."""
     errors: SkippedErrors | None = None
     """What was left out before *head*, also by earlier attempts."""
     all_sent: bool = False
     """Whether everything was made, and readers have what is not acked of it."""
+    processes: int = 0
+    """In how many processes of its own its functions are called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,13 @@ class Channel:
         return self._open[-1]
 
     @property
+    def unused(self) -> bool:
+        """Whether it is connected at this moment, as it would be made now, and carries no call."""
+        found = self._open[-1].get_state()
+        made_now = len(self._open) == 1 and self.caller.tls == self._tls
+        return made_now and not self.calls and found is grpc.ChannelConnectivity.READY
+
+    @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What goes with each call: who calls."""
         shown = self.caller.shown(*self._place)

@@ -45,14 +45,24 @@ def unwritten(file: Path, exc: OSError, then: str) -> PenstockError:
             f"the dispatcher has no room to write {file} ({exc.strerror}): free space there, or "
             f"raise the quota or limit, then {then}"
         )
-    if exc.errno in _NO_DESCRIPTORS:
-        return Overloaded(
-            f"the dispatcher may open no more files, and so cannot write {file} ({exc.strerror}): "
-            "let it open more (ulimit -n, LimitNOFILE=; for the whole system, sysctl "
-            f"fs.file-max), or wait until others are closed, then {then}",
-            _FREE_AGAIN,
-        )
+    if (lacking := without_descriptors(file, exc, "write", then)) is not None:
+        return lacking
     return Refused(f"work_dir: {file} cannot be written: {exc.strerror}")
+
+
+def without_descriptors(file: Path, exc: OSError, what: str, then: str) -> Overloaded | None:
+    """Return the error that says why nobody could *what* this *file*, if there was no descriptor.
+
+    The file itself may be as it should be.
+    """
+    if exc.errno not in _NO_DESCRIPTORS:
+        return None
+    return Overloaded(
+        f"the dispatcher may open no more files, and so cannot {what} {file} ({exc.strerror}): "
+        "let it open more (ulimit -n, LimitNOFILE=; for the whole system, sysctl "
+        f"fs.file-max), or wait until others are closed, then {then}",
+        _FREE_AGAIN,
+    )
 
 
 def sync_folder(folder: Path) -> None:

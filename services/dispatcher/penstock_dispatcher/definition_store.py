@@ -20,7 +20,7 @@ from typing import Protocol
 from penstock.credentials.secret_file import read_secret, write_file
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
-from penstock_dispatcher.atomic_file import unwritten, write_whole
+from penstock_dispatcher.atomic_file import unwritten, without_descriptors, write_whole
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 """Fingerprints name files, and come from clients."""
@@ -49,7 +49,11 @@ class DefinitionStore(Protocol):
         """Keep *definition*; the first whole one of a fingerprint and a version stays."""
 
     async def find(self, dataset: DatasetId, python: str = "") -> bytes | None:
-        """Return the definition that *python* can load, or any without one, if there is one."""
+        """Return the definition that *python* can load, or any without one, if there is one.
+
+        Raises:
+            Overloaded: when that cannot be seen now.
+        """
 
     def variants(self, dataset: DatasetId) -> tuple[str, ...]:
         """Return the versions that there are definitions for."""
@@ -206,12 +210,18 @@ def _fitting(variants: Iterable[str], python: str) -> list[str]:
 
 
 def _read(file: Path, dataset: DatasetId, key: bytes) -> bytes | None:
-    """Return the definition in *file*, if it is there and what was written."""
+    """Return the definition in *file*, if it is there and what was written.
+
+    Raises:
+        Overloaded: when no more files can be opened now: nobody needs to register it for that.
+    """
     try:
         data = file.read_bytes()
     except FileNotFoundError:  # never written, or removed
         return None
     except OSError as exc:
+        if (lacking := without_descriptors(file, exc, "read", "ask again")) is not None:
+            raise lacking from exc
         log.warning("%s cannot be read (%s): it must be registered again", file, exc.strerror)
         return None
     if not hmac.compare_digest(_digest(dataset, memoryview(data)[_SUM:], key), data[:_SUM]):

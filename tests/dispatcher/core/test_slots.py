@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.protocol.control import (
+    AttemptProgress,
     OpenIterationRequest,
     ReaderHeartbeat,
     SplitRequest,
@@ -14,6 +15,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import WorkerProfile
+from penstock.protocol.ranges import NOTHING_ACKED
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher.core import made_tasks, slots
 from penstock_dispatcher.core.events import (
@@ -203,6 +205,13 @@ def test_status_says_how_many_slots_are_used():
     world.read("o", Mode.OFF)
 
     assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 3
+
+    (alone,) = world.tasks("o")
+    spread = AttemptProgress(1, 10, NOTHING_ACKED, processes=2)
+    world.handle(
+        WorkerHeartbeat("a", world.incarnations["a"], world.state.revision, {alone: spread})
+    )
+    assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 5
 
 
 EVENTS = st.one_of(

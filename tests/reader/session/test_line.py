@@ -1,5 +1,7 @@
 """One connection after the other to a dispatcher; what was fine is used again."""
 
+import asyncio
+
 import pytest
 
 from penstock.reader.session.line import Line
@@ -32,6 +34,16 @@ async def test_a_connection_that_failed_is_closed_and_the_next_is_a_new_one():
     await line.close()
 
 
+async def test_a_connection_whose_borrower_is_told_to_stop_is_kept():
+    line = Line(NOBODY)
+    with pytest.raises(asyncio.CancelledError):
+        async with line.channel() as first:
+            raise asyncio.CancelledError
+    async with line.channel() as second:
+        assert second is first
+    await line.close()
+
+
 async def test_who_comes_while_it_is_lent_gets_another_and_one_is_kept():
     line = Line(NOBODY)
     async with line.channel() as first:
@@ -43,7 +55,7 @@ async def test_who_comes_while_it_is_lent_gets_another_and_one_is_kept():
     await line.close()
 
 
-async def test_what_is_kept_is_closed_in_the_end():
+async def test_what_leads_nowhere_is_closed_in_the_end():
     line = Line(NOBODY)
     async with line.channel() as channel:
         pass

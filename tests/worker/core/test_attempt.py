@@ -81,12 +81,12 @@ def test_each_reader_and_each_new_stream_is_told():
     assert told(again) == [(3, AllSent(1, 1, 3))]
 
 
-def test_other_jobs_need_no_such_message():
+def test_readers_of_a_job_without_order_are_told_too_so_that_their_last_acks_do_not_wait():
     core = core_with(replace(RUN, ordered=False))
     core.handle(opens(1), 0.0)
     core.handle(made(0, 3), 0.0)
 
-    assert told(core.handle(RunEnded(1, 3), 0.0)) == []
+    assert told(core.handle(RunEnded(1, 3), 0.0)) == [(1, AllSent(1, 1, 1))]
 
 
 def test_the_dispatcher_is_told_at_once_that_it_has_ended_and_when_readers_have_it_all():

@@ -38,6 +38,7 @@ from penstock_worker.core.events import (
     RetainFrames,
     RunnerLost,
     RunnerNotStarted,
+    SendAllSent,
     SendEnd,
     SendFrame,
     SendRecall,
@@ -283,6 +284,8 @@ class Player:
             case SendRecall(stream, _):
                 asked = "make do with what it has" if effect.recall.flush else "requeue"
                 return f"{self.names[stream]} is asked to {asked}"
+            case SendAllSent(stream, _):
+                return f"{self.names[stream]} knows that nothing waits for it"
             case SendEnd(stream, end):
                 why = f": {end.failure.error()}" if end.failure else ""
                 return f"{self.names[stream]} has all{why}"

@@ -144,6 +144,15 @@ ACK_WAITING, QUIET = 0.005, 0.001
 """The same while the loop waits, has nothing, and for so long nothing came: others may wait for
 just this."""
 
+ACK_WAITING_LONG = 0.02
+"""The same at most, where a loop waits for each element of a long stream. The time grows to that
+with each ack, for an ack costs both sides about as much as a small batch does. The last ones of a
+pass do not wait: the worker says that all is sent."""
+
+MUCH = 1 << 20
+"""Bytes that are free again for which an ack does not wait longer than `ACK_WAITING`: the worker
+may need the memory in which they are."""
+
 HINT_EVERY = 0.5
 """Seconds between two hints that the loop waits while its operators have unacked elements."""
 
@@ -268,7 +277,7 @@ class FlowControl:
                 continue
             credit = self.limit.credit(stream, self._tasks, now)
             if stream.unsent_acks or credit:
-                at = _send_at(stream, starved)
+                at = _send_at(stream, credit, starved=starved)
                 if now >= at or self.limit.urgent(stream, credit):
                     self._send(stream, credit, now)
             if hint and now >= stream.hinted_at + HINT_EVERY:
@@ -292,8 +301,9 @@ class FlowControl:
                 continue
             if self.reachability.misses(stream):
                 continue
-            if stream.unsent_acks or self.limit.credit(stream, self._tasks, now):
-                at = min(at, _send_at(stream, starved))
+            credit = self.limit.credit(stream, self._tasks, now)
+            if stream.unsent_acks or credit:
+                at = min(at, _send_at(stream, credit, starved=starved))
             if hint:
                 at = min(at, stream.hinted_at + HINT_EVERY)
         return at
@@ -307,10 +317,13 @@ class FlowControl:
         self._effects.append(SendAck(stream.task, Ack(stream.give(credit, now), credit)))
 
 
-def _send_at(stream: TaskStream, starved: bool) -> float:
-    """Return when acks and credit of *stream* should be sent."""
+def _send_at(stream: TaskStream, credit: int, *, starved: bool) -> float:
+    """Return when acks and *credit* of *stream* should be sent."""
     regular = stream.acked_at + ACK_EVERY
     if not starved:
         return regular
-    soon = stream.acked_at + ACK_WAITING if stream.acks else LONG_AGO
+    if stream.all_sent:
+        return LONG_AGO  # nothing comes that they could go with, and the pass may wait for them
+    longest = ACK_WAITING if credit >= MUCH else ACK_WAITING_LONG
+    soon = stream.acked_at + min(ACK_WAITING * stream.acks, longest) if stream.acks else LONG_AGO
     return min(regular, max(soon, stream.heard_at + QUIET))

@@ -53,8 +53,7 @@ class ReaderCore(WithoutRounds):
         self._known, self._order = KnownTasks(), order_of(self.tasks, ordered=ordered)
         self._reports = TaskReports(self.tasks)
         self.acks, self.finished, self.is_waiting = AckCollector(self.tasks), False, False
-        self.waiting_for, self.on_readers, self.held_by = "", False, ""
-        self._more_tasks = False
+        self.waiting_for, self.on_readers, self.held_by, self._more_tasks = "", False, "", False
         self._flush_requests, self._arrivals = set[TaskId](), 0
         self._effects: list[ReaderEffect] = []
         self._place = TrainerPlace(trainer)
@@ -262,11 +261,12 @@ class ReaderCore(WithoutRounds):
         elif self._starved:
             self._flush_requests.add(recall.task)
 
-    def on_all_sent(self, told: AllSent, now: float) -> None:  # noqa: ARG002  as others
+    def on_all_sent(self, told: AllSent, now: float) -> None:
         """Note that nothing of a task is to be waited for: it has gone here, or to others."""
         stream = self.tasks.get(told.task)
         if stream and stream.streaming and stream.subscription == told.subscription:
             stream.all_sent = stream.attempt == told.attempt
+            self._send_acks(now)  # the last ones
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NoReturn, Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 from penstock.credentials.caller import caller_of
 from penstock.engine.loop_time import LoopClock
@@ -255,6 +255,7 @@ class SessionNetwork:
         while True:
             try:
                 await self._control(silence)
+                break
             except PenstockError as exc:
                 if self._leaving.is_set():
                     break
@@ -269,14 +270,18 @@ class SessionNetwork:
             await asyncio.sleep(pause)
         self._parted.set()
 
-    async def _control(self, silence: float) -> NoReturn:
-        """Read views by one connection, until nothing comes for *silence* seconds."""
+    async def _control(self, silence: float) -> None:
+        """Read views by one connection, until it is known there that this reader left.
+
+        Raises:
+            Unavailable: when nothing comes for *silence* seconds.
+        """
         core = self._session.core
         async with (
             self._line.channel() as channel,
             aclosing(DispatcherClient(channel).reader_control(self._heartbeats())) as views,  # type: ignore[type-var]
         ):
-            while True:
+            while not core.membership.left:
                 try:
                     async with asyncio.timeout(silence):
                         view = await anext(views, None)
@@ -287,8 +292,6 @@ class SessionNetwork:
                 self.reason = ""
                 core.vicinity.see(here())
                 self._session.apply(core.on_view, view)
-                if core.membership.left:
-                    self._parted.set()
 
     async def _heartbeats(self) -> AsyncIterator[ReaderHeartbeat]:
         """Yield a heartbeat now, regularly, and when something changed; the last one leaves."""

@@ -184,7 +184,7 @@ class ElementCounts(_message.Message):
     def __init__(self, produced: _Optional[int] = ..., replayed: _Optional[int] = ..., sent: _Optional[int] = ..., requeued: _Optional[int] = ..., skipped: _Optional[int] = ..., nondeterministic: _Optional[int] = ...) -> None: ...
 
 class AttemptProgress(_message.Message):
-    __slots__ = ("attempt", "head", "acked", "checkpoint", "done", "failure", "counts", "in_doubt", "lacking", "ended", "trainers", "errors", "all_sent")
+    __slots__ = ("attempt", "head", "acked", "checkpoint", "done", "failure", "counts", "in_doubt", "lacking", "ended", "trainers", "errors", "all_sent", "processes")
     class TrainersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,7 @@ class AttemptProgress(_message.Message):
     TRAINERS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     ALL_SENT_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     head: int
     acked: _common_pb2.AckedSet
@@ -218,7 +219,8 @@ class AttemptProgress(_message.Message):
     trainers: _containers.MessageMap[str, TrainerProgress]
     errors: SkippedErrors
     all_sent: bool
-    def __init__(self, attempt: _Optional[int] = ..., head: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., counts: _Optional[_Union[ElementCounts, _Mapping]] = ..., in_doubt: _Optional[int] = ..., lacking: _Optional[str] = ..., ended: bool = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., errors: _Optional[_Union[SkippedErrors, _Mapping]] = ..., all_sent: bool = ...) -> None: ...
+    processes: int
+    def __init__(self, attempt: _Optional[int] = ..., head: _Optional[int] = ..., acked: _Optional[_Union[_common_pb2.AckedSet, _Mapping]] = ..., checkpoint: _Optional[_Union[_common_pb2.Checkpoint, _Mapping]] = ..., done: bool = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., counts: _Optional[_Union[ElementCounts, _Mapping]] = ..., in_doubt: _Optional[int] = ..., lacking: _Optional[str] = ..., ended: bool = ..., trainers: _Optional[_Mapping[str, TrainerProgress]] = ..., errors: _Optional[_Union[SkippedErrors, _Mapping]] = ..., all_sent: bool = ..., processes: _Optional[int] = ...) -> None: ...
 
 class SkippedError(_message.Message):
     __slots__ = ("number", "letter")

@@ -16,11 +16,18 @@ def at_work(
 
 
 def slots_used(state: DispatcherState, soft_state: SoftState, worker: WorkerId) -> int:
-    """Return how many slots of a worker are filled."""
-    return sum(
-        state.iterations[state.owners[name]].fills_slots and _is_made(soft_state, name)
-        for name in state.workers[worker].tasks
-    )
+    """Return how many slots of a worker are filled: by tasks, or by processes of one."""
+    used = 0
+    for name in state.workers[worker].tasks:
+        if _is_made(soft_state, name):
+            fills = state.iterations[state.owners[name]].fills_slots
+            used += 1 if fills else _processes(soft_state, name)
+    return used
+
+
+def _processes(soft_state: SoftState, name: TaskId) -> int:
+    progress = soft_state.progress.get(name)
+    return 0 if progress is None else progress.processes
 
 
 def _is_made(soft_state: SoftState, name: TaskId) -> bool:

@@ -54,7 +54,7 @@ class WorkerSummary:
     tags: tuple[str, ...] = ()
     slots: int = 1
     slots_used: int = 0
-    """How many slots have a task that is made now; beyond *slots* where each job has one task."""
+    """How many slots have a task that is made now, or are taken by processes of one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from penstock_worker.core.events import (
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.core.slot_share import SlotShare
 from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import (
     AddSplits,
@@ -75,7 +76,7 @@ class Attempt:
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
             self.cache_room = CacheRoom(self.delivery, config.cache, config.room)
-        self.link = LinkSpeed(now)
+        self.link, self.share = LinkSpeed(now), SlotShare()
         self.choice = ""
         """What AUTO means now, and why, in words."""
         self.times: TimesMeasured | None = None
@@ -124,6 +125,7 @@ class Attempt:
             delivery.trainers(),
             self.errors,
             self._all_sent,
+            0 if self.times is None or self.run is None else self.times.processes,
         )
 
     # --- runners ---
@@ -143,6 +145,7 @@ class Attempt:
         share, room = self._share, 0 if window is not None else self.room
         start = (assignment, delivery.head, flush_each, after, window, share, room)
         out.append(StartRunner(self.run, *start))
+        self.share.on_runner_started(self.run, out)
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
         """Record that there is no runner for lack of room; `revive` tries again, or it is over."""

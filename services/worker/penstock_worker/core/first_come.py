@@ -33,7 +33,7 @@ class FirstCome:
         )
         self.frames = FrameBuffer()
         self.total: int | None = None
-        self._sender, self._ordered = sender, assignment.ordered
+        self._sender = sender
         self._sharing = SharingReaders(
             self.ownership, self.frames, sender, ordered=assignment.ordered
         )
@@ -168,7 +168,7 @@ class FirstCome:
     def send_ready(self, out: list[Effect]) -> bool:
         """Send what can be sent; return whether nothing is left."""
         nothing_left = self._sharing.send_ready(out, ended=self.total is not None)
-        if self._ordered and self.all_sent:
+        if self.all_sent and not self.done:  # its last acks need not wait for more to come
             self._sharing.tell_all_sent(out)
         return nothing_left
 

@@ -21,6 +21,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
+from penstock_worker.core import cache_room, slot_share
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
@@ -177,7 +178,8 @@ class WorkerCore:
             self._on_drain(now, out)
         for run in assignment.tasks:
             self._on_task(run, now, out)
-        self._divide_caches(out)
+        cache_room.divide(self.attempts.values(), self._config.cache, out)
+        slot_share.divide(self.attempts.values(), self._config.slots, out)
         self._open_early(now, out)
         for attempt in list(self.attempts.values()):
             self._serve(attempt, now, out)
@@ -201,16 +203,6 @@ class WorkerCore:
             return
         self._drop_removed_readers(self.attempts[run.task], out)
 
-    def _divide_caches(self, out: list[Effect]) -> None:
-        """Give the attempts of each cached job equal shares of its cache."""
-        jobs: dict[str, list[Attempt]] = {}
-        for attempt in self.attempts.values():
-            if (cached := attempt.assignment.cached) is not None:
-                jobs.setdefault(cached.job, []).append(attempt)
-        for attempts in jobs.values():
-            for attempt in attempts:
-                attempt.resize_cache(max(1, self._config.cache // len(attempts)), out)
-
     def _drop_removed_readers(self, attempt: Attempt, out: list[Effect]) -> None:
         """Remove readers that are not live; one that no assignment mentions yet is new."""
         for reader in attempt.delivery.readers:
@@ -226,7 +218,7 @@ class WorkerCore:
             del self._former[next(iter(self._former))]
         self._runs = {run: other for run, other in self._runs.items() if other is not attempt}
         if attempt.cache_room is not None:
-            self._divide_caches(out)
+            cache_room.divide(self.attempts.values(), self._config.cache, out)
 
     def _on_splits(self, grant: SplitGrant, out: list[Effect]) -> None:
         attempt = self.attempts.get(grant.task)
@@ -258,6 +250,7 @@ class WorkerCore:
         for attempt in list(self.attempts.values()):
             attempt.on_tick(now)
             self._serve(attempt, now, out)
+        slot_share.divide(self.attempts.values(), self._config.slots, out)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + self._heartbeat_interval
             self._on_connected(out)

@@ -16,6 +16,7 @@ from typing import assert_never
 
 import msgspec
 
+from penstock.autotune.process_share import ProcessShare
 from penstock.errors import StateError
 from penstock.frames.codec_choice import FAST_LINK
 from penstock.ipc.framing import READ_NBYTES, Unpacker, pack
@@ -32,6 +33,7 @@ from penstock_worker.runner.messages import (
     RunCommand,
     RunnerReport,
     SetLink,
+    SetProcesses,
     SetWindow,
     StartRun,
     StopRun,
@@ -108,6 +110,8 @@ class RunInbox:
         """The bytes that all frames of a cached task may take, and those that other runs' take."""
         self.link = FAST_LINK
         """Bytes a second that frames travel with."""
+        self.processes = ProcessShare()
+        """In how many processes functions may be called, together, and in how many they are."""
         self.flush_wanted = True
         """Whether a reader has nothing to read; at first none has."""
         self.paused = False
@@ -249,6 +253,7 @@ class WorkerConnection:
                 | KeepPlaces()
                 | SetWindow()
                 | SetLink()
+                | SetProcesses()
                 | Flush()
                 | PauseRun()
             ):
@@ -277,6 +282,8 @@ def _note(inbox: RunInbox, command: RunCommand) -> None:
             inbox.window = nbytes, elsewhere
         case SetLink(_, speed):
             inbox.link = speed
+        case SetProcesses(_, processes):
+            inbox.processes.most = processes
         case Flush():
             inbox.flush_wanted = True
         case PauseRun():

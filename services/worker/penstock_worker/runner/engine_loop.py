@@ -117,7 +117,7 @@ class EngineLoop:
         start = self._start
         context = Context.local(start.seed, start.index)
         context = replace(context, skipped=self._skipped, times=self._times)
-        context = replace(context, share=start.share, spreads=True)
+        context = replace(context, share=start.share, processes=self._inbox.processes)
         node = pipeline.node
         if start.logs:
             node, splits = pipeline.sharded, SplitReader(self._fetch)
@@ -207,7 +207,8 @@ class EngineLoop:
         self._times_due = (now := time.monotonic()) + TIMES_EACH
         seconds = now - self._began
         held_up, starved = self._frames.held_up, self._starved
-        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows))
+        used = self._inbox.processes.used
+        self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows, used))
 
     def _report_skipped(self, *, replayed: bool = False) -> None:
         """Report how much was left out since; not if a run before this replay has."""

@@ -107,6 +107,13 @@ class SetLink(Command, frozen=True):
     speed: float
 
 
+class SetProcesses(Command, frozen=True):
+    """Functions may be called in so many processes, together: at first in one, this one."""
+
+    run: int
+    processes: int
+
+
 class Flush(Command, frozen=True):
     """A reader has credit and nothing to read: send what you have, full or not."""
 
@@ -125,7 +132,9 @@ class StopRun(Command, frozen=True):
     run: int
 
 
-RunCommand = AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | Flush | PauseRun
+RunCommand = (
+    AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | SetProcesses | Flush | PauseRun
+)
 """What is sent to a run under way."""
 
 
@@ -174,13 +183,15 @@ class OperatorTime(msgspec.Struct, frozen=True, array_like=True):
 class TimesMeasured(RunnerReport, frozen=True):
     """Of so many *seconds* the run was *held_up* by frames that nobody took yet.
 
-    It *starved* some, for want of splits. *operators* come from the outermost one down.
+    It *starved* some, for want of splits. *operators* come from the outermost one down. Functions
+    are called in so many *processes* of its own now.
     """
 
     seconds: float
     held_up: float
     starved: float
     operators: tuple[OperatorTime, ...]
+    processes: int = 0
 
 
 class ElementsSkipped(RunnerReport, frozen=True):

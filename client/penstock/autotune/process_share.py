@@ -1,0 +1,13 @@
+"""In how many processes a run may have its functions called, and in how many it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ProcessShare:
+    """Calls may move to *most* processes, together; *used* are. One thread writes each."""
+
+    most: int = 1
+    used: int = 0

@@ -1,0 +1,178 @@
+"""What one pass leaves open for the next: for a second, and never for another process."""
+
+import asyncio
+import os
+import threading
+import time
+from contextlib import AsyncExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.ipc.idle_pool import IdlePool
+from penstock.reader.session import idle_lines
+from penstock.reader.session.idle_lines import IDLE_LINES, IdleLines, OpenLine
+from penstock.runtime.event_loop import LoopThread
+from penstock.wire.connection import connect, listening
+from penstock.wire.worker import HEALTH
+
+WITHIN = 20
+
+
+def _threads():
+    return [thread for thread in threading.enumerate() if thread.name == "penstock-loop"]
+
+
+async def _open_line(port):
+    """Connect, and have an answer."""
+    stack, address = AsyncExitStack(), f"127.0.0.1:{port}"
+    channel = await stack.enter_async_context(connect(address))
+    await HEALTH.call(channel, b"", WITHIN)
+    return OpenLine(address, channel, stack)
+
+
+def _closed(line):
+    return line.channel.inner.get_state().name == "SHUTDOWN"
+
+
+async def _until(happens):
+    async with asyncio.timeout(WITHIN):
+        while not happens():
+            await asyncio.sleep(0.001)
+
+
+def _service():
+    return listening(host="127.0.0.1", port=0, drain=0)
+
+
+@pytest.fixture
+def lines():
+    """Keeps two connections for as long as a test likes."""
+    made = IdleLines(IdlePool(2, WITHIN))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def in_loop(no_threads_of_other_tests):
+    """Runs a coroutine as sessions run theirs."""
+    with LoopThread.shared() as loop:
+        yield lambda coro: loop.run(coro, WITHIN)
+
+
+def test_the_next_pass_gets_it_once(lines, in_loop):
+    async def read_twice():
+        async with _service() as port:
+            line = await _open_line(port)
+            await lines.put(line)
+            assert await lines.take("127.0.0.1:9") is None
+            assert await lines.take(line.address) is line
+            assert await lines.take(line.address) is None
+            await line.closing.aclose()
+
+    in_loop(read_twice())
+
+
+def test_when_its_time_is_up_it_is_closed_and_the_thread_ends(no_threads_of_other_tests):
+    short = IdleLines(IdlePool(2, 0.01))
+
+    async def leave_one():
+        async with _service() as port:
+            await short.put(await _open_line(port))
+
+    with LoopThread.shared() as loop:
+        loop.run(leave_one(), WITHIN)
+    deadline = time.monotonic() + WITHIN
+    while _threads():
+        assert time.monotonic() < deadline, "the thread outlives what it was for"
+        time.sleep(0.001)
+    short.close()  # of nothing
+
+
+def test_what_leads_to_a_service_that_is_gone_is_not_lent(lines, in_loop):
+    async def lose_it():
+        async with _service() as port:
+            line = await _open_line(port)
+            await lines.put(line)
+        await _until(lambda: not line.sound)
+        assert await lines.take(line.address) is None
+        assert _closed(line)
+
+    in_loop(lose_it())
+
+
+def test_what_shows_other_credentials_than_are_chosen_now_is_not_lent(lines, in_loop, monkeypatch):
+    async def choose_others():
+        async with _service() as port:
+            line = await _open_line(port)
+            await lines.put(line)
+            monkeypatch.setattr(idle_lines, "caller_of", lambda _address: SimpleNamespace())
+            assert await lines.take(line.address) is None
+            assert _closed(line)
+
+    in_loop(choose_others())
+
+
+def test_it_is_closed_when_the_credentials_cannot_be_used_any_more(lines, in_loop, monkeypatch):
+    def unusable(_address):
+        raise ConfigError("there are none")
+
+    async def lose_them():
+        async with _service() as port:
+            line = await _open_line(port)
+            monkeypatch.setattr(idle_lines, "caller_of", unusable)
+            await lines.put(line)
+            assert _closed(line)
+
+    in_loop(lose_them())
+
+
+def test_of_more_than_it_keeps_the_oldest_is_closed(lines, in_loop):
+    async def keep_three():
+        async with _service() as port:
+            three = [await _open_line(port) for _ in range(3)]
+            for line in three:
+                await lines.put(line)
+            assert [_closed(line) for line in three] == [True, False, False]
+
+    in_loop(keep_three())
+
+
+def test_as_the_process_ends_all_are_closed_and_none_is_kept(lines, in_loop):
+    async def connected(port):
+        return await _open_line(port)
+
+    async def serve(ready, over):
+        async with _service() as port:
+            ready.set_result(port)
+            await over.wait()
+
+    async def read():
+        ready, over = asyncio.get_running_loop().create_future(), asyncio.Event()
+        serving = asyncio.create_task(serve(ready, over))
+        first, second = [await connected(await ready) for _ in range(2)]
+        await lines.put(first)
+        await asyncio.to_thread(lines.end)
+        await lines.put(second)
+        over.set()
+        await serving
+        return _closed(first), _closed(second)
+
+    assert in_loop(read()) == (True, True)
+
+
+def test_a_process_that_forks_closes_its_own_first(no_threads_of_other_tests):
+    async def leave_one():
+        async with _service() as port:
+            await IDLE_LINES.put(await _open_line(port))
+
+    with LoopThread.shared() as loop:
+        loop.run(leave_one(), WITHIN)
+    assert _threads()
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert not _threads()
