@@ -71,7 +71,9 @@ def guided(target, seed, count):
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     told = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not told:
-        return Counter(), [("as a whole", f"it ended with {done.returncode}: {done.stdout[-2000:]}")]
+        return Counter(), [
+            ("as a whole", f"it ended with {done.returncode}: {done.stdout[-2000:]}")
+        ]
     outcome = json.loads(told[-1])
     faults = [(f"--input {file}", fault) for file, fault in outcome["faults"]]
     return Counter(outcome["outcomes"]), faults

@@ -171,9 +171,7 @@ FORMS = {
     "cache files": _of_kinds(_caches, lambda: range(len(outside.CACHES))),
     "tokens": _plain(lambda: outside.TOKENS + outside.FORGED),
     "launchers' variables": Form(_places, _place),
-    "the socket within a host": _of_kinds(
-        _said, lambda: [outside.FromReader, outside.FromWorker]
-    ),
+    "the socket within a host": _of_kinds(_said, lambda: [outside.FromReader, outside.FromWorker]),
     "TensorFlow's clients": _of_kinds(
         lambda: enumerate(outside.TF_BYTES), lambda: range(len(outside.TF_FORMS))
     ),

@@ -134,7 +134,13 @@ def _fuzz_and_keep(run, given):
 
 
 def _fuzz(run, options, name="fuzz"):
-    quiet = ["-verbosity=0", "-timeout=0", "-rss_limit_mb=0", f"-max_len={LONGEST}", "-len_control=0"]
+    quiet = [
+        "-verbosity=0",
+        "-timeout=0",
+        "-rss_limit_mb=0",
+        f"-max_len={LONGEST}",
+        "-len_control=0",
+    ]
     atheris.Setup([name, *quiet, *options], run.one, custom_mutator=run.changed)
     atheris.Fuzz()  # ends the process
 

@@ -147,7 +147,13 @@ TOKENS = [
     for role, name in ((AccessRole.READER, "ann"), (AccessRole.OPERATOR, "ü" * 40))
 ]
 FORGED = [
-    issue(Ed25519PrivateKey.from_private_bytes(bytes(32)), AccessRole.TRAINER, "eve", now=NOW, lasts=60.0).encode()
+    issue(
+        Ed25519PrivateKey.from_private_bytes(bytes(32)),
+        AccessRole.TRAINER,
+        "eve",
+        now=NOW,
+        lasts=60.0,
+    ).encode()
 ]
 
 
