@@ -2,8 +2,8 @@
 
 Begins with valid samples and the kept corpus. What reaches code that was not reached before is
 changed further: half of the changes are libFuzzer's, half those of `mutations`, which know of
-lengths, of numbers of protobuf and of nesting. `--keep` makes the fewest inputs that reach all of it
-the kept corpus; `--input FILE` reads one again.
+lengths, of numbers of protobuf and of nesting. `--keep` makes the fewest inputs that reach all of
+it the kept corpus; `--input FILE` reads one again.
 """
 
 import argparse

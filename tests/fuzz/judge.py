@@ -1,4 +1,4 @@
-"""What one input may do: be read, or be refused with an error of ours, soon and in little memory."""
+"""What one input may do: be read, or be refused with an error of ours, soon, in little memory."""
 
 import resource
 import signal

@@ -1,4 +1,4 @@
-"""A short part of `make fuzz`, always the same, and all inputs that its engines found worth keeping."""
+"""A short part of `make fuzz`, always the same, and the inputs that are kept of it."""
 
 import pytest
 
