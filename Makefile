@@ -76,8 +76,12 @@ chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n
 	test $(SCHEDULES) = 0 || $(CHAOS) simulation --kind all --storm $(STORM) --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
 
 INPUTS ?= 200000
-fuzz: $(READY)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n
-	PYTHONPATH=tests nice $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
+fuzz: $(READY) $(if $(filter atheris,$(ENGINE)),$(VENV)/.fuzz-ready)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n, ENGINE=atheris
+	PYTHONPATH=tests nice $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED)) $(if $(ENGINE),--engine $(ENGINE))
+
+$(VENV)/.fuzz-ready: $(READY)
+	$(BIN)/python -m pip install --quiet --group fuzz
+	@touch $@
 
 test-compose: $(READY)  ## run the compose file for real, where there is a container engine
 	$(BIN)/python -m pytest -m compose tests/compose

@@ -1,5 +1,6 @@
 """Elements inside states."""
 
+import base64
 import json
 
 import numpy as np
@@ -31,3 +32,11 @@ def test_an_element_comes_back_from_json_as_it_was(element):
 def test_what_is_no_element_is_refused():
     with pytest.raises(ValueError, match="no element"):
         from_state([{"what": 1}], 1)
+
+
+def test_an_array_with_a_damaged_header_is_refused():
+    [packed] = to_state(np.arange(3))
+    file = base64.b64decode(packed["array"]).replace(b"(3,), }", b"(3 ,  ((")
+
+    with pytest.raises(ValueError, match="no array"):
+        from_state([{"array": base64.b64encode(file).decode()}], 1)

@@ -1,6 +1,7 @@
 """What comes from files, from the environment, from strangers at a socket: samples, and readers."""
 
 import asyncio
+import base64
 import contextlib
 import json
 import socket
@@ -12,12 +13,15 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from prometheus_client.exposition import choose_encoder
 
 from fuzz.mutations import damaged, repacked, twisted
 from penstock import Dataset, cluster_environment
+from penstock.credentials import http
+from penstock.credentials.access import check
 from penstock.credentials.roles import AccessRole
 from penstock.credentials.token import TrustedKeys, issue
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.ipc.framing import pack
 from penstock.ipc.message_line import MessageLine
 from penstock.protocol import tensorflow as tf
@@ -135,7 +139,7 @@ def read_cache(given):
 
 # --- who calls ---
 
-KEY = Ed25519PrivateKey.generate()
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 KEYS = TrustedKeys([KEY.public_key()])
 NOW = 1_800_000_000.0
 TOKENS = [
@@ -143,7 +147,13 @@ TOKENS = [
     for role, name in ((AccessRole.READER, "ann"), (AccessRole.OPERATOR, "ü" * 40))
 ]
 FORGED = [
-    issue(Ed25519PrivateKey.generate(), AccessRole.TRAINER, "eve", now=NOW, lasts=60.0).encode()
+    issue(
+        Ed25519PrivateKey.from_private_bytes(bytes(32)),
+        AccessRole.TRAINER,
+        "eve",
+        now=NOW,
+        lasts=60.0,
+    ).encode()
 ]
 
 
@@ -292,3 +302,50 @@ def make_tensorflow(rng):
 def read_tensorflow(given):
     number, data = given
     TF_FORMS[number][0].decode(data)
+
+
+# --- who asks by HTTP ---
+
+
+class Tokens:
+    """Admits whom a token of `KEY` names."""
+
+    def admit(self, path, shown):
+        identity = KEYS.identity(shown, NOW)
+        check(path, identity)
+        return identity
+
+    certificates = False
+
+    def confirm(self, identity, names):
+        raise AssertionError("there are no certificates by HTTP")
+
+
+_PAIR = base64.b64encode(b"ann:" + TOKENS[1]).decode()
+REQUESTS = [
+    "\n".join(lines).encode()
+    for lines in (
+        ("GET", "/metrics", f"Bearer {TOKENS[1].decode()}", "application/openmetrics-text; q=0.5"),
+        ("HEAD", "/", f"Basic {_PAIR}", "text/html,*/*;q=0.8"),
+        ("GET", "/?token=penstock1.x", "", "text/plain;version=1.0.0;escaping=allow-utf-8"),
+        ("POST", "/jobs/a", f"Bearer {FORGED[0].decode()}", "*/*"),
+    )
+]
+
+
+def make_request(rng):
+    return damaged(rng.choice(REQUESTS), rng, rng.choice(REQUESTS))
+
+
+def read_request(data):
+    method, target, shown, accept = (data.decode("latin-1").split("\n") + [""] * 4)[:4]
+    if method not in {"GET", "HEAD", "POST"}:  # the server answers others itself
+        method = "GET"
+    choose_encoder(accept)
+    try:
+        http.admit(Tokens(), method, target, shown)
+    except PenstockError as exc:
+        said = http.refusal(exc)
+        assert said.status in {401, 403}
+        assert "penstock1." not in said.text
+        raise

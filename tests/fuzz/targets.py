@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from penstock.reader.session.payload import FramePayload
 from penstock.wire import dispatcher, worker
 from penstock.wire.status import Code, Status
 from penstock_dispatcher.core import job_state
+from penstock_dispatcher.core.split_provider import SplitProvider
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal import encoding
 from penstock_dispatcher.journal.store import Store
@@ -151,20 +153,18 @@ FORMS = [
 ] + [worker.READ.request]
 
 
-def _kept():
+@cache
+def kept_messages():
     kept = _module("wire/test_codec_yesterday.py").MESSAGES
     return [(form, form.encode(value)) for form, value in kept.values()]
 
 
 def make_control(rng):
-    kept = _KEPT or _KEPT.extend(_kept()) or _KEPT
+    kept = kept_messages()
     form, data = rng.choice(kept)
     return form if rng.random() < 0.9 else rng.choice(FORMS), damaged(
         data, rng, rng.choice(kept)[1]
     )
-
-
-_KEPT: list = []
 
 
 def read_control(given):
@@ -195,7 +195,8 @@ def read_failure(data):
 # --- the journal ---
 
 
-def _journal():
+@cache
+def journal():
     world, rows = _module("dispatcher/journal/random_facts.py").RandomFacts(5), []
     for _ in range(60):
         rows.append(encoding.encode_facts(map(encoding.encode_fact, world.step())))
@@ -208,11 +209,8 @@ def _journal():
     return [row for row in rows if len(row) > 1], encoding.encode_live(state), lines
 
 
-_JOURNAL: list = []
-
-
 def make_row(rng):
-    rows, live, lines = _JOURNAL or _JOURNAL.extend(_journal()) or _JOURNAL
+    rows, live, lines = journal()
     how, what = rng.choice([damaged, repacked]), rng.randrange(3)
     if what == 0:
         row = rng.randrange(len(rows))
@@ -268,6 +266,11 @@ PIPELINES = [
 ]
 
 
+@cache
+def states():
+    return list(_states())
+
+
 def _states():
     for number, pipeline in enumerate(PIPELINES):
         with pipeline.iterator() as it:
@@ -277,12 +280,8 @@ def _states():
             yield number, json.loads(json.dumps(it.state()))
 
 
-_STATES: list = []
-
-
 def make_state(rng):
-    states = _STATES or _STATES.extend(_states()) or _STATES
-    (number, state), (_, other) = rng.choice(states), rng.choice(states)
+    (number, state), (_, other) = rng.choice(states()), rng.choice(states())
     state = copy.deepcopy(state)
     if rng.random() < 0.8:
         state["at"] = twisted(state["at"], rng, other["at"])
@@ -310,21 +309,28 @@ JOB_STATE = {
     "providers": [{"pass_number": 0, "offset": 700}],
     "tasks": [{
         "index": 0, "checkpoint": {"number": 256, "positions": [3], "state": {"a": [1]}},
-        "logs": [{"start": 3, "splits": [[500, 600], [620, 700, ["a"]]]}],
-        "acked": {"floor": 300, "more": [[310, 320]]},
+        "logs": [{"start": 3, "splits": [[500, 600], [620, 700], [7, 7]]}], "ended": [1],
+        "acked": {"floor": 300, "more": [[310, 320]]}, "place": 9,
     }],
-    "account": {"produced": 400, "in_doubt": [[[1, 2], 3, 4.5]]},
+    "account": {"produced": 400, "in_doubt": [[[1, 2], 3, 4.5]], "letters": ["x"]},
+    "rounds": {"round": 17, "turn": 1, "consumers": 8}, "shards": 2, "ordered": True,
+    "stride": {"consumers": 2, "tasks": 3, "elements": 900},
 }  # fmt: skip
-JOB_TEXT = json.dumps(JOB_STATE).encode()
+OF_FILES = {
+    **JOB_STATE, "providers": [{"offset": 1, "files": {
+        "count": 2, "digest": "d", "ranges": [{"first": "a", "count": 2, "digest": "e"}],
+    }}],
+}  # fmt: skip
+JOB_TEXTS = [json.dumps(state).encode() for state in (JOB_STATE, OF_FILES)]
 
 
 def make_job_state(rng):
     if rng.random() < 0.4:
-        return damaged(JOB_TEXT, rng, JOB_TEXT)
+        return damaged(rng.choice(JOB_TEXTS), rng, JOB_TEXTS[0])
     try:
-        return msgspec.json.encode(twisted(JOB_STATE, rng, JOB_STATE))
+        return msgspec.json.encode(twisted(rng.choice([JOB_STATE, OF_FILES]), rng, JOB_STATE))
     except (RecursionError, UnicodeEncodeError):
-        return JOB_TEXT[:-1] + b"[" * 100_000
+        return JOB_TEXTS[0][:-1] + b"[" * 100_000
 
 
 def read_job_state(data):
@@ -334,6 +340,8 @@ def read_job_state(data):
     for task in state.tasks:
         job_state.checkpoint(task.checkpoint)
         job_state.acked(task.acked)
+        for saved in task.logs:
+            job_state.log(saved, 1, SplitProvider(700, 7, 1))
 
 
 SAVED = {"v": 2, "pipeline": "0batch 1distribute", "passes": {"0": 2}, "jobs": {"0.0": [{"passes": [2], "state": JOB_STATE}]}}  # fmt: skip  # noqa: E501
@@ -380,4 +388,5 @@ TARGETS = [
     Target("launchers' variables", 3, outside.make_place, outside.read_place),
     Target("the socket within a host", 2, outside.make_said, outside.read_said),
     Target("TensorFlow's clients", 2, outside.make_tensorflow, outside.read_tensorflow),
+    Target("HTTP requests", 1, outside.make_request, outside.read_request),
 ]

@@ -1,8 +1,10 @@
-"""A short part of `make fuzz`, always the same."""
+"""A short part of `make fuzz`, always the same, and the inputs that are kept of it."""
 
 import pytest
 
+from fuzz import as_bytes
 from fuzz.__main__ import fuzz
+from fuzz.judge import Judge
 from fuzz.targets import TARGETS
 
 
@@ -10,5 +12,26 @@ from fuzz.targets import TARGETS
 def test_damaged_input_is_read_or_refused_with_an_error_of_ours(target):
     outcomes, faults = fuzz(target, 1, range(25 * target.share))
 
-    assert not faults, "\n".join(f"--only {number}\n{fault}" for number, fault in faults)
+    assert not faults, "\n".join(f"{where}\n{fault}" for where, fault in faults)
     assert outcomes.total() == 25 * target.share
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_inputs_that_are_kept_are_read_or_refused_with_an_error_of_ours(target):
+    form = as_bytes.FORMS[target.name]
+    inputs = [*form.seeds(), *as_bytes.kept(target.name)]
+
+    with Judge() as judge:
+        judged = [judge.judged(target, form.given(data)) for data in inputs]
+
+    assert [fault for _, fault in judged if fault] == []
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_valid_inputs_are_read_when_they_come_as_bytes(target):
+    form = as_bytes.FORMS[target.name]
+
+    with Judge() as judge:
+        ends = {judge.judged(target, form.given(data))[0] for data in form.seeds()}
+
+    assert "read" in ends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,17 @@ def _unpacked(state: State) -> Any:
             array[:] = [_unpacked(text) for text in texts]
             return array.reshape(shape)
         case {"array": text}:
-            array = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+            array = _loaded(base64.b64decode(text))
             return array if array.ndim else normalise_scalar(array[()])
     raise ValueError(f"no element: {str(state)[:80]}")
+
+
+def _loaded(data: bytes) -> np.ndarray[Any, Any]:
+    try:
+        loaded: np.ndarray[Any, Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    except TokenError as exc:  # NumPy reads a damaged header as Python 2 wrote it
+        raise ValueError(f"no array: {exc}") from exc
+    return loaded
 
 
 def _text(data: bytes) -> str:
