@@ -7,14 +7,17 @@ import warnings
 
 from penstock.errors import PenstockError
 
-PATIENCE = 5.0
-"""Seconds that an input may take."""
+PATIENCE, LATEST = 5.0, 100.0
+"""Seconds of processor time that an input may take, and by the clock: others may use the cores."""
 
 MEMORY = 256 << 20
 """Bytes that the process may grow by with one input."""
 
 LONGEST = 20_000
 """Characters of what is said about one."""
+
+
+_ALARMS = signal.SIGPROF, signal.SIGALRM
 
 
 class HangError(BaseException):
@@ -25,16 +28,18 @@ class Judge:
     """Has inputs read, while the block lasts: it has the process's alarm."""
 
     def __enter__(self):
-        self._before = signal.signal(signal.SIGALRM, _too_long)
+        self._before = {kind: signal.signal(kind, _too_long) for kind in _ALARMS}
         return self
 
     def __exit__(self, *_exc):
-        signal.signal(signal.SIGALRM, self._before)
+        for kind, handler in self._before.items():
+            signal.signal(kind, handler)
 
     def judged(self, target, given):
         """Return how *given* ended, and what is wrong with that: nothing, if all is well."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+        signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+        signal.setitimer(signal.ITIMER_REAL, LATEST)
         outcome, fault = "read", ""
         try:
             with warnings.catch_warnings():
@@ -48,6 +53,7 @@ class Judge:
             outcome = f"!{type(exc).__name__}"
             fault = "".join(traceback.format_exception(exc)[-4:])[-2000:]
         finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) << 10
         if not fault and grown > MEMORY:

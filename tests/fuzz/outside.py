@@ -1,9 +1,11 @@
 """What comes from files, from the environment, from strangers at a socket: samples, and readers."""
 
 import asyncio
+import atexit
 import base64
 import contextlib
 import json
+import shutil
 import socket
 import struct
 import tempfile
@@ -44,6 +46,7 @@ from penstock.wire.codec import form
 
 FOLDER = Path(tempfile.mkdtemp(prefix="penstock-fuzz-", dir="/dev/shm"))
 """Files that are read, in memory: thousands a second."""
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 def _file(name, data):

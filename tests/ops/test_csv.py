@@ -290,6 +290,15 @@ def test_a_compressed_file_that_is_cut_short_is_an_error_behind_what_was_read(wr
     assert str(file) in bad
 
 
+def test_what_is_wrong_is_told_shortly_however_long_the_name_of_a_column_is(write):
+    file = write(b"a" * 200_000 + b"\nx\n\xff\n")
+
+    _, bad = outcomes(Dataset.csv(file))
+
+    assert "is not UTF-8: convert the file" in bad
+    assert len(bad) < 5000
+
+
 def test_text_that_is_no_utf8_is_an_error_unless_it_is_bytes(write):
     file = write(b"a\nx\n\xff\ny\n")
 

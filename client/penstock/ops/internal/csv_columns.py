@@ -113,8 +113,8 @@ class Parser:
         ]
         for i, name in missing.items():
             out[i] = ElementError(
-                f"column {name!r} has no value, and its type is {self._columns[name].dtype}: give "
-                "column_defaults a value for it"
+                f"column {_named(name)} has no value, and its type is {self._columns[name].dtype}: "
+                "give column_defaults a value for it"
             )
         return out
 
@@ -245,18 +245,23 @@ def _said(exc: Exception, form: Format) -> str:
     if place is None:
         return text
     number, dtype, why = place.groups()
-    name = form.names[int(number)]
+    name = _named(form.names[int(number)])
     if why == "invalid UTF8 data":
         return (
-            f"column {name!r} is not UTF-8: convert the file to it, or have the column's bytes, "
-            f"with column_defaults={{{name!r}: bytes}}"
+            f"column {name} is not UTF-8: convert the file to it, or have the column's bytes, "
+            f"with column_defaults={{{name}: bytes}}"
         )
     if dtype is None:
-        return f"column {name!r}: {why}"
+        return f"column {name}: {why}"
     return (
-        f"column {name!r} is no {dtype}: {why}; if the type was guessed from the first rows, give "
+        f"column {name} is no {dtype}: {why}; if the type was guessed from the first rows, give "
         "column_defaults another one"
     )
+
+
+def _named(column: str) -> str:
+    """Return the name of a *column* as it is written, however long somebody made it."""
+    return shortened(repr(column), LONGEST)
 
 
 def check_text(parameter: str, text: str) -> None:
