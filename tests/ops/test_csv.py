@@ -291,7 +291,7 @@ def test_a_compressed_file_that_is_cut_short_is_an_error_behind_what_was_read(wr
 
 
 def test_what_is_wrong_is_told_shortly_however_long_the_name_of_a_column_is(write):
-    file = write(b"a" * 200_000 + b"\nx\n\xff\n")
+    file = write(b"a" * 100_000 + b"\nx\n\xff\n")
 
     _, bad = outcomes(Dataset.csv(file))
 
