@@ -1,4 +1,4 @@
-"""Which idle processes are kept, for how long, and which is reused next. No clock."""
+"""Which idle processes or connections are kept, for how long, and which is next. No clock."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Reusable(Protocol):
-    """What a process is known by here."""
+    """What a process or a connection is known by here."""
 
     @property
     def key(self) -> str:
-        """What it has loaded: a function, a dataset."""
+        """What it has loaded, or where it leads."""
 
 
 P = TypeVar("P", bound=Reusable)
@@ -19,7 +19,7 @@ P = TypeVar("P", bound=Reusable)
 
 @dataclass(slots=True)
 class IdlePool(Generic[P]):
-    """Up to *most* processes, each for up to *seconds*. Times are those of the caller's clock."""
+    """Up to *most* of them, each for up to *seconds*. Times are those of the caller's clock."""
 
     most: int
     seconds: float
