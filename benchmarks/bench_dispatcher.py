@@ -52,13 +52,15 @@ class Load:
     """How long it is looked at."""
 
     settle: float = 3.0
-    """Seconds that pass when the peers are there, before they count."""
+    """Seconds that pass when the workers are there, before they count."""
+    drained: float = 12.0
+    """The same when the readers are: what they asked meanwhile is answered late."""
     counted: float = 10.0
     jobs: int = 10_000
     """How many there are in the end."""
 
 
-SHORT = Load(2.0, 4.0, 2_000)
+SHORT = Load(2.0, 5.0, 4.0, 2_000)
 
 
 async def _until(happens: Callable[[], bool]) -> float:
@@ -116,7 +118,7 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
     reading = [Reader(number, iteration, views) for number in range(workers // 2)]
     talking += [asyncio.ensure_future(read(address, reader)) for reader in reading]
     took = await _until(lambda: all(reader.reads == workers for reader in reading))
-    await asyncio.sleep(load.settle)
+    await asyncio.sleep(load.drained)
     cores, busy = await _counted((splits, views), (dispatcher, here), load.counted)
     if ended := [one for one in talking if one.done()]:
         raise SystemExit(f"{len(ended)} of the peers ended: {ended[0].exception()!r}")
