@@ -53,7 +53,7 @@ def _plain_of_numpy() -> float:
 
 def main() -> None:
     """Measure each pipeline; the baseline is a plain Python generator with map and filter."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
 
     def rate(make: Callable[[], Dataset]) -> Callable[[], float]:

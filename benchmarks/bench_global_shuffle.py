@@ -44,7 +44,7 @@ def _blocks(size: int) -> None:
 
 def main() -> None:
     """Measure orders alone, then elements to a loop, then the time to a first element."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     numbers = Dataset.range(N)
     orders: list[tuple[str, Callable[[], float]]] = [

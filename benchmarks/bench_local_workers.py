@@ -38,7 +38,7 @@ def _arrays(nbytes: int, count: int) -> Dataset:
 
 def main() -> None:
     """Read one and the same worker both ways, in turn."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     datasets = {"int64 scalars": Dataset.range(SCALARS)}
     datasets |= {name: _arrays(*size) for name, size in ARRAYS.items()}

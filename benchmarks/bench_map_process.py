@@ -81,7 +81,7 @@ def _torch() -> Callable[[], object] | None:
 
 def main() -> None:
     """Measure each candidate, warm; the baseline is Penstock's map in the reader's thread."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
         runs: dict[str, Callable[[], object] | None] = {

@@ -41,7 +41,7 @@ def _rate(readers: Sequence[Dataset]) -> float:
 
 def main() -> None:
     """Measure both in turn, through two workers, without compression."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     array = np.zeros(NBYTES, np.uint8)
     dataset = Dataset.range(ELEMENTS).map(lambda _: array)

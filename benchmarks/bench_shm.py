@@ -46,7 +46,7 @@ class Reading:
 
 def main() -> None:
     """Measure rates in turn, and the reader's CPU of the same passes."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     figures: list[Figure] = []
     with LocalCluster(workers=1) as cluster:

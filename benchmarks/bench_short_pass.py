@@ -10,7 +10,7 @@ from penstock_cluster import LocalCluster
 
 def main() -> None:
     """Measure warm passes: the workers' processes and the definition are there already."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question, runs=20)
     with LocalCluster(workers=2) as cluster:
         off = Dataset.range(10).distribute("parallel_epochs", cluster.target)

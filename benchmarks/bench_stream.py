@@ -155,7 +155,7 @@ def _sharded_scalars(target: str) -> float:
 
 def main() -> None:
     """Measure each size against the bare stream, and scalars alone."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     tune(one_arena=True)  # as a reader has it, before there are threads
     figures = []

@@ -53,7 +53,7 @@ def _ten_elements(target: str, credentials: str | None) -> float:
 
 def main() -> None:
     """Measure two clusters, one with credentials and one without, in turn."""
-    question = __doc__ or ""
+    question = (__doc__ or "").partition("\n")[0]
     options = arguments(question)
     figures = []
     with tempfile.TemporaryDirectory() as folder:

@@ -136,7 +136,7 @@ class Reader:
     def __init__(self, number: int, iteration: IterationId, answers: Answers) -> None:
         self._session, self._iteration, self._answers = f"s{number}", iteration, answers
         self._me: ReaderId | None = None
-        self._tasks, self._turn = KnownTasks(), 0
+        self._tasks, self._turn, self._answered = KnownTasks(), 0, 0
         self._streams: list[tuple[TaskId, TaskView]] = []
         self._began = time.monotonic()
         self._process = ReaderProcess("simulated", number)
@@ -152,8 +152,10 @@ class Reader:
         known = self._tasks.take(view)
         if view.tasks or view.over:
             self._streams = list(known.items())
-        if view.seq is not None:
-            self._answers.answered((self._session, view.seq))
+        if view.seq is not None:  # it answers those before, too
+            for seq in range(self._answered + 1, view.seq + 1):
+                self._answers.answered((self._session, seq))
+            self._answered = max(self._answered, view.seq)
 
     async def heartbeats(self) -> AsyncIterator[ReaderHeartbeat]:
         """Say what a reader says."""
