@@ -78,7 +78,35 @@ def test_there_are_no_more_processes_than_may_be_and_fewer_when_others_come():
         seen.append(machine.meter.threads)
 
     assert seen == [3, 2, 1, 4]
-    assert machine.calls.moves == [True]
+    assert machine.calls.moves == [True, False, True]  # one process alone would gain nothing
+
+
+def test_a_trial_that_others_cut_short_is_made_again_when_there_is_room():
+    machine = Machine(of_one_lock, Calls(busy=1.0))
+    while not machine.calls.moves:
+        machine.run(1)
+    machine.share.most = 1
+    machine.run(3000)
+    assert machine.calls.moves == [True, False]
+    assert (machine.meter.threads, machine.share.used) == (1, 0)
+
+    machine.share.most = 3
+    machine.run(6000)
+
+    assert machine.calls.moves == [True, False, True]
+    assert (machine.meter.threads, machine.share.used) == (3, 3)
+
+
+def test_processes_that_fail_later_are_given_back():
+    machine = Machine(of_one_lock, Calls(busy=1.0))
+    machine.run(3000)
+    assert machine.share.used == 4
+
+    machine.calls.failed = True
+    machine.run(3000)
+
+    assert machine.calls.moves == [True, False]
+    assert machine.share.used == 0
 
 
 def test_without_room_for_two_calls_stay_in_threads_until_there_is():

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from penstock.engine.rows import Rows
-from penstock.errors import TransformError
+from penstock.errors import TransformError, Unavailable
 from penstock.executors.batch_memory import BatchMemory, Room
 from penstock.executors.movable_function import MovableFunction
+from penstock.executors.process_pool import ProcessPool
 from penstock.frames.row_layout import RowLayout
 
 pytestmark = pytest.mark.usefixtures("function_processes_end")
@@ -92,6 +93,35 @@ def test_a_process_that_something_ends_costs_nothing(moved, tmp_path):
 
     assert failed is None
     assert [int(x) for x in out] == [0, 2, 4, 6, 8, 10]
+
+
+def test_where_there_is_no_other_process_for_one_that_ended_the_calls_are_made_here(
+    moved, monkeypatch, caplog
+):
+    mine = os.getpid()
+
+    def dies_elsewhere(x):
+        if os.getpid() != mine:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 2 * x
+
+    function = moved(dies_elsewhere)
+    function.move(to_processes=True)
+    taken, take = [], ProcessPool.take
+
+    def none_but_the_first(pool, key):
+        taken.append(key)
+        if len(taken) > 1:
+            raise Unavailable("no process can be started")
+        return take(pool, key)
+
+    monkeypatch.setattr(ProcessPool, "take", none_but_the_first)
+    out, failed = function.call_block(list(np.arange(6)), 0)
+
+    assert failed is None
+    assert [int(x) for x in out] == [0, 2, 4, 6, 8, 10]
+    assert function.failed
+    assert "no process can be started" in caplog.text
 
 
 def test_an_element_that_ends_each_process_is_an_error(moved):

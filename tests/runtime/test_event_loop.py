@@ -331,3 +331,11 @@ def test_a_process_that_forgets_to_close_still_ends():
     )
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_who_asks_for_the_loop_that_runs_holds_it_or_starts_none():
+    with LoopThread.running() as loop:
+        assert loop is None
+    with LoopThread.shared() as first, LoopThread.running() as loop:
+        assert loop is first
+        assert loop.run(asyncio.sleep(0, "runs"), 20) == "runs"

@@ -60,6 +60,10 @@ class ExecutorTuner:
         self.on_trial = False
         return None if period.rate >= GAIN * self._usual else Move.TO_THREADS
 
+    def cut_short(self) -> None:
+        """Note that the calls had to go back before it was known what processes give."""
+        self.on_trial = self._over = self._settled = False
+
     def fail(self) -> None:
         """Note that there can be no processes: the calls are where they were."""
         self.on_trial, self._over = False, True

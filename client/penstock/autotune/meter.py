@@ -17,6 +17,10 @@ LEAST_ELEMENTS = 4
 """How many elements of each thread a period has at the least."""
 
 
+FEWEST = 2
+"""Processes that calls move to, at the least: one alone would gain nothing."""
+
+
 class MovableCalls(Protocol):
     """Calls that may be made in processes."""
 
@@ -77,9 +81,11 @@ class Meter:
             return False
         period = Period(self._elements, seconds, self._waited)
         self._since, self._elements, self._waited = now, 0, 0.0
+        if self._processes and self.calls is not None and self.calls.failed:
+            self._executor.fail()
+            return self._return_calls(self.calls)
         if self._processes > 1 and self._budget.free_processes < 0:  # others need some of them
-            self._tuner, self._executor.on_trial = ThreadTuner(), False
-            return self._take(ThreadChange.FEWER)
+            return self._leave_some()
         if self.calls is not None and self._executor.on_trial:
             return self._judge(self.calls, period)
         change = self._tuner.step(period, room=self._has_room())
@@ -108,12 +114,26 @@ class Meter:
         if not self._take(ThreadChange.MORE):
             self._executor.fail()
             return True
-        while self.threads > max(2, self._budget.free_processes):
+        while self.threads > max(FEWEST, self._budget.free_processes):
             self._take(ThreadChange.FEWER)
         self._processes = self.threads
         self._budget.take_processes(self.threads)
         calls.move(to_processes=True)
         return True
+
+    def _leave_some(self) -> bool:
+        """Give a process back; of two, or while they are on trial, all: one alone gains nothing."""
+        self._tuner = ThreadTuner()
+        if self.calls is not None and (self._executor.on_trial or self._processes == FEWEST):
+            self._executor.cut_short()
+            return self._return_calls(self.calls)
+        return self._take(ThreadChange.FEWER)
+
+    def _return_calls(self, calls: MovableCalls) -> bool:
+        """Have the calls made in this process again, in one thread less."""
+        calls.move(to_processes=False)
+        self._leave_processes()
+        return self._take(ThreadChange.FEWER) if self.threads > 1 else False
 
     def _leave_processes(self) -> None:
         self._budget.take_processes(-self._processes)
@@ -121,17 +141,12 @@ class Meter:
 
     def _judge(self, calls: MovableCalls, period: Period) -> bool:
         """Let the calls stay in processes, or return them to one thread, once that is known."""
-        if calls.failed:
-            self._executor.fail()
-        elif self._executor.tried(period, ready=calls.callers >= self.threads) is not (
-            Move.TO_THREADS
-        ):
-            if not self._executor.on_trial:
-                self._tuner = ThreadTuner()
-            return False
-        calls.move(to_processes=False)
-        self._leave_processes()
-        return self._take(ThreadChange.FEWER)
+        ready = calls.callers >= self.threads
+        if self._executor.tried(period, ready=ready) is Move.TO_THREADS:
+            return self._return_calls(calls)
+        if not self._executor.on_trial:
+            self._tuner = ThreadTuner()
+        return False
 
     def _take(self, step: ThreadChange) -> bool:
         match step:

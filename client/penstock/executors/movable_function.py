@@ -18,6 +18,10 @@ from penstock.executors.process_function import ProcessFunction
 log = logging.getLogger("penstock.autotune")
 
 
+_NO_PROCESS = (PenstockError, RuntimeError)
+"""What to prepare a process raises where there can be none."""
+
+
 class _Calls:
     """What all copies of a function know. For any thread."""
 
@@ -126,7 +130,10 @@ class MovableFunction(FunctionCaller):
     ) -> tuple[list[Element], TransformError | None]:
         """See `FunctionCaller.call_block`."""
         if self._calls.in_processes and (process := self._prepared()) is not None:
-            return process.call_block(block, number)
+            try:
+                return process.call_block(block, number)
+            except _NO_PROCESS as exc:  # its process ended, and there can be no other
+                self._calls.give_up(exc)
         return self._call_here(block, number)
 
     def call_into(
@@ -134,7 +141,10 @@ class MovableFunction(FunctionCaller):
     ) -> tuple[list[Block], TransformError | None]:
         """See `FunctionCaller.call_into`."""
         if self._calls.in_processes and (process := self._prepared()) is not None:
-            return process.call_into(block, number, rooms)
+            try:
+                return process.call_into(block, number, rooms)
+            except _NO_PROCESS as exc:
+                self._calls.give_up(exc)
         return super().call_into(block, number, rooms)
 
     def _call_here(
@@ -164,7 +174,7 @@ class MovableFunction(FunctionCaller):
             process = self._calls.processes.copy()
             try:
                 process.prepare()
-            except (PenstockError, RuntimeError) as exc:
+            except _NO_PROCESS as exc:
                 self._calls.give_up(exc)
                 return None
             self._process = process

@@ -60,6 +60,17 @@ class LoopThread:
         finally:
             _STAGES.leave()
 
+    @classmethod
+    @contextmanager
+    def running(cls) -> Iterator[LoopThread | None]:
+        """Hold the process's loop if it runs, else None: what is in it must not start another."""
+        loop = _STAGES.enter_running()
+        try:
+            yield loop
+        finally:
+            if loop is not None:
+                _STAGES.leave()
+
     def run(self, coro: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run *coro* in the loop and wait for its result; after *timeout* seconds cancel it.
 
@@ -201,6 +212,14 @@ class _StageLoops:
                 ) from None
             raise
         return loop
+
+    def enter_running(self) -> LoopThread | None:
+        """Add a user of the loop that runs, if one does."""
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                return None
+            self._users += 1
+            return self._loop
 
     def leave(self) -> None:
         """Remove a user; the last one ends the loop."""

@@ -61,6 +61,20 @@ def in_loop(no_threads_of_other_tests):
         yield lambda coro: loop.run(coro, WITHIN)
 
 
+def test_where_the_last_user_has_left_the_loop_it_is_closed_and_no_loop_begins(lines):
+    """What still runs in a loop that ends would wait for that end if it began another one."""
+    closed = []
+
+    async def close():
+        closed.append(True)
+
+    line = SimpleNamespace(sound=True, closing=SimpleNamespace(aclose=close))
+    asyncio.run(lines.put(line))
+
+    assert closed
+    assert lines._loop is None
+
+
 def test_the_next_pass_gets_it_once(lines, in_loop):
     async def read_twice():
         async with _service() as port:

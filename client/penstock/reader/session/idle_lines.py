@@ -78,7 +78,12 @@ class IdleLines:
             await line.closing.aclose()
             return
         if self._loop is None:
-            self._loop = self._held.enter_context(LoopThread.shared())
+            # The last user may have left the loop that this is in: to start it anew would wait for
+            # this to end.
+            self._loop = self._held.enter_context(LoopThread.running())
+        if self._loop is None:
+            await line.closing.aclose()
+            return
         surplus = self._pool.put(line, clock.now())
         if self._timer is None:
             self._look()
@@ -114,13 +119,16 @@ class IdleLines:
 
     async def _part(self, lines: list[OpenLine]) -> None:
         """Close *lines*, and leave the loop if none are left: else it would end too soon."""
-        for line in lines:
-            await line.closing.aclose()
-        others = self._parting - {asyncio.current_task()}
-        self._parting = others
-        if not (others or self._pool) and self._timer is None:
-            self._loop = None
-            self._held.close()
+        try:
+            for line in lines:
+                with suppress(Exception):  # what cannot be closed in order is gone all the same
+                    await line.closing.aclose()
+        finally:
+            others = self._parting - {asyncio.current_task()}
+            self._parting = others
+            if not (others or self._pool) and self._timer is None:
+                self._loop = None
+                self._held.close()
 
     async def _close(self) -> None:
         if self._timer is not None:

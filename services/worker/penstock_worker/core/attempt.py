@@ -136,7 +136,7 @@ class Attempt:
         produced = self._restart_policy.flush_each
         there = delivery.count_existing(state.number, produced=produced)
         self.counters.on_started(state.number, there)
-        self.run = self._config.name_run(self)
+        self.run, self.times = self._config.name_run(self), None
         self._worker_counters.runs_started += 1
         self.link.on_runner_started()
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)
