@@ -19,7 +19,6 @@ import numpy as np
 from loadtest.histogram import Histogram
 from penstock import INFINITE, Dataset
 from penstock.dataset.iterator import DatasetIterator
-from penstock.errors import PenstockError
 from penstock.service import ShardingPolicy
 
 REPORT_EVERY = 0.5
@@ -153,7 +152,7 @@ class Reading:
                 next(elements)
                 self.ready.set()
                 self._read(elements)
-        except PenstockError as exc:
+        except Exception as exc:  # noqa: BLE001  whoever started the load is told
             if not self._closed:
                 with self._lock:
                     self._seen.errors = (f"{type(exc).__name__}: {exc}",)

@@ -92,8 +92,7 @@ class Meter:
         changed = self._take(change)
         if self.calls is not None and not self._processes:
             busy = self.calls.take_seconds() / seconds
-            # Two at least, as one alone would gain nothing; else it is tried when these are free.
-            room = self._budget.free_processes > 1
+            room = self._budget.free_processes >= FEWEST  # else it is tried when these are free
             if self._executor.untried(period, change, busy, room=room) is Move.TO_PROCESSES:
                 return self._try_processes(self.calls)
         return changed

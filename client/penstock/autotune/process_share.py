@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ProcessShare:
-    """Calls may move to *most* processes, together; *used* are. One thread writes each."""
+    """Calls may move to *most* processes, together; *used* are: a `Budget` counts them, locked."""
 
     most: int = 1
     used: int = 0

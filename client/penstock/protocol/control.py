@@ -120,7 +120,8 @@ class AttemptProgress:
     """How far a worker is with an attempt.
 
     *acked* is joined over all readers. *checkpoint* is the newest engine state that lies behind
-    everything acked. *head* is the number of the next element to be made. *in_doubt* is how
+    everything acked. *head* is the number of the next element to be made: of how many there are,
+    once it has *ended*; with *all_sent* readers have what is not acked of them. *in_doubt* is how
     many numbers were requeued because their reader expired; one may be so several times.
     """
 
@@ -134,13 +135,12 @@ class AttemptProgress:
     in_doubt: int = 0
     lacking: str = ""
     """Why there is no room for its runner now. An attempt that ended so may run elsewhere."""
-    ended: bool = False  # all there is has been made: *head* is how many elements there are
+    ended: bool = False
     trainers: Mapping[str, TrainerProgress] = field(default_factory=dict)
     """Of a cached job. *acked* is then what all trainers that are read have."""
     errors: SkippedErrors | None = None
     """What was left out before *head*, also by earlier attempts."""
     all_sent: bool = False
-    """Whether everything was made, and readers have what is not acked of it."""
     processes: int = 0
     """In how many processes of its own its functions are called."""
 

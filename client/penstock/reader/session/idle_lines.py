@@ -91,7 +91,7 @@ class IdleLines:
             await one.closing.aclose()
 
     def close(self) -> None:
-        """Close all, and wait for that; any thread, but the loop's own only begins it."""
+        """Close all, and wait for that; a background thread of this package only begins it."""
         loop = self._loop
         if loop is None:
             return
