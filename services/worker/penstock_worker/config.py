@@ -89,8 +89,8 @@ class WorkerConfig(ServiceSettings):
     slots: int | None = None
     """How many tasks of a `DYNAMIC` job run here at once, each in a process of its own; by default
     the cores that this process may use, as affinity and control groups have it. Jobs share them.
-    With other policies, in coordinated reads and with a cache a job has one task here, which AUTOTUNE
-    may spread over as many processes."""
+    With other policies, in coordinated reads and with a cache a job has one task here, which
+    AUTOTUNE may spread over as many processes."""
 
     buffer_bytes: int = 64 << 20
     """How many bytes of a job may be produced here before they are acked. Tasks that run at once
