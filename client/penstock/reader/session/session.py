@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.element import Element
-from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
+from penstock.errors import Closed, PenstockError, Reentered, Superseded, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import LinkTraffic, PassRead
@@ -120,6 +120,12 @@ class Session(RoundsRead):
     def ready(self) -> bool:
         """Whether `pull` would not wait."""
         return self.core.ready or self.core.finished
+
+    @property
+    def ready_here(self) -> bool:
+        """Whether `pull` would not wait, in the thread that brings elements; False in others."""
+        here = threading.get_ident() == self._network_thread and not self._closed
+        return here and self.core.ready and clock.now() < self.core.lease_until
 
     def more(self) -> bool:
         """Wait until there is something to `pull`; False says that the pass is over.
@@ -295,6 +301,8 @@ class Session(RoundsRead):
 
     def _sleep(self, patience: WaitTimeout, now: float) -> None:
         """Wait until something changes, or patience ends. What time alone ends, the clock does."""
+        if threading.get_ident() == self._network_thread:
+            raise Reentered("this thread would wait for what it brings itself")
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
