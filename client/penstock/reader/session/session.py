@@ -306,8 +306,7 @@ class Session(RoundsRead):
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
-        # Acks of a loop that waits are due sooner: others may wait for just these, or the pass for
-        # the last of them.
+        # Acks of a loop that waits are due sooner: others, or the pass, may wait for just these.
         if self._ticks.interrupt_for(self.core.due(now)):
             self._loop.call_soon(self._network.wake)
         self._changed.wait(WAKE_EVERY)
@@ -343,8 +342,7 @@ class Session(RoundsRead):
                 trace = self._network.trace if frame.traced else None
                 load = FramePayload(frame, payload, writable=self._config.writable, trace=trace)
                 self.core.on_frame(frame, load, payload.nbytes, now)
-            # Frames end no other wait than that for elements. In rounds most of them come early,
-            # and to wake a thread for each costs more than all else that is done with it.
+            # They end no other wait. In rounds most come early, and to wake a thread costs much.
             if self.core.ready:
                 self._changed.notify_all()
             pressing = self.core.pressing
