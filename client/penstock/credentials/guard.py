@@ -19,7 +19,7 @@ KEPT = 1024
 """The most tokens whose signatures are remembered: to verify one takes longer than a call."""
 
 
-ANYBODY = Identity("whoever can connect", EVERY_ROLE)
+ANYBODY = Identity("whoever can connect", EVERY_ROLE, proven=False)
 
 
 class OpenGuard:
@@ -147,7 +147,7 @@ class TokenGuard:
             self._known.clear()
 
 
-TENSORFLOW = Identity("TensorFlow's clients", frozenset())
+TENSORFLOW = Identity("TensorFlow's clients", frozenset(), proven=False)
 
 
 class TensorFlowGuard:

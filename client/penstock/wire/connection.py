@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import grpc
 import grpc.aio
@@ -19,6 +19,8 @@ from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
 from penstock.wire.admission import TOKEN, Admission
+from penstock.wire.connection_watch import watching
+from penstock.wire.connections import Connections
 from penstock.wire.tracing import tracing
 
 
@@ -68,11 +70,16 @@ _SERVER: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
-    # Who connects and says nothing is let go; so is a peer whose host vanished silently.
+    # Who connects and says nothing is let go, and who says hello and then calls nothing; so is a
+    # peer whose host vanished silently.
     ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.max_connection_idle_ms", 300_000),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
+
+TOLD = 16
+"""Calls of one connection that are told that they are too many."""
 
 
 class Channel:
@@ -180,7 +187,8 @@ async def listening(
     Raises:
         ConfigError: when the port cannot be had.
     """
-    server = _server(entrance, largest)
+    connections = None if entrance is None else Connections(entrance.max_connections_per_identity)
+    server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
@@ -193,31 +201,40 @@ async def listening(
         entrance.port.number = bound
     await server.start()
     await health.serving()
+    watched = nullcontext() if connections is None else watching(connections, bound)
     try:
-        yield bound
+        async with watched:
+            yield bound
     finally:
         await health.leaving()
         await server.stop(grace=drain)
 
 
-def _server(entrance: Entrance | None, largest: int) -> grpc.aio.Server:
+def _server(
+    entrance: Entrance | None, largest: int, connections: Connections | None
+) -> grpc.aio.Server:
     tracing()  # as in `connect`
+    options = (*_SERVER, ("grpc.max_receive_message_length", largest))
+    if entrance is None or connections is None:
+        return grpc.aio.server(options=options)
+    most = entrance.max_calls_per_identity
     return grpc.aio.server(
-        interceptors=() if entrance is None else (_admission(entrance),),
-        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
+        interceptors=(Admission(entrance.guard, most, entrance.calls, connections),),
+        maximum_concurrent_rpcs=entrance.max_calls,
+        options=(*options, *_of_connections(entrance)),
     )
 
 
-def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
-    """Return how many connections there may be; more are closed before anything is read."""
-    if entrance is None:
-        return ()
-    return (("grpc.max_allowed_incoming_connections", entrance.max_connections),)
+def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
+    """Return how many connections there may be, and how many calls by one.
 
-
-def _admission(entrance: Entrance) -> Admission:
-    return Admission(entrance.guard, entrance.max_calls_per_identity, entrance.calls)
+    More of either are refused before anything is read. Of an identity's calls the first ones beyond
+    its bound get there, to be told so.
+    """
+    return (
+        ("grpc.max_allowed_incoming_connections", entrance.max_connections),
+        ("grpc.max_concurrent_streams", entrance.max_calls_per_identity + TOLD),
+    )
 
 
 def _open_channel(

@@ -7,9 +7,15 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS
+from penstock.credentials.entrance import (
+    MAX_CALLS,
+    MAX_CALLS_PER_IDENTITY,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IDENTITY,
+    MAX_HTTP_CONNECTIONS,
+)
 from penstock.errors import ConfigError
-from penstock.runtime.settings import ServiceSettings, is_number
+from penstock.runtime.settings import ServiceSettings, check_bound, is_number
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.worker_list import is_exact
 
@@ -109,10 +115,18 @@ class DispatcherConfig(ServiceSettings):
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have, as a token names it."""
+    """How many of them one identity may have: who a token names, or without one an address."""
 
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be; more are closed at once."""
+
+    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
+    """How many of them one identity may have, and how many may come from one address without
+    showing one: of these the oldest are closed."""
+
+    max_http_connections: int = MAX_HTTP_CONNECTIONS
+    """How many connections of HTTP there may be. Where there are as many, one that asks for nothing
+    is closed for a new one."""
 
     tensorflow_port: int | None = None
     """A second port, where TensorFlow's own clients are answered: they have no credentials, and
@@ -178,7 +192,7 @@ class DispatcherConfig(ServiceSettings):
         self._check_definition()
         self._check_opened()
         for name in ("max_openings", "max_jobs", "max_readers", "max_datasets"):
-            self._check_number(name)
+            check_bound(name, getattr(self, name))
         self._check_pair("worker_timeout", "heartbeat_interval")
         self._check_pair("client_timeout", "refresh_interval")
         self._check_pair("consumer_timeout", "refresh_interval")
@@ -236,11 +250,6 @@ class DispatcherConfig(ServiceSettings):
                 "name each host:port once"
             )
         object.__setattr__(self, "worker_addresses", tuple(entries))
-
-    def _check_number(self, name: str) -> None:
-        most = getattr(self, name)
-        if not isinstance(most, int) or not is_number(most, 1):
-            raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
 
     def _check_opened(self) -> None:
         names, port = self.tensorflow_datasets, self.tensorflow_port
