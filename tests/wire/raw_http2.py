@@ -8,7 +8,7 @@ _INITIAL_WINDOW = 4
 
 
 def frame(kind, flags, stream, body=b""):
-    return struct.pack(">I", len(body))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + body
+    return struct.pack(">I", len(body))[1:] + struct.pack(">BBI", kind, flags, stream) + body
 
 
 def settings(window=None):

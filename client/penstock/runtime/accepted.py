@@ -11,8 +11,9 @@ import socket
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
-FILES = "/proc/self/fd"
+FILES = Path("/proc/self/fd")
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
@@ -20,8 +21,8 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 def open_files() -> int:
     """Return how many files this process has open; 0 where that is not told."""
     try:
-        counted = os.stat(FILES).st_size  # since Linux 6.2; before, 0
-        return counted or len(os.listdir(FILES))
+        counted = FILES.stat().st_size  # since Linux 6.2; before, 0
+        return counted or sum(1 for _ in FILES.iterdir())
     except OSError:
         return 0
 
@@ -37,8 +38,8 @@ class AcceptedConnections:
     def look(self) -> list[tuple[str, int]]:
         """Return where those that are open now come from, the oldest first."""
         before, self._known = self._known, {}
-        for name in os.listdir(FILES):
-            number = int(name)
+        for file in FILES.iterdir():
+            number = int(file.name)
             with suppress(OSError):  # it was closed meanwhile
                 found = os.fstat(number)
                 if stat.S_ISSOCK(found.st_mode):

@@ -72,6 +72,11 @@ class ServiceSettings:
         """What protects this service."""
         return security_of(self.credentials, insecure=self.insecure)
 
+    @property
+    def bounds_per_identity(self) -> tuple[int, int]:
+        """How many connections, and how many calls, one identity may have."""
+        return self.max_connections_per_identity, self.max_calls_per_identity
+
     def entrance(self) -> Entrance:
         """Return how this service lets others in.
 

@@ -21,6 +21,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from penstock.errors import InternalError
+
 log = logging.getLogger("penstock.http")
 
 FIRST_WITHIN = 10.0
@@ -56,6 +58,13 @@ class _Visitor:
         shaking = self.task is not None and not self.task.done()
         return not shaking and (self.transport is None or self.transport.is_closing())
 
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait until it receives."""
+        if self.transport is None or self.transport.is_closing():
+            return 0
+        return self.transport.get_write_buffer_size()
+
     def close(self) -> None:
         """End it now: what was to be sent to it is dropped."""
         if self.task is not None:
@@ -84,12 +93,14 @@ class Door:
 
     @asynccontextmanager
     async def open_at(
-        self, socks: Iterable[socket.socket], reading: Callable[[], asyncio.Protocol]
+        self, socks: Iterable[socket.socket], reading: Callable[[], asyncio.Protocol] | None
     ) -> AsyncIterator[None]:
         """Let in who comes to *socks*, which listen, while the block lasts.
 
         Each connection is read by a protocol that *reading* makes.
         """
+        if reading is None:  # aiohttp has one from when it was set up
+            raise InternalError("HTTP has nothing that reads it")
         tasks = {asyncio.create_task(self._accept(sock, reading), name="HTTP") for sock in socks}
         try:
             yield
@@ -184,9 +195,7 @@ class Door:
             self._forget(visitor)
 
     def _look_taken(self, visitor: _Visitor, asked: int) -> None:
-        transport = visitor.transport
-        waits = transport is not None and not transport.is_closing()
-        if waits and visitor.asked == asked and transport.get_write_buffer_size():
+        if visitor.asked == asked and visitor.unsent:
             visitor.close()
         if visitor.gone:
             self._forget(visitor)

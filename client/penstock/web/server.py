@@ -58,18 +58,7 @@ async def serving(
     folder = entrance.folder
     tls = None if folder is None else http.server_context(folder)
     door = Door(entrance.max_http_connections, tls)
-    app = web.Application(
-        middlewares=[_heard(door), _admission(entrance)], client_max_size=MOST_BODY
-    )
-    app.add_routes(routes)
-    runner = web.AppRunner(
-        app,
-        access_log=None,
-        handle_signals=False,
-        handler_cancellation=True,  # a page that is closed costs nothing further
-        keepalive_timeout=KEPT_IDLE,
-        shutdown_timeout=CLOSE_WITHIN,
-    )
+    runner = _runner(routes, [_heard(door), _admission(entrance)])
     await runner.setup()
     try:
         with ExitStack() as held:
@@ -79,6 +68,19 @@ async def serving(
     finally:
         await runner.cleanup()  # answers under way get a moment
         door.hang_up()
+
+
+def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -> web.AppRunner:
+    app = web.Application(middlewares=middlewares, client_max_size=MOST_BODY)
+    app.add_routes(routes)
+    return web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        handler_cancellation=True,  # a page that is closed costs nothing further
+        keepalive_timeout=KEPT_IDLE,
+        shutdown_timeout=CLOSE_WITHIN,
+    )
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:

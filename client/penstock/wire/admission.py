@@ -121,10 +121,9 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
 
 def _send_within(context: grpc.aio.ServicerContext) -> None:
     """Cancel the call that runs here if its answer is not taken soon: it takes memory."""
-    task = asyncio.current_task()
-    assert task is not None
-    late = asyncio.get_running_loop().call_later(TAKEN_WITHIN, task.cancel)
-    context.add_done_callback(lambda _: late.cancel())
+    if (task := asyncio.current_task()) is not None:
+        late = asyncio.get_running_loop().call_later(TAKEN_WITHIN, task.cancel)
+        context.add_done_callback(lambda _: late.cancel())
 
 
 def _shown(details: grpc.HandlerCallDetails) -> str:

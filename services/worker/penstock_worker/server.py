@@ -116,7 +116,7 @@ async def serve(
             tensorflow=open_at,
         )
         if shm is not None:
-            shm.serve(worker, runners)
+            shm.serve(worker, runners, *config.bounds_per_identity)
         control = ControlStream(
             api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle
         )
