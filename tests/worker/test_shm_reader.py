@@ -24,6 +24,7 @@ from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import to_worker
 from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack, Hello, OpenStream
 from penstock_worker import shm_door, shm_reader
+from penstock_worker.config import WorkerConfig
 from penstock_worker.core.loans import Loans
 from penstock_worker.runner.arena import SealedMemory
 from penstock_worker.runner.messages import FrameReady
@@ -104,7 +105,7 @@ async def bounded(tmp_path):
             door = opened.enter_context(shm_door.opened(str(tmp_path)))
             runners = Runners()
             worker = Worker(runners)
-            door.serve(worker, runners, **bounds)
+            door.serve(worker, runners, WorkerConfig(**bounds))
             place = {"boot_id": door.boot_id, "shm_socket": door.path, "shm_token": door.token}
             return worker, runners, KnownWorker("w:1", 7, WorkerProfile("h", ("shm",), **place))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -38,6 +38,9 @@ OF_ENTRANCE = (
 MOST = (1 << 31) - 1
 """The most that a bound may be: what gRPC counts to."""
 
+MOST_BYTES = 2_000_000_000
+"""No message carries more."""
+
 
 class ServiceSettings:
     """What the settings of each service have: where it listens, and how they are read."""
@@ -59,6 +62,7 @@ class ServiceSettings:
     max_connections: int
     max_connections_per_identity: int
     max_http_connections: int
+    max_message_bytes: int
     tensorflow_port: int | None
     tensorflow_host: str | None
 
@@ -71,11 +75,6 @@ class ServiceSettings:
     def security(self) -> Security:
         """What protects this service."""
         return security_of(self.credentials, insecure=self.insecure)
-
-    @property
-    def bounds_per_identity(self) -> tuple[int, int]:
-        """How many connections, and how many calls, one identity may have."""
-        return self.max_connections_per_identity, self.max_calls_per_identity
 
     def entrance(self) -> Entrance:
         """Return how this service lets others in.
@@ -139,6 +138,7 @@ class ServiceSettings:
     def _check_security(self) -> None:
         for name in OF_ENTRANCE:
             check_bound(name, getattr(self, name))
+        check_bound("max_message_bytes", self.max_message_bytes, MOST_BYTES)
         if not isinstance(self.insecure, bool):
             raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
         if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):
@@ -199,6 +199,29 @@ def variable(field: str) -> str:
 def is_number(value: object, least: float) -> bool:
     """Return whether *value* is a number, and not below *least*."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
+
+
+def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int]:
+    """Return what *given* says of the limits of *kind*, each as ``max_jobs=100``.
+
+    Raises:
+        ConfigError: when one is none of its limits, or no number.
+
+    >>> from penstock_dispatcher import DispatcherConfig
+    >>> limits(DispatcherConfig, ["max_jobs=100"])
+    {'max_jobs': 100}
+    """
+    known = [field.name for field in fields(kind) if field.name.startswith("max_")]
+    found = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in known or not value.isdecimal():
+            raise ConfigError(
+                f"--limit {text[:80]!r} must be NAME=NUMBER, as max_calls=1000, with one of these "
+                f"names: {', '.join(known)}"
+            )
+        found[name] = int(value)
+    return found
 
 
 def check_bound(name: str, most: object, largest: int = MOST) -> None:

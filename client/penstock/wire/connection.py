@@ -42,16 +42,25 @@ class HealthServicer:
 
 _MIB = 1 << 20
 
+HEADERS = 1 << 16
+"""Bytes of a call's headers: a token, and the trace that the call is part of."""
+
+GREET_WITHIN = 10.0
+"""Seconds that a new connection gets for TLS and HTTP/2's own greeting."""
+
+IDLE_FOR = 300.0
+"""Seconds that a connection without a call is kept."""
+
 _BOTH: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", -1),
     ("grpc.http2.max_frame_size", 16 * _MIB - 1),
-    # An error carries the traceback of a user's function in its trailing metadata.
-    ("grpc.max_metadata_size", _MIB),
-    ("grpc.absolute_max_metadata_size", _MIB),
 )
 _CLIENT: tuple[tuple[str, int], ...] = (
     *_BOTH,
     ("grpc.max_receive_message_length", -1),
+    # An error carries the traceback of a user's function in its trailing metadata.
+    ("grpc.max_metadata_size", _MIB),
+    ("grpc.absolute_max_metadata_size", _MIB),
     # To close this connection must not keep or break another one in this process.
     ("grpc.use_local_subchannel_pool", 1),
     # A repeated call is the caller's decision; gRPC would also buffer messages for it.
@@ -66,14 +75,16 @@ _CLIENT: tuple[tuple[str, int], ...] = (
 )
 _SERVER: tuple[tuple[str, int], ...] = (
     *_BOTH,
+    ("grpc.max_metadata_size", HEADERS),
+    ("grpc.absolute_max_metadata_size", HEADERS),
     # Two services on one port would each get some of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
     # Who connects and says nothing is let go, and who says hello and then calls nothing; so is a
     # peer whose host vanished silently.
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    ("grpc.max_connection_idle_ms", 300_000),
+    ("grpc.server_handshake_timeout_ms", int(GREET_WITHIN * 1000)),
+    ("grpc.max_connection_idle_ms", int(IDLE_FOR * 1000)),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )

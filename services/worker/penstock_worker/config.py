@@ -11,6 +11,7 @@ from penstock.credentials.entrance import (
     MAX_CONNECTIONS,
     MAX_CONNECTIONS_PER_IDENTITY,
     MAX_HTTP_CONNECTIONS,
+    MAX_MESSAGE_BYTES,
 )
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
@@ -142,6 +143,9 @@ class WorkerConfig(ServiceSettings):
     max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
     """How many of them one identity may have, and how many may come from one address without
     showing one: of these the oldest are closed."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """How large a request of a reader may be. What is larger is refused."""
 
     max_http_connections: int = MAX_HTTP_CONNECTIONS
     """How many connections of HTTP there may be. Where there are as many, one that asks for nothing

@@ -18,12 +18,12 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from penstock.credentials.entrance import MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS_PER_IDENTITY
 from penstock.credentials.per_identity import PerIdentity
 from penstock.errors import ConfigError, Overloaded
 from penstock.protocol.data import ReadRequest
 from penstock.runtime.linux import boot_id
 from penstock.transport.shm_messages import FromWorker
+from penstock_worker.config import WorkerConfig
 from penstock_worker.core.loans import BorrowerId
 from penstock_worker.reply_form import ReplyForm
 from penstock_worker.runners import ActiveRunners
@@ -117,14 +117,15 @@ class ShmDoor:
         self,
         worker: Lender,
         runners: ActiveRunners,
-        max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY,
-        max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY,
+        bounds: WorkerConfig | None = None,
     ) -> None:
-        """Let readers in, from now on: of each user so many, with so many streams together."""
+        """Let readers in, from now on: of each user as many, with as many streams, as by gRPC."""
+        bounds = bounds or WorkerConfig()
+        self._largest = bounds.max_message_bytes
         self._worker, self._runners = worker, runners
-        most = self._most_silent = max_connections_per_identity
+        most = self._most_silent = bounds.max_connections_per_identity
         self._met = PerIdentity(most, "connections", "max_connections_per_identity")
-        most = max_calls_per_identity
+        most = bounds.max_calls_per_identity
         self._streams = PerIdentity(most, "streams open", "max_calls_per_identity")
         self._loop.add_reader(self._sock.fileno(), self._accept)
 
@@ -165,6 +166,7 @@ class ShmDoor:
             admit=partial(self._refusal, user),
             gone=partial(self._on_gone, user),
             streams=Streams(user, self._streams),
+            largest=self._largest,
         )
         self._readers.add(reader)
         self._silent[reader] = None

@@ -36,7 +36,6 @@ from penstock.transport.shm_messages import (
     StreamOver,
     Welcome,
 )
-from penstock.wire.dispatcher import LARGEST
 from penstock.wire.worker import encode_frames, encode_reply
 from penstock_worker.core.loans import BorrowerId
 from penstock_worker.reply_form import Payload, ReplyForm
@@ -104,6 +103,7 @@ class LocalReader:
         admit: Callable[[LocalReader, str, str], str],
         gone: Callable[[LocalReader], None],
         streams: Streams,
+        largest: int,
     ) -> None:
         self._borrower, self._lend, self._runners = borrower, lend, runners
         self._admit, self._gone, self._streams = admit, gone, streams
@@ -121,7 +121,7 @@ class LocalReader:
             FromReader,  # type: ignore[arg-type]
             self._hear,
             self._on_gone,
-            most=LARGEST,  # as over gRPC
+            most=largest,
         )
 
     def close(self) -> None:
