@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import PenstockError, explained_at
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
+from penstock_dispatcher.collection import short_collections
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
@@ -22,7 +23,8 @@ def run(**given: Any) -> None:
     try:
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
-        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
+        with short_collections():
+            run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
         print(f"penstock_dispatcher: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
