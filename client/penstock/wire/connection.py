@@ -6,8 +6,8 @@ What is set for every connection is set here, once: TLS, and what is shown of wh
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 
 import grpc
 import grpc.aio
@@ -18,10 +18,42 @@ from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.address import is_address, join, split
+from penstock.runtime.descriptors import check_room
 from penstock.wire.admission import TOKEN, Admission
 from penstock.wire.connection_watch import watching
 from penstock.wire.connections import Connections
 from penstock.wire.tracing import tracing
+
+_FIRST = 16
+"""File descriptors that gRPC opens with the first connection or server, with some to spare."""
+
+
+class _Poller:
+    """Counts who uses gRPC's poller, which begins with the first one and ends with the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Use it; that there is room for it is seen to before it begins: it would end the process.
+
+        Raises:
+            Unavailable: when this process may not open as many files as it needs.
+        """
+        with self._lock:
+            if not self._users:
+                check_room(_FIRST)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+
+
+_POLLER = _Poller()
 
 
 class HealthServicer:
@@ -169,14 +201,17 @@ async def connect(
 
     Raises:
         ConfigError: when the credentials for *address* cannot be used.
+        Unavailable: when this process may not open as many files as the first connection needs.
     """
     tracing()  # what that imports is imported before the first call waits for an answer
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
-    channel = Channel(address, caller_of(address) if caller is None else caller, options, server)
-    try:
-        yield channel
-    finally:
-        await channel.aclose()
+    shown = caller_of(address) if caller is None else caller
+    with _POLLER.used():
+        channel = Channel(address, shown, options, server)
+        try:
+            yield channel
+        finally:
+            await channel.aclose()
 
 
 @asynccontextmanager
@@ -197,7 +232,22 @@ async def listening(
 
     Raises:
         ConfigError: when the port cannot be had.
+        Unavailable: when this process may not open as many files as the first server needs.
     """
+    with _POLLER.used():
+        async with _serving(handlers, host, port, drain, largest, entrance) as bound:
+            yield bound
+
+
+@asynccontextmanager
+async def _serving(
+    handlers: Sequence[grpc.GenericRpcHandler],
+    host: str,
+    port: int,
+    drain: float,
+    largest: int,
+    entrance: Entrance | None,
+) -> AsyncIterator[int]:
     connections = None if entrance is None else Connections(entrance.max_connections_per_identity)
     server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)

@@ -21,7 +21,12 @@ from typing import Protocol
 from penstock.credentials.secret_file import read_secret, write_file
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
-from penstock_dispatcher.atomic_file import unwritten, without_descriptors, write_whole
+from penstock_dispatcher.atomic_file import (
+    remove_unfinished,
+    unwritten,
+    without_descriptors,
+    write_whole,
+)
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 """Fingerprints name files, and come from clients."""
@@ -84,6 +89,7 @@ def own_key(work_dir: Path) -> bytes:
         ConfigError: when others can read it, or it cannot be written.
     """
     file = work_dir / KEY
+    remove_unfinished(file)
     if not file.exists():
         try:
             work_dir.mkdir(parents=True, exist_ok=True)

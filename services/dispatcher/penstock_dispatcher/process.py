@@ -11,6 +11,7 @@ from penstock.errors import PenstockError, explained_at
 from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
+from penstock_dispatcher.collection import short_collections
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
@@ -25,7 +26,8 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
         given |= limits(DispatcherConfig, limit or ())
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
-        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
+        with short_collections():
+            run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
         print(f"penstock_dispatcher: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
