@@ -93,3 +93,11 @@ def test_a_service_that_is_not_crowded_is_not_looked_at():
     assert not connections.due(files=60)
     assert connections.due(files=101)  # one address may have them all
     assert connections.due(files=40)  # some that are known are gone
+
+
+def test_one_address_gets_a_quarter_of_the_files_that_may_be_open():
+    connections = Connections(4096, files=40)
+    assert connections.due(files=11)
+
+    flood = from_one("6.6.6.6", 30)
+    assert looked(connections, flood) == {"6.6.6.6": flood[:20]}

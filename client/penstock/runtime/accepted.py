@@ -18,6 +18,11 @@ FILES = Path("/proc/self/fd")
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
+def most_files() -> int:
+    """Return how many files this process may have open."""
+    return os.sysconf("SC_OPEN_MAX")
+
+
 def open_files() -> int:
     """Return how many files this process has open; 0 where that is not told."""
     try:
@@ -36,7 +41,11 @@ class AcceptedConnections:
         """By descriptor and inode, where each comes from; None is something else."""
 
     def look(self) -> list[tuple[str, int]]:
-        """Return where those that are open now come from, the oldest first."""
+        """Return where those that are open now come from, the oldest first.
+
+        Raises:
+            OSError: when this process cannot look, as it has too many files open.
+        """
         before, self._known = self._known, {}
         for file in FILES.iterdir():
             number = int(file.name)
@@ -44,6 +53,7 @@ class AcceptedConnections:
                 found = os.fstat(number)
                 if stat.S_ISSOCK(found.st_mode):
                     key = number, found.st_ino
+                    # One that cannot be looked at now is looked at again.
                     self._known[key] = before[key] if key in before else self._origin(number)
         by_age = sorted(self._known.items(), key=lambda item: item[0][1])
         return [origin for _, origin in by_age if origin is not None]
@@ -59,10 +69,11 @@ class AcceptedConnections:
                         sock.shutdown(socket.SHUT_RDWR)
 
     def _origin(self, number: int) -> tuple[str, int] | None:
-        with suppress(OSError), self._held(number) as sock:
+        with self._held(number) as sock:
             if sock.family in _FAMILIES and sock.getsockname()[1] == self._port:
-                host, port = sock.getpeername()[:2]
-                return str(host), int(port)
+                with suppress(OSError):  # it listens, or is over
+                    host, port = sock.getpeername()[:2]
+                    return str(host), int(port)
         return None
 
     @staticmethod

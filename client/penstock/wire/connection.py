@@ -17,6 +17,7 @@ from penstock.credentials.caller import LOCAL, Caller, caller_of
 from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
+from penstock.runtime.accepted import most_files
 from penstock.runtime.address import is_address, join, split
 from penstock.runtime.descriptors import check_room
 from penstock.wire.admission import TOKEN, Admission
@@ -248,7 +249,9 @@ async def _serving(
     largest: int,
     entrance: Entrance | None,
 ) -> AsyncIterator[int]:
-    connections = None if entrance is None else Connections(entrance.max_connections_per_identity)
+    connections = None
+    if entrance is not None:
+        connections = Connections(entrance.max_connections_per_identity, most_files())
     server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
@@ -292,8 +295,10 @@ def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
     More of either are refused before anything is read. Of an identity's calls the first ones beyond
     its bound get there, to be told so.
     """
+    # Some files are needed for other things: without any, gRPC accepts nobody and cannot go on.
+    most = min(entrance.max_connections, max(most_files() * 3 // 4, 1))
     return (
-        ("grpc.max_allowed_incoming_connections", entrance.max_connections),
+        ("grpc.max_allowed_incoming_connections", most),
         ("grpc.max_concurrent_streams", entrance.max_calls_per_identity + TOLD),
     )
 

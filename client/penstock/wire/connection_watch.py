@@ -45,7 +45,12 @@ async def _watch(connections: Connections, port: int) -> None:
         began = now()
         connections.begin()
         # In a thread: some thousand files to look at must not keep those waiting who are served.
-        found = await asyncio.to_thread(accepted.look)
+        try:
+            found = await asyncio.to_thread(accepted.look)
+        except OSError as exc:
+            log.warning("connections cannot be looked at now: %s", exc.strerror)
+            pause = LOGGED_EVERY
+            continue
         peers: dict[Peer, tuple[str, int]] = {(plain_address(h), p): (h, p) for h, p in found}
         closing = connections.found(peers)
         if closing:
@@ -53,7 +58,7 @@ async def _watch(connections: Connections, port: int) -> None:
             await asyncio.to_thread(accepted.shut, many)
             if now() - logged >= LOGGED_EVERY:
                 logged = now()
-                _tell(closing, connections.most)
+                _tell(closing, connections.most_strangers)
         pause = max(EVERY, (FLOODED if closing else CROWDED) * (now() - began))
 
 
@@ -61,7 +66,7 @@ def _tell(closing: dict[str, list[Peer]], most: int) -> None:
     address, theirs = max(closing.items(), key=lambda item: len(item[1]))
     log.warning(
         "closed %d connections from %s that showed no identity: more than %d may not come from "
-        "one address (max_connections_per_identity)",
+        "one address (max_connections_per_identity, or a quarter of what RLIMIT_NOFILE allows)",
         len(theirs),
         address,
         most,

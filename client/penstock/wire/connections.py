@@ -49,10 +49,13 @@ class Connections:
 
     Args:
         most: how many one identity may have, and how many without one may come from an address.
+        files: how many files the process may have open: an address gets a quarter of them at most.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, files: int = 1 << 31) -> None:
         self.most = most
+        self.most_strangers = min(most, max(files // 4, 1))
+        """How many may come from an address without an identity."""
         self._owners: dict[Peer, _Owner] = {}
         self._of: Counter[str] = Counter()
         self._looks = 0
@@ -84,7 +87,7 @@ class Connections:
         there. So a service that is not crowded does not look.
         """
         full = any(count >= self.most for count in self._of.values())
-        return full or files > self.most or len(self._owners) > files
+        return full or files > self.most_strangers or len(self._owners) > files
 
     def begin(self) -> None:
         """Begin to look: who is noted from now on may be missing in what is found."""
@@ -106,9 +109,9 @@ class Connections:
             if peer not in self._owners:
                 strangers.setdefault(peer[0], []).append(peer)
         return {
-            address: theirs[: -self.most]
+            address: theirs[: -self.most_strangers]
             for address, theirs in strangers.items()
-            if len(theirs) > self.most
+            if len(theirs) > self.most_strangers
         }
 
     def _release(self, name: str) -> None:
