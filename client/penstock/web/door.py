@@ -31,7 +31,9 @@ FIRST_WITHIN = 10.0
 TAKEN_WITHIN = 30.0
 """Seconds that an answer may take to be received."""
 
-BACKLOG = 128
+BACKLOG, TOGETHER = 4096, 32
+"""Connections that may wait to be accepted, and how many are accepted before others have a turn.
+Where more wait than may, the system has the next ones try again after a second."""
 
 AGAIN = 1.0
 """Seconds until the next try to accept, where no more files can be open."""
@@ -48,6 +50,8 @@ class _Visitor:
     task: asyncio.Task[None] | None = None
     """Shakes hands, while that lasts."""
     transport: asyncio.Transport | None = None
+    silence: asyncio.TimerHandle | None = None
+    """Ends it if it asks for nothing."""
     asked: int = 0
     """How many requests it made."""
     answering: bool = False
@@ -85,7 +89,7 @@ class Door:
         self._visitors: dict[_Visitor, None] = {}
         """Those that are here, the oldest first."""
         self._of: dict[asyncio.BaseTransport, _Visitor] = {}
-        self._logged = -LOGGED_EVERY
+        self._logged, self._closed = -LOGGED_EVERY, False
         self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
@@ -101,13 +105,15 @@ class Door:
         """
         if reading is None:  # aiohttp has one from when it was set up
             raise InternalError("HTTP has nothing that reads it")
-        tasks = {asyncio.create_task(self._accept(sock, reading), name="HTTP") for sock in socks}
+        known = list(socks)
+        for sock in known:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, reading)
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            self._closed = True
+            for sock in known:
+                self._loop.remove_reader(sock.fileno())
 
     def hang_up(self) -> None:
         """Close all connections."""
@@ -129,21 +135,37 @@ class Door:
             visitor.answering = False
             self._loop.call_later(TAKEN_WITHIN, self._look_taken, visitor, visitor.asked)
 
-    async def _accept(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
-        while True:
+    def _accept(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
+        """Let in those who wait at *sock*: some at a time, so that others are served in between."""
+        for _ in range(TOGETHER):
             try:
-                came, address = await self._loop.sock_accept(sock)
+                came, address = sock.accept()
+            except BlockingIOError:
+                return
             except OSError as exc:
                 log.warning("connections of HTTP must wait: %s", exc)
-                await asyncio.sleep(AGAIN)
-                continue
-            if len(self._visitors) >= self._most and not self._made_room():
+                self._loop.remove_reader(sock.fileno())
+                self._loop.call_later(AGAIN, self._accept_again, sock, reading)
+                return
+            if len(self._visitors) < self._most or self._made_room():
+                self._let_in(came, str(address[0]), reading)
+            else:
                 came.close()
-                continue
-            visitor = _Visitor(str(address[0]))
-            self._visitors[visitor] = None
-            visitor.task = asyncio.create_task(self._greet(visitor, came, reading), name="HTTP")
-            self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
+
+    def _accept_again(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
+        if not self._closed:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, reading)
+
+    def _let_in(
+        self, sock: socket.socket, address: str, reading: Callable[[], asyncio.Protocol]
+    ) -> None:
+        sock.setblocking(False)
+        visitor = _Visitor(address)
+        self._visitors[visitor] = None
+        visitor.silence = self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
+        visitor.task = asyncio.create_task(self._greet(visitor, sock, reading), name="HTTP")
+        # Also if it is cancelled before it begins.
+        visitor.task.add_done_callback(lambda _: visitor.transport is None and sock.close())
 
     async def _greet(
         self, visitor: _Visitor, sock: socket.socket, reading: Callable[[], asyncio.Protocol]
@@ -154,8 +176,7 @@ class Door:
         try:
             transport, _ = await self._loop.connect_accepted_socket(reading, sock, **tls)
         except (OSError, asyncio.CancelledError):  # it speaks no TLS, or took too long
-            self._visitors.pop(visitor, None)
-            sock.close()
+            self._forget(visitor)
             return
         visitor.transport = transport
         self._of[transport] = visitor
@@ -185,6 +206,8 @@ class Door:
 
     def _forget(self, visitor: _Visitor) -> None:
         self._visitors.pop(visitor, None)
+        if visitor.silence is not None:
+            visitor.silence.cancel()
         if visitor.transport is not None:
             self._of.pop(visitor.transport, None)
 

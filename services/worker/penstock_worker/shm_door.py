@@ -36,7 +36,7 @@ LONGEST_PATH = 107
 
 ENDING, NEW = ".sock", ".new"
 
-BACKLOG = 128
+BACKLOG = 4096
 
 AGAIN = 1.0
 """Seconds until the next try to take a connection, where there was no room for one."""
