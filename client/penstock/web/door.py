@@ -164,8 +164,12 @@ class Door:
         self._visitors[visitor] = None
         visitor.silence = self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
         visitor.task = asyncio.create_task(self._greet(visitor, sock, reading), name="HTTP")
-        # Also if it is cancelled before it begins.
-        visitor.task.add_done_callback(lambda _: visitor.transport is None and sock.close())
+
+        def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
+            if visitor.transport is None:
+                sock.close()
+
+        visitor.task.add_done_callback(close_unmet)
 
     async def _greet(
         self, visitor: _Visitor, sock: socket.socket, reading: Callable[[], asyncio.Protocol]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -55,6 +55,10 @@ FIND_WITHIN = 5.0
 
 SMALL = 1 << 16
 """Bytes of a request for an element."""
+
+SAID_AFTER = 5.0
+"""Seconds behind which a worker that cannot register says what it waits for. Not at once: services
+may start in any order."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -251,6 +255,16 @@ async def _registered(
 ) -> None:
     try:
         async with asyncio.timeout(config.patience):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SAID_AFTER):
+                    await control.registered.wait()
+            if not control.registered.is_set():
+                log.warning(
+                    "waiting for the dispatcher at %s for up to %g s: %s",
+                    config.dispatcher_address,
+                    config.patience,
+                    control.reason or "no answer",
+                )
             await control.registered.wait()
     except TimeoutError:
         raise Unavailable(
