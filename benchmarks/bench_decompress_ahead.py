@@ -1,8 +1,9 @@
 """What of decompression does a training loop spend itself, when a thread decompresses ahead of it?
 
-A loop that waits 5 ms for its device at each step reads images, compressed, by gRPC from a worker of
-this machine: processor time of the loop's own thread for a step, with frames that are decompressed
-ahead of it and with frames that it decompresses itself, in turn; without compression, to compare.
+A loop that waits 5 ms for its device at each step reads images, compressed, by gRPC from a worker
+of this machine: processor time of the loop's own thread for a step, with frames that another thread
+decompresses ahead of it and with frames that it decompresses itself, in turn; without compression,
+to compare.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ SIZES = (("1 MiB", (1024, 1024)), ("4.8 MB", (2191, 2191)))
 
 def _image(height: int, width: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     y, x = np.mgrid[0:height, 0:width] / 97.0
-    return (127 + 60 * np.sin(x) * np.cos(1.3 * y) + 60 * np.sin(0.5 * y)).astype(np.uint8)
+    image: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = (
+        127 + 60 * np.sin(x) * np.cos(1.3 * y) + 60 * np.sin(0.5 * y)
+    ).astype(np.uint8)
+    return image
 
 
 def _milliseconds(far: Dataset, frames: int) -> float:
