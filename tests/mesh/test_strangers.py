@@ -4,7 +4,9 @@ Each port is flooded from an address of its own, while a loop reads at the side 
 answers are asked for. What the process has in memory is looked at before and after.
 """
 
+import asyncio
 import contextlib
+import itertools
 import json
 import resource
 import socket
@@ -12,15 +14,26 @@ import tempfile
 import threading
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock import Dataset
+from penstock.credentials.caller import LocalCaller
+from penstock.definition import encode
 from penstock.errors import Unavailable
+from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
+from penstock.protocol.data import Subscribe
+from penstock.protocol.ranges import NO_RANGES, AckedSet
+from penstock.protocol.types import Codec, Mode
+from penstock.reader.session.call import call_dispatcher
+from penstock.runtime.address import split
 from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
-from penstock.wire.worker import HEALTH
+from penstock.wire.dispatcher import READER_CONTROL, DispatcherClient
+from penstock.wire.worker import HEALTH, READ
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
@@ -171,3 +184,127 @@ def test_a_flood_neither_stops_others_nor_takes_memory(mesh, name, first):
     assert sorted(map(int, seen)) == list(range(300_000))
     assert max(took) < SOON, took
     assert grown < ROOM
+
+
+class Slow:
+    """A reader that opens streams, and reads nothing of them."""
+
+    def __init__(self, address):
+        self._address = address
+        host, port = split(address)
+        self._sock = socket.create_connection((host, port))
+        token = LocalCaller().shown(host, port)
+        self._send(raw_http2.PREFACE + raw_http2.settings(window=0))
+        self._sock.recv(1)
+        self._send(raw_http2.ACK)
+        self._token, self._stream = token, -1
+
+    def _send(self, data):
+        self._sock.sendall(data)
+
+    def open(self, method, message):
+        """Call *method* with a first *message*; return what sends one more by the same stream."""
+        self._stream += 2
+        stream, form = self._stream, method.request
+        first = form.encode(message)
+        self._send(raw_http2.call(stream, method.path, first, ends=False, token=self._token))
+        return lambda more: self._send(raw_http2.data(stream, form.encode(more)))
+
+    def close(self):
+        self._sock.close()
+
+
+def opened(mesh, dataset, job):
+    """Open *job*; return its iteration."""
+    address = mesh.dispatcher.address
+    definition = encode(dataset.node).to_bytes()
+
+    async def register(dispatcher):
+        name = await dispatcher.register_dataset(definition, versions())
+        wanted = OpenIterationRequest(versions(), name, Mode.DYNAMIC, job, 0, Codec.NONE)
+        return (await dispatcher.open_iteration(wanted)).iteration
+
+    with LoopThread.shared() as loop:
+        return loop.run(call_dispatcher(address, 20.0, register), 30)
+
+
+def looked(mesh, iteration):
+    """Read the iteration's view once as another reader; return its first task, with its number."""
+
+    async def run():
+        async with connect(mesh.dispatcher.address) as channel:
+            beats = asyncio.Queue()
+            number = itertools.count(1)
+
+            async def heartbeats():
+                while True:
+                    yield await beats.get()
+
+            views = DispatcherClient(channel).reader_control(heartbeats())
+            async with contextlib.aclosing(views), asyncio.timeout(20):
+                beats.put_nowait(ReaderHeartbeat(iteration, "looking", None, next(number)))
+                async for view in views:
+                    for name, task in view.tasks.items():
+                        if task.worker is not None:
+                            return view.reader, name, task
+                    beats.put_nowait(
+                        ReaderHeartbeat(iteration, "looking", view.reader, next(number))
+                    )
+        raise AssertionError("no task is run")
+
+    with LoopThread.shared() as loop:
+        return loop.run(run(), 30)
+
+
+def until(mesh, holds):
+    """Wait until *holds* is true of the status."""
+    deadline = time.monotonic() + 20
+    while not holds(json.loads(fetch(mesh.target))):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def readers_of(status, iteration):
+    return [one["readers"] for one in status["iterations"] if one["iteration"] == iteration]
+
+
+def reads_on(mesh):
+    far = Dataset.range(3000).distribute("distributed_epoch", mesh.target)
+    assert sorted(map(int, far)) == list(range(3000))
+
+
+def test_a_reader_that_takes_no_views_has_one_waiting_and_others_read_on(mesh):
+    place = Place(mesh, "dispatcher")
+    iteration = opened(mesh, Dataset.range(10), "slow views")
+    slow = Slow(place.member.address)
+    try:
+        before = place.memory
+        for number in range(20):
+            beat = ReaderHeartbeat(iteration, f"slow {number}", None, 1)
+            more = slow.open(READER_CONTROL, beat)
+            for seq in range(2, 100):
+                more(replace(beat, seq=seq))
+        until(mesh, lambda status: len(readers_of(status, iteration)[0]) == 20)
+        reads_on(mesh)
+        assert answered(place) < SOON
+        assert place.memory - before < ROOM
+    finally:
+        slow.close()
+
+
+def test_a_reader_that_takes_no_frames_has_few_waiting_and_others_read_on(mesh):
+    place = Place(mesh, "worker")
+    large = Dataset.range(1_000_000).map(lambda x: bytes(1 << 18))
+    iteration = opened(mesh, large, "slow frames")
+    reader, name, task = looked(mesh, iteration)
+    slow = Slow(place.member.address)
+    try:
+        before = place.memory
+        wanted = Subscribe(reader, name, task.attempt, 1, AckedSet(), NO_RANGES, 1 << 40)
+        slow.open(READ, wanted)
+        until(mesh, lambda status: status["workers"][0]["stats"]["streams"])
+        reads_on(mesh)
+        assert answered(place) < SOON
+        assert place.memory - before < ROOM
+    finally:
+        slow.close()

@@ -3,7 +3,8 @@
 import struct
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+_DATA, _HEADERS, _SETTINGS, _CONTINUATION = 0, 1, 4, 9
+_LARGEST = 1 << 14
 _INITIAL_WINDOW = 4
 
 
@@ -15,6 +16,10 @@ def settings(window=None):
     """Return the first frame of a client, which lets the server send *window* bytes a stream."""
     body = b"" if window is None else struct.pack(">HI", _INITIAL_WINDOW, window)
     return frame(_SETTINGS, 0, 0, body)
+
+
+ACK = frame(_SETTINGS, 1, 0)
+"""Says that the server's settings hold from now on."""
 
 
 def _literal(name, value):
@@ -34,8 +39,11 @@ def _rest(number):
     return out + bytes((number,))
 
 
-def call(stream, path, message=b"", *, ends=True, token=""):
-    """Return the frames that call the method at *path* with *message*."""
+def call(stream, path, message=b"", *, ends=True, token="", gzip=False, more=()):
+    """Return the frames that call the method at *path* with *message*, packed before if *gzip*.
+
+    *more* are headers beside those that each call has.
+    """
     headers = [
         (":method", "POST"),
         (":scheme", "http"),
@@ -46,6 +54,23 @@ def call(stream, path, message=b"", *, ends=True, token=""):
     ]
     if token:
         headers.append(("penstock-token", token))
-    block = b"".join(_literal(*header) for header in headers)
-    body = struct.pack(">BI", 0, len(message)) + message
-    return frame(_HEADERS, 4, stream, block) + frame(_DATA, int(ends), stream, body)
+    if gzip:
+        headers.append(("grpc-encoding", "gzip"))
+    block = b"".join(_literal(*header) for header in [*headers, *more])
+    return _headers(stream, block) + data(stream, message, ends=ends, gzip=gzip)
+
+
+def _headers(stream, block):
+    """Return the frames of a *block* of headers: one has 16 KB at most."""
+    parts = [block[at : at + _LARGEST] for at in range(0, len(block), _LARGEST)]
+    kinds = [_HEADERS, *[_CONTINUATION] * (len(parts) - 1)]
+    ends = [0] * (len(parts) - 1) + [4]
+    return b"".join(map(frame, kinds, ends, [stream] * len(parts), parts))
+
+
+def data(stream, message, *, ends=False, gzip=False):
+    """Return the frames of one more *message* of a stream."""
+    body = struct.pack(">BI", int(gzip), len(message)) + message
+    parts = [body[at : at + _LARGEST] for at in range(0, len(body), _LARGEST)]
+    last = [0] * (len(parts) - 1) + [int(ends)]
+    return b"".join(frame(_DATA, end, stream, part) for end, part in zip(last, parts, strict=True))

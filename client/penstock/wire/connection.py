@@ -117,6 +117,8 @@ _SERVER: tuple[tuple[str, int], ...] = (
     # Who connects and says nothing is let go, and who says hello and then calls nothing; so is a
     # peer whose host vanished silently.
     ("grpc.server_handshake_timeout_ms", int(GREET_WITHIN * 1000)),
+    # Until its settings are acknowledged gRPC holds nobody to the bound of headers.
+    ("grpc.http2.settings_timeout", int(GREET_WITHIN * 1000)),
     ("grpc.max_connection_idle_ms", int(IDLE_FOR * 1000)),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
