@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
+.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos chaos-writes fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -74,6 +74,10 @@ DRESS      = $(if $(TRANSPORT),--transport $(TRANSPORT)) $(if $(TLS),--tls $(TLS
 chaos: $(READY)  ## faults on purpose: real processes for MINUTES=30 from SEED=n on, then simulated
 	@$(CHAOS) chaos --kind $(KIND) $(DRESS) --density $(DENSITY) --minutes $(MINUTES) --load $(LOAD) $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)); real=$$?; \
 	test $(SCHEDULES) = 0 || $(CHAOS) simulation --kind all --storm $(STORM) --schedules $(SCHEDULES) --jobs 2 $(if $(SEED),--seed $(SEED)) && exit $$real
+
+EVERY ?= 1
+chaos-writes: $(READY)  ## kill a dispatcher at each call that changes its folder; EVERY=n takes every n-th
+	$(CHAOS) chaos.writes --every $(EVERY)
 
 INPUTS ?= 200000
 fuzz: $(READY) $(if $(filter atheris,$(ENGINE)),$(VENV)/.fuzz-ready)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n, ENGINE=atheris

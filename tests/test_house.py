@@ -212,6 +212,34 @@ COROUTINE_LINES, LONG_COROUTINES = 40, {
 }  # fmt: skip
 """How long a coroutine may be, and those that are to shrink."""
 
+WALL_CLOCKS = {
+    # What is shown to people, or compared by them with other clocks.
+    "penstock.ops.internal.dead_letters": "when an element failed, in the dead letter",
+    "penstock.reader.session.deadlines": "since when a loop waits, in what it logs",
+    "penstock.reader.session.trace": "when an element was where, on one time line of processes",
+    "penstock_worker.frame_trace": "the same, at a worker",
+    "penstock_worker.runner.frame_writer": "the same, at a runner",
+    "penstock_dispatcher.page.feed": "the times of marks on the page",
+    "penstock_dispatcher.service": "the date of a start, which `status` shows others beside",
+    "penstock_cluster.cli.status": "the date of a look, beside those that the dispatcher tells",
+    # Certificates and tokens end at a date.
+    "penstock.credentials.caller": "whether a certificate has ended",
+    "penstock.credentials.entrance": "whether a proof has ended",
+    "penstock.credentials.guard": "whether a token or a proof has ended",
+    "penstock_cluster.cli.keys": "from when on what it makes is good",
+    # Numbers that differ from those of lives before.
+    "penstock.reader.session.open": "a number for a consumer's place: who came last has it",
+    "penstock_worker.service": "a worker's incarnation: of one address the later one counts",
+    "penstock_dispatcher.clock": "the birth of a history, above the ids of those before",
+    "penstock_dispatcher.tensorflow.client_store": "the first of the numbers of a life",
+    "penstock.analysis.entropy": "reads none: it finds them in users' functions",
+}
+"""Who reads the clock that people and NTP set, and for what. Leases and time-outs go by
+`penstock.runtime.clock` or `time.monotonic`, which do not jump."""
+
+OF_NOW = {"localtime", "gmtime", "ctime", "asctime"}
+"""Functions of `time` that read the clock where no time is given to them."""
+
 CIRCLES = set()
 """Modules that import each other in a circle, as frozensets of their names."""
 
@@ -367,6 +395,53 @@ def test_coroutines_are_short():
     }
 
     assert found == LONG_COROUTINES
+
+
+def reads_wall_clock(node):
+    """Whether *node* names a clock that may be set, or calls it."""
+    match node:
+        case ast.Attribute(ast.Name("time"), "time" | "time_ns" | "CLOCK_REALTIME"):
+            return True
+        case ast.Attribute(ast.Name("datetime" | "date"), "now" | "utcnow" | "today"):
+            return True
+        case ast.Attribute(ast.Attribute(_, "datetime" | "date"), "now" | "utcnow" | "today"):
+            return True
+        case ast.ImportFrom("time", names, 0):
+            return any(each.name in {"time", "time_ns", "CLOCK_REALTIME"} for each in names)
+        case ast.Call(ast.Attribute(ast.Name("time"), name), [], []):
+            return name in OF_NOW
+    return False
+
+
+def test_leases_and_time_outs_go_by_a_clock_that_nobody_sets():
+    found = {name for name in modules() if any(map(reads_wall_clock, ast.walk(tree(name))))}
+
+    assert found == WALL_CLOCKS.keys()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "time.time()",
+        "clock=time.time_ns",
+        "from time import monotonic, time",
+        "datetime.now(UTC)",
+        "datetime.datetime.utcnow()",
+        "datetime.date.today()",
+        "time.localtime()",
+        "time.clock_gettime(time.CLOCK_REALTIME)",
+    ],
+)
+def test_clocks_that_may_be_set_are_found(source):
+    assert any(map(reads_wall_clock, ast.walk(ast.parse(source))))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["time.monotonic()", "from time import monotonic", "time.localtime(at)", "clock.now()"],
+)
+def test_clocks_that_do_not_jump_are_let_be(source):
+    assert not any(map(reads_wall_clock, ast.walk(ast.parse(source))))
 
 
 def test_no_modules_import_each_other_in_a_circle():

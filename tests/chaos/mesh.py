@@ -127,7 +127,7 @@ class Mesh:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
         self.work_dir.mkdir(exist_ok=True)
-        self.port = _free_port()
+        self.port = free_port()
         config = DispatcherConfig(
             insecure=self.keys is None,  # proofs are for one port, and proxies have others
             credentials=self._credentials("dispatcher"),
@@ -296,7 +296,7 @@ class Mesh:
 
     def _worker(self, number: int) -> Worker:
         up = self.links.link((HOST, self.port))
-        port = _free_port()
+        port = free_port()
         read = self.links.link((HOST, port))
         config = WorkerConfig(
             insecure=self.keys is None,
@@ -342,7 +342,7 @@ def _shared(plan: Plan, role: Role) -> dict[str, Any]:
     return given
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a port below those that the system gives away: at a restart it is free, too."""
     while True:
         port = random.SystemRandom().randrange(20_000, 30_000)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from penstock.errors import Overloaded, Refused, StoreFull
-from penstock_dispatcher.atomic_file import unwritten, write_whole
+from penstock_dispatcher.atomic_file import remove_unfinished, unwritten, write_whole
 
 
 @pytest.mark.parametrize("power", [True, False])
@@ -29,6 +29,30 @@ def test_a_file_whose_writing_fails_stays_as_it_was(tmp_path):
 
     assert (tmp_path / "a").read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".a.k3x9", ".a.", "a", ".ab.k3x9", ".other", "a.k3x9"):
+        (tmp_path / name).touch()
+
+    remove_unfinished(tmp_path / "a")
+
+    assert sorted(os.listdir(tmp_path)) == [".ab.k3x9", ".other", "a", "a.k3x9"]
+
+
+def test_an_unfinished_file_is_one_that_is_removed(tmp_path):
+    def parts():
+        yield b"half"
+        assert (tmp_path / os.listdir(tmp_path)[0]).name.startswith(".a.")
+        remove_unfinished(tmp_path / "a")
+        assert os.listdir(tmp_path) == []
+        yield b"stop"
+        raise OSError
+
+    with pytest.raises(OSError):
+        write_whole(tmp_path / "a", parts(), False)
+
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_full_disk_is_distinguished_from_one_that_refuses(tmp_path):

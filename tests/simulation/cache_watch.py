@@ -132,8 +132,9 @@ class CacheWatch:
                 raise LawBroken(
                     f"law 2: {gone} of task {task} are gone for {name}, and {counted} are counted"
                 )
-            if self.waits and one.skipped > was.skipped and name in seen.live & now:
-                raise LawBroken(f"law 7: {name} waits, and skips {gone} of task {task}")
+            # What went while it was away may be counted by the next attempt, when it is back.
+            if self.waits and new and one.skipped > was.skipped and name in seen.live & now:
+                raise LawBroken(f"law 7: {name} waits, and skips {new} of task {task}")
 
     def _check_start(
         self, task: TaskId, attempt: Attempt, seen: Seen, trainers: Mapping[str, TrainerProgress]

@@ -14,7 +14,9 @@ from penstock.credentials.guard import OpenGuard
 from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
 from penstock.protocol.data import Recall, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.wire import connection
 from penstock.wire.connection import ShownCertificate, connect, listening
+from penstock.wire.status import Status
 from penstock.wire.worker import HEALTH, WorkerClient, encode_reply, worker_handlers
 from tests.credentials.keyring import made
 from tests.free_ports import free_port
@@ -344,3 +346,28 @@ def test_a_certificate_is_given_to_grpc_once_and_again_when_it_is_another(tmp_pa
     now[0] += 2 * LOOK
     assert shown.newer() is not None
     assert shown.newer() is None
+
+
+async def test_without_room_for_its_poller_a_first_connection_is_refused_and_a_next_is_not(
+    monkeypatch,
+):
+    def full(needed):
+        raise Unavailable(f"no room for {needed}")
+
+    async with connect("127.0.0.1:1"):
+        monkeypatch.setattr(connection, "check_room", full)
+        async with connect("127.0.0.1:2"):
+            pass
+    for opened in (connect("127.0.0.1:1"), serve(PatientWorker())):
+        with pytest.raises(Unavailable, match="no room for 16"):
+            async with opened:
+                pass
+
+
+def test_bytes_of_an_address_that_grpc_shows_are_left_out():
+    nothing = grpc.aio.Metadata()
+    said = grpc.aio.AioRpcError(
+        grpc.StatusCode.UNAVAILABLE, nothing, nothing, "socket: failed (\x00\x02\x8e\x91\x7f)\n"
+    )
+
+    assert Status.of(said).details == "socket: failed (?\x8e\x91?)\n"

@@ -20,7 +20,7 @@ from penstock.runtime.event_loop import LoopThread
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import dispatcher_handlers
 from penstock.wire.worker import WorkerClient
-from penstock_worker import WorkerConfig, WorkerServer
+from penstock_worker import WorkerConfig, WorkerServer, server
 from penstock_worker.server import PendingWorker
 from penstock_worker.service import WorkerService
 
@@ -180,6 +180,21 @@ def test_a_dispatcher_that_is_absent_at_the_start_is_named_in_time(nothing_left)
 
     assert "dispatcher_timeout=0.3" in str(caught.value)
     assert time.monotonic() - began < 2
+
+
+def test_a_worker_that_waits_for_a_dispatcher_says_so_before_it_gives_up(
+    nothing_left, monkeypatch, caplog
+):
+    monkeypatch.setattr(server, "SAID_AFTER", 0.1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    with pytest.raises(Unavailable):
+        WorkerServer(WorkerConfig(address, dispatcher_timeout=0.4))
+
+    (said,) = [record.message for record in caplog.records if record.name == "penstock.worker"]
+    assert said.startswith(f"waiting for the dispatcher at {address} for up to 0.4 s: ")
 
 
 def test_a_dispatcher_that_comes_late_is_waited_for(nothing_left, dispatcher):

@@ -45,11 +45,13 @@ def read_public(file: Path) -> bytes:
 def write_file(file: Path, data: bytes, *, secret: bool) -> None:
     """Write *data* to *file* as a whole, in place of what was there; only a *secret* is private.
 
+    An unfinished one of a process that was killed has its name between dots, and is not read.
+
     Raises:
         ConfigError: when it cannot be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")  # mode 0600
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600
         try:
             with os.fdopen(handle, "wb") as out:
                 out.write(data)

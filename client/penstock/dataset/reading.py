@@ -6,6 +6,7 @@ from penstock.engine.iterator import State
 from penstock.graph.node import Node
 from penstock.graph.run import LocalRun, PipelineRun
 from penstock.graph.traversal import walk
+from penstock.runtime.descriptors import check_room
 
 
 def reads_job(node: Node) -> bool:
@@ -17,6 +18,9 @@ def reading_of(node: Node, shape: str, state: State) -> PipelineRun:
     """Return a run of the pipeline at *node*, from *state* on."""
     if not reads_job(node):
         return LocalRun(node, shape, state)
-    from penstock.reader import job_run  # noqa: PLC0415  # what runs here alone needs none of it
-
+    try:
+        from penstock.reader import job_run  # noqa: PLC0415  # what runs here alone needs none of it
+    except OSError:
+        check_room()  # without one descriptor nothing is loaded: that says why
+        raise
     return job_run.JobRun(node, shape, state)

@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
+from penstock.runtime.descriptors import check_room
 
 log = logging.getLogger("penstock.loop")
 
@@ -60,6 +61,7 @@ class LoopThread:
 
         Raises:
             ConfigError: in a process forked from one that used it: gRPC does not survive that.
+            Unavailable: when this process may not open as many files as connections need.
         """
         loop = _STAGES.enter(cls)
         try:
@@ -224,6 +226,7 @@ class _StageLoops:
         self.check_process()
         with self._lock:
             if self._loop is None:
+                check_room()
                 self._process = os.getpid()
                 self._loop = kind()
             self._users += 1

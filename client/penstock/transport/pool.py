@@ -17,6 +17,7 @@ from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
 from penstock.runtime import clock
 from penstock.runtime.linux import boot_id
+from penstock.transport import over_grpc  # at once: later there may be no room to load it
 from penstock.transport.choice import choose
 from penstock.transport.in_process import in_this_loop
 from penstock.transport.registry import KINDS, Transport, TransportKind
@@ -157,9 +158,7 @@ class TransportPool:
         )
 
     async def _lives(self, worker: KnownWorker) -> bool:
-        from penstock.transport.over_grpc import lives  # noqa: PLC0415  # it loads gRPC
-
-        return await lives(worker, self._caller, ANSWER_WITHIN)
+        return await over_grpc.lives(worker, self._caller, ANSWER_WITHIN)
 
     def _say(self, worker: KnownWorker, why: str) -> None:
         """Log, once for each reason, why a worker is read in another way than was wanted."""

@@ -7,6 +7,7 @@ only its family, for tools that look from outside.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ Code = grpc.StatusCode
 _KEY = "penstock-error-bin"
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Failure)
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
+"""What stands in gRPC's words where it shows the bytes of an address."""
 
 _LONGEST = 1 << 16
 """Characters of one field that travel: metadata must stay below what `line` allows."""
@@ -60,7 +64,9 @@ class Status:
     @classmethod
     def of(cls, exc: grpc.aio.AioRpcError) -> Status:
         """Return the status that *exc* tells of."""
-        return cls(exc.code(), exc.details(), exc.trailing_metadata())
+        details = exc.details()
+        shown = None if details is None else _UNPRINTABLE.sub("?", details)
+        return cls(exc.code(), shown, exc.trailing_metadata())
 
     def error(
         self, address: str, path: str, timeout: float | None = None, caller: Caller = LOCAL
@@ -131,7 +137,8 @@ def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
     if "larger than max" in details:
         return errors.Refused, (
             "takes no message so large: keep large data in files, and read these in the pipeline; "
-            "or raise the limit there (max_definition_bytes)"
+            "or raise the limit there (max_definition_bytes, or for what is no pipeline "
+            "max_message_bytes)"
         )
     if "Concurrent RPC limit" in details:
         return errors.Overloaded, (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import tempfile
 from collections.abc import Iterable
@@ -20,9 +21,9 @@ _FREE_AGAIN = 500
 def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
     """Write *parts* to *file*, or nothing; with *power* it survives power failures from then on.
 
-    An unfinished file has a name that begins with a dot: the next process removes it.
+    An unfinished file has the name of *file* between dots: the next process removes it.
     """
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".")
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "wb") as out:
             for part in parts:
@@ -36,6 +37,12 @@ def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
         raise
     if power:
         sync_folder(file.parent)
+
+
+def remove_unfinished(file: Path) -> None:
+    """Remove what a process that was killed left when it was to write *file*."""
+    for left in file.parent.glob(f".{glob.escape(file.name)}.*"):
+        left.unlink(missing_ok=True)
 
 
 def unwritten(file: Path, exc: OSError, then: str) -> PenstockError:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock_dispatcher.atomic_file import write_whole
+from penstock_dispatcher.atomic_file import remove_unfinished, write_whole
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -47,6 +47,7 @@ class FactFile(Generic[F]):
     def rewrite(self, facts: Iterable[F]) -> None:
         """Have *facts* in it and nothing else; a file that is not there is not made."""
         if self._file is not None and self._file.exists():
+            remove_unfinished(self._file)
             write_whole(self._file, [_line(fact) for fact in facts], power=False)
 
     def keep(self, fact: object) -> None:

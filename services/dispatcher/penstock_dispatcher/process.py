@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
+from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
+from penstock_dispatcher.collection import short_collections
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
 
 
-def run(**given: Any) -> None:
+def run(limit: Sequence[str] | None = None, **given: Any) -> None:
     """Run a dispatcher with these settings until a signal stops it.
 
     What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
     """
     try:
+        given |= limits(DispatcherConfig, limit or ())
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
-        run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
+        with short_collections():
+            run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
         print(f"penstock_dispatcher: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None

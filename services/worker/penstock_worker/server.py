@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,7 +26,7 @@ from penstock.transport.in_process import offered
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
-from penstock.wire.dispatcher import LARGEST, DispatcherClient
+from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker import shm_door
 from penstock_worker.cache_size import cache_size
@@ -55,6 +55,10 @@ FIND_WITHIN = 5.0
 
 SMALL = 1 << 16
 """Bytes of a request for an element."""
+
+SAID_AFTER = 5.0
+"""Seconds behind which a worker that cannot register says what it waits for. Not at once: services
+may start in any order."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -89,7 +93,7 @@ async def serve(
         host=config.host,
         port=config.port,
         drain=LAST_VIEW,
-        largest=LARGEST,
+        largest=config.max_message_bytes,
         entrance=entrance,
     )
     to_dispatcher = connect(address, caller=caller)
@@ -116,7 +120,7 @@ async def serve(
             tensorflow=open_at,
         )
         if shm is not None:
-            shm.serve(worker, runners)
+            shm.serve(worker, runners, config)
         control = ControlStream(
             api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle
         )
@@ -251,6 +255,16 @@ async def _registered(
 ) -> None:
     try:
         async with asyncio.timeout(config.patience):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SAID_AFTER):
+                    await control.registered.wait()
+            if not control.registered.is_set():
+                log.warning(
+                    "waiting for the dispatcher at %s for up to %g s: %s",
+                    config.dispatcher_address,
+                    config.patience,
+                    control.reason or "no answer",
+                )
             await control.registered.wait()
     except TimeoutError:
         raise Unavailable(
