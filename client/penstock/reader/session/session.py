@@ -340,12 +340,10 @@ class Session(RoundsRead):
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
         with self._changed:
-            now = clock.now()
+            now, writable = clock.now(), self._config.writable
             for frame, payload in frames:
                 trace = self._network.trace if frame.traced else None
-                load = FramePayload(
-                    frame, payload, self._ahead, writable=self._config.writable, trace=trace
-                )
+                load = FramePayload(frame, payload, self._ahead, writable=writable, trace=trace)
                 self.core.on_frame(frame, load, payload.nbytes, now)
             # They end no other wait. In rounds most come early, and to wake a thread costs much.
             if self.core.ready:
@@ -384,10 +382,7 @@ class Session(RoundsRead):
             return self.core.take_effects()
 
     def fail(self, failure: BaseException) -> None:
-        """Tell the training loop that nothing more can come after the elements that are here.
-
-        Of an iteration that is over for us, what is here is not ours either.
-        """
+        """Tell the loop that nothing comes behind what is here; nor that, if others have it."""
         with self._changed:
             self._failure = failure
             if isinstance(failure, Superseded | UnknownIteration):
