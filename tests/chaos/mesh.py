@@ -133,6 +133,8 @@ class Mesh:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
+        self.greedy.parent.mkdir(exist_ok=True)
+        self.greedy.unlink(missing_ok=True)
         self.work_dir.mkdir(exist_ok=True)
         self.port = free_port()
         config = DispatcherConfig(
@@ -213,8 +215,11 @@ class Mesh:
 
     @property
     def greedy(self) -> Path:
-        """A file that is there while some runner is to ask for too much memory."""
-        return self.folder / "greedy"
+        """A file that is there while some runner is to ask for too much memory.
+
+        It is the same one in all lives, as it is a part of the pipeline.
+        """
+        return self.folder.parent / "orders" / "greedy"
 
     def status(self) -> Any:
         """Ask the dispatcher for its `Stats`, past all links."""

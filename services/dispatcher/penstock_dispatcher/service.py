@@ -94,6 +94,7 @@ class DispatcherService:
         self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
+        versions()  # read now, and known from then on: later there may be no descriptor for that
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
         kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
