@@ -5,9 +5,16 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.credentials import authority
-from penstock.credentials.access import TABLE
+from penstock.credentials.access import TABLE, check
 from penstock.credentials.folder import LOOK, WatchedFolder, load_client, load_service
-from penstock.credentials.guard import KEPT, LocalGuard, OpenGuard, TensorFlowGuard, TokenGuard
+from penstock.credentials.guard import (
+    ANYBODY,
+    KEPT,
+    LocalGuard,
+    OpenGuard,
+    TensorFlowGuard,
+    TokenGuard,
+)
 from penstock.credentials.local import LocalKey
 from penstock.credentials.roles import AccessRole
 from penstock.errors import Unauthenticated, WrongRole
@@ -46,6 +53,17 @@ def shown(keys, role):
 
 def test_an_open_one_lets_everybody_do_everything():
     OpenGuard().admit(DRAIN, "")
+
+
+@pytest.mark.parametrize("shows", ["", "penstock1.a.b"])
+def test_a_path_is_shown_in_part_and_printable_however_long_somebody_made_it(guard, shows):
+    for one in (guard, TensorFlowGuard()):
+        with pytest.raises(Unauthenticated) as refused:
+            one.admit("/\x1b[2J" + "x" * 100_000, shows)
+        assert len(str(refused.value)) < 1000
+        assert "\x1b" not in str(refused.value)
+    with pytest.raises(WrongRole, match=r"x{100}\.\.\. is for nobody"):
+        check("/" + "x" * 1000, ANYBODY)
 
 
 @pytest.mark.parametrize("path", sorted(TABLE))

@@ -15,7 +15,6 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from prometheus_client.exposition import choose_encoder
 
 from fuzz.mutations import damaged, repacked, twisted
 from penstock import Dataset, cluster_environment
@@ -41,6 +40,7 @@ from penstock.transport.shm_messages import (
     OpenStream,
     Said,
 )
+from penstock.web.metrics import content_type_for
 from penstock.wire._pb import tensorflow_pb2
 from penstock.wire.codec import form
 
@@ -344,7 +344,7 @@ def read_request(data):
     method, target, shown, accept = (data.decode("latin-1").split("\n") + [""] * 4)[:4]
     if method not in {"GET", "HEAD", "POST"}:  # the server answers others itself
         method = "GET"
-    choose_encoder(accept)
+    assert content_type_for(accept)
     try:
         http.admit(Tokens(), method, target, shown)
     except PenstockError as exc:

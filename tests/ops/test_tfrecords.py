@@ -1,6 +1,7 @@
 import gzip
 import random
 import struct
+import tracemalloc
 import zlib
 
 import google_crc32c
@@ -121,6 +122,44 @@ def test_gzip_whose_own_checksum_is_wrong_is_named_behind_its_records(tmp_path):
     with pytest.raises(TransformError, match=f"BadGzipFile.*CRC.*record 2, .*{tmp_path / 'a'}"):
         next(it)
     assert list(it) == []
+
+
+@pytest.mark.parametrize("compression", PACK)
+@pytest.mark.parametrize(
+    ("claimed", "said"),
+    [(1 << 39, "claims 549755813888 bytes, and 2147483648 is the most"), (1 << 30, "cut short")],
+)
+def test_a_record_that_claims_more_than_there_is_takes_no_memory_for_it(
+    tmp_path, compression, claimed, said
+):
+    head = struct.pack("<Q", claimed)
+    liar = packed(b"one") + head + mask(head) + bytes(1 << 20)
+    (tmp_path / "a").write_bytes(PACK[compression](liar))
+    it = iter(tfrecords([tmp_path / "a"], compression))
+
+    assert next(it) == b"one"
+    tracemalloc.start()
+    try:
+        with pytest.raises(TransformError, match=said):
+            next(it)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
+def test_a_bomb_is_read_a_record_at_a_time(tmp_path, compression):
+    (tmp_path / "a").write_bytes(PACK[compression](packed(bytes(1 << 20)) * 64))
+    assert (tmp_path / "a").stat().st_size < 1 << 20
+    it = iter(tfrecords([tmp_path / "a"], compression))
+
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            assert len(next(it)) == 1 << 20
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])

@@ -1,5 +1,6 @@
 """Metrics as text: what the library's own parsers read is what was meant."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.exposition import generate_latest
@@ -9,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from penstock.runtime.histogram import Durations
 from penstock.web import exposition
-from penstock.web.metrics import counter, counters, gauge, gauges, histograms
+from penstock.web.metrics import content_type_for, counter, counters, gauge, gauges, histograms
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
 NUMBERS = st.floats(allow_nan=True) | st.integers(-5, 2**60)
@@ -56,3 +57,17 @@ def test_openmetrics_reads_what_its_own_library_would_have_written(found):
     ours = samples(read_openmetrics, exposition.openmetrics(found))
 
     assert ours == samples(read_openmetrics, generate_openmetrics(Registry(found)))
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("", "text/plain"),
+        ("application/openmetrics-text; version=1.0.0; q=0.5", "application/openmetrics-text"),
+        ("text/plain; version=a.b", "text/plain"),
+        ("application/openmetrics-text; version=1.x.0", "text/plain"),
+        ("application/openmetrics-text; version=", "application/openmetrics-text"),
+    ],
+)
+def test_a_scraper_that_asks_for_a_version_that_is_none_gets_the_plain_format(accept, kind):
+    assert content_type_for(accept).startswith(kind)

@@ -117,32 +117,6 @@ async def test_a_port_in_use_is_an_error_that_says_what_to_do(local):
                 pass
 
 
-async def closed(port):
-    """Connect, say nothing, and return once the server has hung up."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    async with asyncio.timeout(20):
-        with contextlib.suppress(ConnectionError):
-            assert await reader.read() == b""
-    writer.close()
-
-
-async def test_a_connection_that_says_nothing_is_closed(local, monkeypatch):
-    monkeypatch.setattr(server, "FIRST_WITHIN", 0.05)
-    async with asked(local) as ask:
-        await closed(ask.port)
-        assert (await ask("/metrics"))[0] == 200
-
-
-async def test_more_connections_than_there_may_be_are_closed_and_the_others_served(
-    local, monkeypatch
-):
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 1)
-    async with asked(local) as ask:
-        assert (await ask("/metrics"))[0] == 200  # its connection stays
-        await closed(ask.port)
-        assert (await ask("/metrics"))[0] == 200
-
-
 async def test_a_body_is_not_read(local):
     async with asked(local) as ask:
         status, _, _ = await ask("/metrics", data=b"x" * (server.MOST_BODY + 1))

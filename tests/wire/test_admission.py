@@ -10,7 +10,6 @@ from penstock.credentials.caller import LocalCaller
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded, PenstockError, Refused, Unauthenticated
-from penstock.wire.admission import OpenCalls
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
 from penstock.wire.rpc import UnaryRpc
@@ -172,11 +171,3 @@ async def test_more_calls_at_once_than_are_allowed_are_refused_by_the_name_of_th
         api.answer.set()
         assert await asyncio.gather(*calls) == [b"{}"] * 3
         assert await client.status() == b"{}"  # there is room again
-
-
-def test_who_has_nothing_open_is_not_kept_in_mind():
-    calls = OpenCalls(2)
-    with calls.held("ann"), calls.held("ann"), calls.held("bob"):
-        assert len(calls) == 2
-
-    assert len(calls) == 0

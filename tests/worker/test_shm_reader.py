@@ -1,6 +1,7 @@
 """A reader and a worker on one host: how they meet, and what is borrowed and given back."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import socket
@@ -11,7 +12,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock.errors import ConfigError, DatasetError, Unavailable
+from penstock.errors import ConfigError, DatasetError, Overloaded, Unavailable
+from penstock.ipc.framing import pack
 from penstock.ipc.message_line import MessageLine
 from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
@@ -20,8 +22,9 @@ from penstock.protocol.types import Codec
 from penstock.transport import over_grpc, pool, shared_memory
 from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import to_worker
-from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack
-from penstock_worker import shm_door
+from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack, Hello, OpenStream
+from penstock_worker import shm_door, shm_reader
+from penstock_worker.config import WorkerConfig
 from penstock_worker.core.loans import Loans
 from penstock_worker.runner.arena import SealedMemory
 from penstock_worker.runner.messages import FrameReady
@@ -94,17 +97,25 @@ class Worker:
 
 
 @pytest.fixture
-async def met(tmp_path):
-    """A door, its worker, its runners, and how readers know it."""
-    runners = Runners()
-    with shm_door.opened(str(tmp_path)) as door:
-        worker = Worker(runners)
-        door.serve(worker, runners)
-        profile = WorkerProfile(
-            "h", ("grpc", "shm"), boot_id=door.boot_id, shm_socket=door.path, shm_token=door.token
-        )
-        yield worker, runners, KnownWorker("w:1", 7, profile)
+async def bounded(tmp_path):
+    """What opens a door with bounds: its worker, its runners, and how readers know it."""
+    with contextlib.ExitStack() as opened:
+
+        async def open_door(**bounds):
+            door = opened.enter_context(shm_door.opened(str(tmp_path)))
+            runners = Runners()
+            worker = Worker(runners)
+            door.serve(worker, runners, WorkerConfig(**bounds))
+            place = {"boot_id": door.boot_id, "shm_socket": door.path, "shm_token": door.token}
+            return worker, runners, KnownWorker("w:1", 7, WorkerProfile("h", ("shm",), **place))
+
+        yield open_door
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+async def met(bounded):
+    return await bounded()
 
 
 async def until(condition):
@@ -309,6 +320,72 @@ async def test_who_says_no_hello_is_hung_up_on(met):
         async with asyncio.timeout(10):
             while await loop.sock_recv(sock, 64):
                 pass
+
+
+def silent(known, count):
+    """Connect so often to the socket of *known*, and say nothing."""
+    socks = []
+    for _ in range(count):
+        socks.append(socket.socket(socket.AF_UNIX))
+        socks[-1].connect(known.profile.shm_socket)
+    return socks
+
+
+async def test_a_flood_of_those_who_say_nothing_closes_its_own_and_keeps_nobody_out(bounded):
+    _, _, known = await bounded(max_connections_per_identity=20)
+    async with to_worker(known) as transport:
+        before, socks = len(os.listdir("/proc/self/fd")), []
+        with contextlib.ExitStack() as held:
+            for _ in range(20):
+                socks += map(held.enter_context, silent(known, 50))
+                async with reading(transport) as frame:  # who is in reads on
+                    await frame()
+                async with to_worker(known) as other, reading(other) as frame:
+                    await frame()
+            await until(lambda: len(os.listdir("/proc/self/fd")) <= before + len(socks) + 25)
+
+
+async def test_one_connection_too_many_of_a_user_is_told_so(bounded):
+    _, _, known = await bounded(max_connections_per_identity=2)
+    async with to_worker(known), to_worker(known):
+        why = f"user {os.getuid()} has 2 connections.*max_connections_per_identity"
+        with pytest.raises(Unavailable, match=why):
+            async with to_worker(known):
+                pass
+    async with asyncio.timeout(10):
+        while True:  # until those are seen to be gone
+            with contextlib.suppress(Unavailable):
+                async with to_worker(known):
+                    break
+
+
+async def test_one_stream_too_many_of_a_user_is_told_so_and_the_others_go_on(bounded):
+    worker, _, known = await bounded(max_calls_per_identity=2)
+    async with to_worker(known) as transport, to_worker(known) as other:
+        async with reading(transport) as first, reading(other) as second:
+            await first()
+            await second()
+            with pytest.raises(Overloaded, match="max_calls_per_identity"):
+                async with reading(transport) as third:
+                    await third()
+            await first()
+        await until(lambda: worker.open == 0)
+        async with reading(other) as again:
+            await again()
+
+
+async def test_who_opens_streams_and_reads_nothing_is_hung_up_on(bounded, monkeypatch):
+    _, _, known = await bounded()
+    monkeypatch.setattr(shm_reader, "MOST_UNSENT", 100)
+    (sock,) = silent(known, 1)
+    profile, loop = known.profile, asyncio.get_running_loop()
+    with sock:
+        sock.setblocking(False)
+        await loop.sock_sendall(sock, pack(Hello(profile.boot_id, profile.shm_token)))
+        with pytest.raises(ConnectionError):
+            async with asyncio.timeout(20):
+                for stream in range(1 << 20):
+                    await loop.sock_sendall(sock, pack(OpenStream(stream, SUBSCRIBE)))
 
 
 async def test_sockets_that_nobody_answers_are_swept_away(tmp_path):

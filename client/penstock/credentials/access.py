@@ -10,6 +10,7 @@ from typing import Final
 
 from penstock.credentials.roles import EVERY_ROLE, AccessRole, Identity
 from penstock.errors import WrongRole
+from penstock.protocol.names import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,15 @@ TABLE: Final[dict[str, Access]] = {
 view that only who may read gets."""
 
 
+LONGEST_PATH = 200
+"""Characters that are shown of a path: it is whatever somebody asked for."""
+
+
+def named(path: str) -> str:
+    """Return *path* as messages show it."""
+    return printable(path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}...")
+
+
 def needs_nothing(path: str, *, loopback: bool) -> bool:
     """Return whether what is at *path* is answered without a credential."""
     access = TABLE.get(path, Access())
@@ -101,8 +111,8 @@ def check(path: str, identity: Identity) -> None:
     theirs = " and ".join(sorted(role.value for role in identity.roles)) or "none"
     may = " or ".join(role.value for role in AccessRole if role in access.roles)
     if not may:
-        raise WrongRole(f"{path} is for nobody")
+        raise WrongRole(f"{named(path)} is for nobody")
     raise WrongRole(
-        f"{path} is for the role {may}, and {identity.name} has the role {theirs}: use the "
+        f"{named(path)} is for the role {may}, and {identity.name} has the role {theirs}: use the "
         f"credentials of a {may}, which `penstock keys token --role ...` makes"
     )

@@ -14,7 +14,9 @@ from penstock.credentials.seal import check_seal, seal
 from penstock.errors import ConfigError
 
 MAX_CALLS, MAX_CALLS_PER_IDENTITY = 20_000, 10_000
-MAX_CONNECTIONS = 10_000
+MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IDENTITY = 10_000, 4_096
+MAX_HTTP_CONNECTIONS = 512
+MAX_MESSAGE_BYTES = 1 << 26
 
 
 class Security(Enum):
@@ -48,6 +50,10 @@ class Entrance:
     """How many of them one identity may have."""
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be."""
+    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
+    """How many of them one identity may have."""
+    max_http_connections: int = MAX_HTTP_CONNECTIONS
+    """How many connections of HTTP there may be."""
     folder: WatchedFolder | None = None
     """What TLS is done with; None is no TLS."""
     calls: CallCounts = field(default_factory=CallCounts)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from penstock.credentials.access import check, needs_nothing
+from penstock.credentials.access import check, named, needs_nothing
 from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
 from penstock.credentials.local import SCHEME as LOCAL
 from penstock.credentials.local import LocalKey
@@ -19,7 +19,7 @@ KEPT = 1024
 """The most tokens whose signatures are remembered: to verify one takes longer than a call."""
 
 
-ANYBODY = Identity("whoever can connect", EVERY_ROLE)
+ANYBODY = Identity("whoever can connect", EVERY_ROLE, proven=False)
 
 
 class OpenGuard:
@@ -61,7 +61,7 @@ class LocalGuard:
         if needs_nothing(path, loopback=True):
             return None
         if not shown.startswith(f"{LOCAL}."):
-            raise Unauthenticated(f"{path} needs a credential: {self._key.refusal()}")
+            raise Unauthenticated(f"{named(path)} needs a credential: {self._key.refusal()}")
         now = self._clock()
         if not self._kept <= now < self._kept + LOOK:
             self._kept = now
@@ -103,8 +103,8 @@ class TokenGuard:
             return None
         if not shown:
             raise Unauthenticated(
-                f"{path} needs a credential: give credentials=FOLDER, or set PENSTOCK_CREDENTIALS "
-                "to a folder that `penstock keys init` made"
+                f"{named(path)} needs a credential: give credentials=FOLDER, or set "
+                "PENSTOCK_CREDENTIALS to a folder that `penstock keys init` made"
             )
         identity = self._identity(shown)
         check(path, identity)
@@ -147,7 +147,7 @@ class TokenGuard:
             self._known.clear()
 
 
-TENSORFLOW = Identity("TensorFlow's clients", frozenset())
+TENSORFLOW = Identity("TensorFlow's clients", frozenset(), proven=False)
 
 
 class TensorFlowGuard:
@@ -170,8 +170,8 @@ class TensorFlowGuard:
         if path.startswith("/tensorflow.data.") and needs_nothing(path, loopback=True):
             return TENSORFLOW
         raise Unauthenticated(
-            f"{path} is not answered here: this port is for TensorFlow's clients alone; call the "
-            "service's other port, with credentials"
+            f"{named(path)} is not answered here: this port is for TensorFlow's clients alone; "
+            "call the service's other port, with credentials"
         )
 
     def confirm(self, identity: Identity, names: Iterable[str]) -> None:

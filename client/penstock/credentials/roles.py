@@ -31,12 +31,14 @@ class AccessRole(Enum):
 class Identity:
     """Whom a call is from: a *name* for logs and messages, its *roles*, and until when.
 
-    *expires* is in seconds of Unix time; None is never.
+    *expires* is in seconds of Unix time; None is never. Where nobody is asked who calls, it is not
+    *proven*: bounds then go by the address that a call comes from.
     """
 
     name: str
     roles: frozenset[AccessRole]
     expires: float | None = None
+    proven: bool = True
 
 
 EVERY_ROLE = frozenset(AccessRole)

@@ -68,6 +68,11 @@ class MessageLine(Generic[M]):
         if not waiting:
             self._write()
 
+    @property
+    def unsent(self) -> int:
+        """How many messages wait until the other side reads."""
+        return len(self._unsent)
+
     async def drained(self) -> None:
         """Return when all is sent, or nothing can be any more."""
         await self._drained.wait()

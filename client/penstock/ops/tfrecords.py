@@ -28,8 +28,11 @@ _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 _MASK_DELTA = 0xA282EAD8
 
-LONGEST = 1 << 40
-"""Bytes; a record that claims more is no record."""
+LONGEST = 1 << 31
+"""Bytes; a record that claims more is no record: what is in one is a message of as many at most."""
+
+PIECE = 1 << 24
+"""Bytes of a record that are read at a time: a length that was made up takes no memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +63,11 @@ class _TFRecordsIterator(FileRecords[bytes]):
             if len(head) < _HEAD.size:
                 raise _cut_short(_HEAD.size - len(head), "length")
             length, check = _HEAD.unpack(head)
-            if _masked(head[:8]) != check or length > LONGEST:
+            if _masked(head[:8]) != check:
                 raise BadRecordError("the checksum of the record's length is wrong")
-            body = file.read(length + _TAIL.size)
+            if length > LONGEST:
+                raise BadRecordError(f"the record claims {length} bytes, and {LONGEST} is the most")
+            body = _read(file, length + _TAIL.size)
             if len(body) < length + _TAIL.size:
                 raise _cut_short(length + _TAIL.size - len(body), "data")
             if _masked(memoryview(body)[:length]) != _TAIL.unpack_from(body, length)[0]:
@@ -74,6 +79,17 @@ class _TFRecordsIterator(FileRecords[bytes]):
     def element(self, record: bytes) -> Element:
         """See `FileRecords.element`."""
         return record[_HEAD.size : -_TAIL.size]
+
+
+def _read(file: BinaryIO, nbytes: int) -> bytes:
+    """Return the next *nbytes* of *file*, or all that there are."""
+    if nbytes <= PIECE:
+        return file.read(nbytes)
+    pieces: list[bytes] = []
+    while nbytes and (piece := file.read(min(nbytes, PIECE))):
+        pieces.append(piece)
+        nbytes -= len(piece)
+    return b"".join(pieces)
 
 
 def _masked(data: bytes | memoryview) -> int:

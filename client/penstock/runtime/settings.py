@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -25,6 +25,21 @@ else:
     C = TypeVar("C")
 
 PREFIX = "PENSTOCK_"
+
+OF_ENTRANCE = (
+    "max_calls",
+    "max_calls_per_identity",
+    "max_connections",
+    "max_connections_per_identity",
+    "max_http_connections",
+)
+"""The bounds of each service on who is let in."""
+
+MOST = (1 << 31) - 1
+"""The most that a bound may be: what gRPC counts to."""
+
+MOST_BYTES = 2_000_000_000
+"""No message carries more."""
 
 
 class ServiceSettings:
@@ -45,6 +60,9 @@ class ServiceSettings:
     max_calls: int
     max_calls_per_identity: int
     max_connections: int
+    max_connections_per_identity: int
+    max_http_connections: int
+    max_message_bytes: int
     tensorflow_port: int | None
     tensorflow_host: str | None
 
@@ -66,8 +84,8 @@ class ServiceSettings:
                 the credentials cannot be used.
         """
         made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
-        made.max_calls, made.max_calls_per_identity = self.max_calls, self.max_calls_per_identity
-        made.max_connections = self.max_connections
+        for name in OF_ENTRANCE:
+            setattr(made, name, getattr(self, name))
         return made
 
     @classmethod
@@ -118,10 +136,9 @@ class ServiceSettings:
         )
 
     def _check_security(self) -> None:
-        for name in ("max_calls", "max_calls_per_identity", "max_connections"):
-            most = getattr(self, name)
-            if not isinstance(most, int) or not is_number(most, 1):
-                raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
+        for name in OF_ENTRANCE:
+            check_bound(name, getattr(self, name))
+        check_bound("max_message_bytes", self.max_message_bytes, MOST_BYTES)
         if not isinstance(self.insecure, bool):
             raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
         if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):
@@ -182,6 +199,42 @@ def variable(field: str) -> str:
 def is_number(value: object, least: float) -> bool:
     """Return whether *value* is a number, and not below *least*."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
+
+
+def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int]:
+    """Return what *given* says of the limits of *kind*, each as ``max_jobs=100``.
+
+    Raises:
+        ConfigError: when one is none of its limits, or no number.
+
+    >>> from penstock_dispatcher import DispatcherConfig
+    >>> limits(DispatcherConfig, ["max_jobs=100"])
+    {'max_jobs': 100}
+    """
+    known = [field.name for field in fields(kind) if field.name.startswith("max_")]
+    found = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name not in known or not value.isdecimal():
+            raise ConfigError(
+                f"--limit {text[:80]!r} must be NAME=NUMBER, as max_calls=1000, with one of these "
+                f"names: {', '.join(known)}"
+            )
+        found[name] = int(value)
+    return found
+
+
+def check_bound(name: str, most: object, largest: int = MOST) -> None:
+    """Refuse a bound that lets nobody in, or is no number.
+
+    Raises:
+        ConfigError: naming it and its range.
+    """
+    if not isinstance(most, int) or not is_number(most, 1) or most > largest:
+        raise ConfigError(
+            f"{name} must be a number from 1 to {largest}, not {most!r}: it bounds what is served, "
+            "and 0 would be nothing; leave it out for the default"
+        )
 
 
 def _read(name: str, text: str, hint: Any) -> Any:

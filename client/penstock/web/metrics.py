@@ -33,13 +33,24 @@ def metrics_route(families: Callable[[], Iterable[Metric]]) -> web.RouteDef:
     of_process = (ProcessCollector(registry=registry), GCCollector(registry=registry))
 
     async def metrics(request: web.Request) -> web.StreamResponse:
-        # What a scraper asks for, and what it is called, is the library's to know.
-        _, content_type = choose_encoder(request.headers.get("Accept", ""))
+        content_type = content_type_for(request.headers.get("Accept", ""))
         write = exposition.openmetrics if "openmetrics" in content_type else exposition.text
         found = chain(families(), *(one.collect() for one in of_process))
         return web.Response(body=write(found), headers={"Content-Type": content_type})
 
     return web.get("/metrics", metrics)
+
+
+def content_type_for(accept: str) -> str:
+    """Return what is answered to who accepts that, by the header of that name.
+
+    What a scraper asks for, and what it is called, is the library's to know. Of versions that are
+    none, as ``version=a.b``, it raises whatever comes up: then it is the plain format.
+    """
+    try:
+        return str(choose_encoder(accept)[1])
+    except (TypeError, ValueError, AttributeError):
+        return str(choose_encoder("")[1])
 
 
 def gauge(name: str, text: str, value: float) -> Metric:

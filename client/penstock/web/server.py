@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
+import socket
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -17,17 +17,12 @@ from penstock.credentials import http
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError, PenstockError, Refused
+from penstock.web.door import BACKLOG, Door
 
 log = logging.getLogger("penstock.http")
 
-MOST_CONNECTIONS = 512
-"""Connections at once; more are closed before anything is read."""
-
 MOST_BODY = 1 << 10
 """Bytes of a request behind its headers: nothing here is sent any."""
-
-FIRST_WITHIN = 10.0
-"""Seconds that a new connection gets for TLS, and then for its first request."""
 
 KEPT_IDLE = 75.0
 """Seconds that a connection without a request is kept: longer than scrapers wait between two."""
@@ -62,10 +57,23 @@ async def serving(
     """
     folder = entrance.folder
     tls = None if folder is None else http.server_context(folder)
-    door = _Door()
-    app = web.Application(middlewares=[door.heard, _admission(entrance)], client_max_size=MOST_BODY)
+    door = Door(entrance.max_http_connections, tls)
+    runner = _runner(routes, [_heard(door), _admission(entrance)])
+    await runner.setup()
+    try:
+        with ExitStack() as held:
+            socks = [held.enter_context(one) for one in await _listening(host, port)]
+            async with door.open_at(socks, runner.server):
+                yield socks[0].getsockname()[1]
+    finally:
+        await runner.cleanup()  # answers under way get a moment
+        door.hang_up()
+
+
+def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -> web.AppRunner:
+    app = web.Application(middlewares=middlewares, client_max_size=MOST_BODY)
     app.add_routes(routes)
-    runner = web.AppRunner(
+    return web.AppRunner(
         app,
         access_log=None,
         handle_signals=False,
@@ -73,76 +81,39 @@ async def serving(
         keepalive_timeout=KEPT_IDLE,
         shutdown_timeout=CLOSE_WITHIN,
     )
-    await runner.setup()
-    try:
-        door.opens_to(runner.server)
-        server = await _bound(door, host, port, tls)
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            server.close()
-    finally:
-        await runner.cleanup()
 
 
-async def _bound(door: _Door, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
+async def _listening(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen there: one for each address that *host* stands for.
+
+    Raises:
+        ConfigError: when the port cannot be had.
+    """
+    socks: list[socket.socket] = []
     try:
-        return await asyncio.get_running_loop().create_server(
-            door.connection,
-            host,
-            port,
-            ssl=tls,
-            ssl_handshake_timeout=FIRST_WITHIN if tls else None,
-            ssl_shutdown_timeout=CLOSE_WITHIN if tls else None,
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        for family, _, _, _, (address, *_) in dict.fromkeys(found):
+            at = port if not socks else socks[0].getsockname()[1]
+            socks.append(socket.create_server((address, at), family=family, backlog=BACKLOG))
+            socks[-1].setblocking(False)
     except OSError as exc:
+        for sock in socks:
+            sock.close()
         raise ConfigError(
             f"cannot listen for HTTP on {host}:{port}: {exc.strerror or exc}; choose another "
             "http_port (--http-port), 0 for any free one, or another http_host"
         ) from exc
+    return socks
 
 
-class _Door:
-    """Makes connections: so many at once, and none that says nothing."""
-
-    def __init__(self) -> None:
-        self._server: web.Server | None = None
-        self._silent: set[asyncio.BaseProtocol] = set()
-
-    def opens_to(self, server: web.Server | None) -> None:
-        """Have *server* read connections; before, each is closed."""
-        self._server = server
-
-    def connection(self) -> asyncio.BaseProtocol:
-        """Return what a new connection is read by."""
-        if self._server is None or len(self._server.connections) >= MOST_CONNECTIONS:
-            return _Closing()
-        protocol = self._server()
-        self._silent.add(protocol)
-        asyncio.get_running_loop().call_later(FIRST_WITHIN, self._look, protocol)
-        return protocol
-
+def _heard(door: Door) -> Middleware:
     @web.middleware
-    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that the connection of *request* has said something."""
-        self._silent.discard(request.protocol)
-        return await handler(request)
+    async def heard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await door.heard(request, handler)
 
-    def _look(self, protocol: asyncio.BaseProtocol) -> None:
-        if protocol not in self._silent:
-            return
-        self._silent.discard(protocol)
-        transport = getattr(protocol, "transport", None)
-        if transport is not None:
-            transport.abort()
-
-
-class _Closing(asyncio.Protocol):
-    """Closes the connection that it is given."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Close it."""
-        transport.close()
+    return heard
 
 
 def _admission(entrance: Entrance) -> Middleware:

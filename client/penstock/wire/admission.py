@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
 import grpc
 import grpc.aio
 
 from penstock.credentials.call_counts import CallCounts
+from penstock.credentials.per_identity import PerIdentity, answer_to
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded, PenstockError, Unauthenticated
+from penstock.wire.connections import Connections, peer_named
 from penstock.wire.status import abort
 
 TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
 """The metadata of a call in which its caller shows who it is."""
+
+TAKEN_WITHIN = 30.0
+"""Seconds that an answer of one message may take to be sent: readers of streams may be slow, as
+their loops are, and who asks once waits for it."""
 
 Behaviour: TypeAlias = Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]
 
@@ -35,52 +40,23 @@ class Admits(Protocol):
         """Raise what refuses *identity* by a connection whose certificate has these names."""
 
 
-class OpenCalls:
-    """The calls that are open, by whom they are from: streams are the most of them.
-
-    Args:
-        most: how many one identity may have open.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._open: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    @contextmanager
-    def held(self, name: str) -> Iterator[None]:
-        """Count a call of *name* until the end of the block.
-
-        Raises:
-            Overloaded: when *name* has as many open as it may.
-        """
-        if self._open[name] >= self._most:
-            raise Overloaded(
-                f"{name} has {self._most} calls and streams open here, which is all that one "
-                "identity may have: close some, or raise max_calls_per_identity here"
-            )
-        self._open[name] += 1
-        try:
-            yield
-        finally:
-            self._open[name] -= 1
-            if not self._open[name]:
-                del self._open[name]
-
-
 class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
     """Has *guard* look at every call of a server, health checks too, and counts who has how many.
+
+    Who has shown who it is is counted by that; who has not, by the address that it calls from.
 
     Args:
         guard: says who may call what.
         most: how many calls and streams one identity may have open.
         counts: where calls are counted.
+        connections: is told whose each connection is.
     """
 
-    def __init__(self, guard: Admits, most: int, counts: CallCounts) -> None:
-        self._guard, self._calls, self._counts = guard, OpenCalls(most), counts
+    def __init__(
+        self, guard: Admits, most: int, counts: CallCounts, connections: Connections
+    ) -> None:
+        self._guard, self._counts, self._connections = guard, counts, connections
+        self._calls = PerIdentity(most, "calls and streams open", "max_calls_per_identity")
 
     async def intercept_service(
         self,
@@ -97,28 +73,57 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         except PenstockError as exc:
             self._counts.failed[path, type(exc).__name__] += 1
             return _with(handler, _refusing(exc, path))
-        if identity is None:
-            return handler
-        return _with(handler, self._counted(_behaviour(handler), identity, path))
+        return _with(handler, self._counted(handler, identity, path))
 
-    def _counted(self, answer: Behaviour, identity: Identity, path: str) -> Behaviour:
-        """Return what answers as *answer* does, and is counted for as long as that takes."""
+    def _counted(
+        self, handler: grpc.RpcMethodHandler, identity: Identity | None, path: str
+    ) -> Behaviour:
+        """Return what answers as *handler* does, and is counted until that is over and sent."""
+        answer, one = _behaviour(handler), not handler.response_streaming
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
-            self._counts.opened[path] += 1
+            if identity is not None:  # else it is a health check, or the like
+                self._counts.opened[path] += 1
             try:
-                if self._guard.certificates:
-                    self._guard.confirm(identity, _names(context))
-                with self._calls.held(identity.name):
-                    return await answer(request, context)
+                self._hold(identity, context)
+                reply = await answer(request, context)
             except (Overloaded, Unauthenticated) as exc:
                 self._counts.failed[path, type(exc).__name__] += 1
                 await abort(context, exc, path)
             except grpc.aio.AbortError:
                 self._counts.failed[path, context.code().name] += 1
                 raise
+            if one:
+                _send_within(context)
+            return reply
 
         return counted
+
+    def _hold(self, identity: Identity | None, context: grpc.aio.ServicerContext) -> None:
+        """Count the call, and say whose its connection is, for as long as it lasts.
+
+        Raises:
+            PenstockError: when it is refused.
+        """
+        if identity is not None and self._guard.certificates:
+            self._guard.confirm(identity, _names(context))
+        peer = peer_named(context.peer())
+        if identity is None or not identity.proven:
+            name = peer[0]
+        else:
+            name = identity.name
+            self._connections.claim(peer, name)
+        self._calls.take(name)
+        # A call is over when its answer is sent: who does not read has it open for as long.
+        context.add_done_callback(lambda _: self._calls.give_back(name))
+        answer_to(name)
+
+
+def _send_within(context: grpc.aio.ServicerContext) -> None:
+    """Cancel the call that runs here if its answer is not taken soon: it takes memory."""
+    if (task := asyncio.current_task()) is not None:
+        late = asyncio.get_running_loop().call_later(TAKEN_WITHIN, task.cancel)
+        context.add_done_callback(lambda _: late.cancel())
 
 
 def _shown(details: grpc.HandlerCallDetails) -> str:
@@ -144,14 +149,15 @@ def _refusing(exc: PenstockError, path: str) -> Behaviour:
 
 
 def _behaviour(handler: grpc.RpcMethodHandler) -> Behaviour:
-    found: Behaviour = handler.stream_stream or handler.unary_unary
+    found: Behaviour = handler.stream_stream or handler.unary_unary or handler.unary_stream
     return found
 
 
 def _with(handler: grpc.RpcMethodHandler, answer: Behaviour) -> grpc.RpcMethodHandler:
     """Return *answer* in the place of *handler*: a stream of one as what it is."""
+    forms = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
-        return grpc.stream_stream_rpc_method_handler(answer)
+        return grpc.stream_stream_rpc_method_handler(answer, *forms)
     if handler.response_streaming:  # the health protocol has one of these
-        return grpc.unary_stream_rpc_method_handler(answer)
-    return grpc.unary_unary_rpc_method_handler(answer)
+        return grpc.unary_stream_rpc_method_handler(answer, *forms)
+    return grpc.unary_unary_rpc_method_handler(answer, *forms)

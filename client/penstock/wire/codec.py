@@ -34,7 +34,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from penstock.errors import ConfigError, VersionMismatch
+from penstock.errors import ConfigError, Refused, VersionMismatch
 from penstock.protocol.control import TaskView
 from penstock.protocol.malformed import MALFORMED
 
@@ -60,6 +60,25 @@ class Form(Generic[T]):
 
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
+
+
+def within(decode: Callable[[bytes], T], largest: int | None) -> Callable[[bytes], T]:
+    """Return what reads messages as *decode* does, of at most *largest* bytes if that is a number.
+
+    That is a service's setting; what a message may have by itself says `form`.
+    """
+    if largest is None:
+        return decode
+
+    def decode_within(data: bytes) -> T:
+        if len(data) > largest:
+            raise Refused(
+                f"a message of {len(data)} bytes arrived, and {largest} are read here: start this "
+                "service with a larger max_message_bytes"
+            )
+        return decode(data)
+
+    return decode_within
 
 
 def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 
 import grpc
 import grpc.aio
@@ -17,9 +17,12 @@ from penstock.credentials.caller import LOCAL, Caller, caller_of
 from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.errors import ConfigError, InternalError
+from penstock.runtime.accepted import most_files
 from penstock.runtime.address import is_address, join, split
 from penstock.runtime.descriptors import check_room
 from penstock.wire.admission import TOKEN, Admission
+from penstock.wire.connection_watch import watching
+from penstock.wire.connections import Connections
 from penstock.wire.tracing import tracing
 
 _FIRST = 16
@@ -72,16 +75,25 @@ class HealthServicer:
 
 _MIB = 1 << 20
 
+HEADERS = 1 << 16
+"""Bytes of a call's headers: a token, and the trace that the call is part of."""
+
+GREET_WITHIN = 10.0
+"""Seconds that a new connection gets for TLS and HTTP/2's own greeting."""
+
+IDLE_FOR = 300.0
+"""Seconds that a connection without a call is kept."""
+
 _BOTH: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", -1),
     ("grpc.http2.max_frame_size", 16 * _MIB - 1),
-    # An error carries the traceback of a user's function in its trailing metadata.
-    ("grpc.max_metadata_size", _MIB),
-    ("grpc.absolute_max_metadata_size", _MIB),
 )
 _CLIENT: tuple[tuple[str, int], ...] = (
     *_BOTH,
     ("grpc.max_receive_message_length", -1),
+    # An error carries the traceback of a user's function in its trailing metadata.
+    ("grpc.max_metadata_size", _MIB),
+    ("grpc.absolute_max_metadata_size", _MIB),
     # To close this connection must not keep or break another one in this process.
     ("grpc.use_local_subchannel_pool", 1),
     # A repeated call is the caller's decision; gRPC would also buffer messages for it.
@@ -96,15 +108,24 @@ _CLIENT: tuple[tuple[str, int], ...] = (
 )
 _SERVER: tuple[tuple[str, int], ...] = (
     *_BOTH,
+    ("grpc.max_metadata_size", HEADERS),
+    ("grpc.absolute_max_metadata_size", HEADERS),
     # Two services on one port would each get some of the calls.
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
-    # Who connects and says nothing is let go; so is a peer whose host vanished silently.
-    ("grpc.server_handshake_timeout_ms", 10_000),
+    # Who connects and says nothing is let go, and who says hello and then calls nothing; so is a
+    # peer whose host vanished silently.
+    ("grpc.server_handshake_timeout_ms", int(GREET_WITHIN * 1000)),
+    # Until its settings are acknowledged gRPC holds nobody to the bound of headers.
+    ("grpc.http2.settings_timeout", int(GREET_WITHIN * 1000)),
+    ("grpc.max_connection_idle_ms", int(IDLE_FOR * 1000)),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
 )
+
+TOLD = 16
+"""Calls of one connection that are told that they are too many."""
 
 
 class Channel:
@@ -230,7 +251,10 @@ async def _serving(
     largest: int,
     entrance: Entrance | None,
 ) -> AsyncIterator[int]:
-    server = _server(entrance, largest)
+    connections = None
+    if entrance is not None:
+        connections = Connections(entrance.max_connections_per_identity, most_files())
+    server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
     try:
@@ -243,31 +267,42 @@ async def _serving(
         entrance.port.number = bound
     await server.start()
     await health.serving()
+    watched = nullcontext() if connections is None else watching(connections, bound)
     try:
-        yield bound
+        async with watched:
+            yield bound
     finally:
         await health.leaving()
         await server.stop(grace=drain)
 
 
-def _server(entrance: Entrance | None, largest: int) -> grpc.aio.Server:
+def _server(
+    entrance: Entrance | None, largest: int, connections: Connections | None
+) -> grpc.aio.Server:
     tracing()  # as in `connect`
+    options = (*_SERVER, ("grpc.max_receive_message_length", largest))
+    if entrance is None or connections is None:
+        return grpc.aio.server(options=options)
+    most = entrance.max_calls_per_identity
     return grpc.aio.server(
-        interceptors=() if entrance is None else (_admission(entrance),),
-        maximum_concurrent_rpcs=None if entrance is None else entrance.max_calls,
-        options=(*_SERVER, ("grpc.max_receive_message_length", largest), *_connections(entrance)),
+        interceptors=(Admission(entrance.guard, most, entrance.calls, connections),),
+        maximum_concurrent_rpcs=entrance.max_calls,
+        options=(*options, *_of_connections(entrance)),
     )
 
 
-def _connections(entrance: Entrance | None) -> tuple[tuple[str, int], ...]:
-    """Return how many connections there may be; more are closed before anything is read."""
-    if entrance is None:
-        return ()
-    return (("grpc.max_allowed_incoming_connections", entrance.max_connections),)
+def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
+    """Return how many connections there may be, and how many calls by one.
 
-
-def _admission(entrance: Entrance) -> Admission:
-    return Admission(entrance.guard, entrance.max_calls_per_identity, entrance.calls)
+    More of either are refused before anything is read. Of an identity's calls the first ones beyond
+    its bound get there, to be told so.
+    """
+    # Some files are needed for other things: without any, gRPC accepts nobody and cannot go on.
+    most = min(entrance.max_connections, max(most_files() * 3 // 4, 1))
+    return (
+        ("grpc.max_allowed_incoming_connections", most),
+        ("grpc.max_concurrent_streams", entrance.max_calls_per_identity + TOLD),
+    )
 
 
 def _open_channel(

@@ -148,10 +148,12 @@ def dispatcher_handlers(
     api: DispatcherApi,
     seal: Seal | None = None,
     opening: Callable[[], AbstractContextManager[None]] = nullcontext,
+    largest: int | None = None,
 ) -> grpc.GenericRpcHandler:
     """Answer the dispatcher's methods with *api*; definitions get the *seal*.
 
-    Datasets are registered and jobs opened within *opening*, which may raise what refuses it.
+    Datasets are registered and jobs opened within *opening*, which may raise what refuses it. A
+    heartbeat, or a request with a saved state, may have *largest* bytes.
     """
 
     async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
@@ -184,12 +186,12 @@ def dispatcher_handlers(
         "RegisterDataset": REGISTER_DATASET.handler(register_dataset),
         "FindDataset": FIND_DATASET.handler(find_dataset),
         "GetDefinition": GET_DEFINITION.handler(get_definition),
-        "OpenIteration": OPEN_ITERATION.handler(open_iteration),
+        "OpenIteration": OPEN_ITERATION.handler(open_iteration, largest),
         "Drain": DRAIN.handler(drain),
         "DrainHost": DRAIN_HOST.handler(drain_host),
         "Status": STATUS.handler(status),
-        "WorkerControl": WORKER_CONTROL.handler(api.worker_control),
-        "ReaderControl": READER_CONTROL.handler(api.reader_control),
+        "WorkerControl": WORKER_CONTROL.handler(api.worker_control, largest),
+        "ReaderControl": READER_CONTROL.handler(api.reader_control, largest),
     }
     return grpc.method_handlers_generic_handler("penstock.v1.Dispatcher", methods)
 
@@ -271,9 +273,6 @@ class StatusReply:
     stats: bytes
 
 
-LARGEST = 1 << 26
-"""Bytes of a heartbeat, or of a request with a saved state."""
-
 _SMALL = 1 << 16
 """Bytes of a request that only names something."""
 
@@ -294,7 +293,7 @@ GET_DEFINITION: UnaryRpc[GetDefinitionRequest, GetDefinitionReply] = UnaryRpc(
 )
 OPEN_ITERATION: UnaryRpc[OpenIterationRequest, OpenIterationReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/OpenIteration",
-    form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest, LARGEST),
+    form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest),
     form(OpenIterationReply, dispatcher_pb2.OpenIterationReply),
 )
 DRAIN: UnaryRpc[DrainRequest, DrainReply] = UnaryRpc(
@@ -314,12 +313,12 @@ STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
 )
 WORKER_CONTROL: StreamRpc[WorkerEvent, WorkerCommand] = StreamRpc(
     "/penstock.v1.Dispatcher/WorkerControl",
-    form(WorkerEvent, dispatcher_pb2.WorkerEvent, LARGEST),
+    form(WorkerEvent, dispatcher_pb2.WorkerEvent),
     form(WorkerCommand, dispatcher_pb2.WorkerCommand),
     last=lambda order: isinstance(order, WorkerRefused),
 )
 READER_CONTROL: StreamRpc[ReaderHeartbeat, ReaderView] = StreamRpc(
     "/penstock.v1.Dispatcher/ReaderControl",
-    form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat, LARGEST),
+    form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat),
     form(ReaderView, dispatcher_pb2.ReaderView),
 )

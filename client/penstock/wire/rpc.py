@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from penstock.errors import Unavailable
-from penstock.wire.codec import Form
+from penstock.wire.codec import Form, within
 from penstock.wire.connection import Channel
 from penstock.wire.status import Code, Status, abort
 from penstock.wire.stream import (
@@ -70,12 +70,15 @@ class UnaryRpc(Generic[Request, Reply]):
         stop_if_asked(before)
         return self.reply.decode(data)
 
-    def handler(self, fn: Callable[[Request], Awaitable[Reply]]) -> grpc.RpcMethodHandler:
-        """Serve the method with *fn*."""
+    def handler(
+        self, fn: Callable[[Request], Awaitable[Reply]], largest: int | None = None
+    ) -> grpc.RpcMethodHandler:
+        """Serve the method with *fn*; a request may have *largest* bytes."""
+        decode = within(self.request.decode, largest)
 
         async def serve(data: bytes, context: grpc.aio.ServicerContext) -> bytes:
             try:
-                request = self.request.decode(data)
+                request = decode(data)
                 with serving(self.path, request, context) as span:
                     reply = await fn(request)
                     span.replied(reply)
@@ -147,12 +150,15 @@ class StreamRpc(Generic[Request, Reply]):
             await messages.aclose()
 
     def handler(
-        self, fn: Callable[[AsyncIterator[Request]], AsyncIterator[Any]]
+        self,
+        fn: Callable[[AsyncIterator[Request]], AsyncIterator[Any]],
+        largest: int | None = None,
     ) -> grpc.RpcMethodHandler:
-        """Serve the method with *fn*, an async generator function."""
+        """Serve the method with *fn*, an async generator function, as `UnaryRpc.handler` does."""
+        decode = within(self.request.decode, largest)
 
         async def serve(_received: object, context: grpc.aio.ServicerContext) -> None:
-            requests = RequestInbox(context, self.request.decode)
+            requests = RequestInbox(context, decode)
             try:
                 if self.greets:
                     await greet(context)

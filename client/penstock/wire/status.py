@@ -137,7 +137,8 @@ def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
     if "larger than max" in details:
         return errors.Refused, (
             "takes no message so large: keep large data in files, and read these in the pipeline; "
-            "or raise the limit there (max_definition_bytes)"
+            "or raise the limit there (max_definition_bytes, or for what is no pipeline "
+            "max_message_bytes)"
         )
     if "Concurrent RPC limit" in details:
         return errors.Overloaded, (

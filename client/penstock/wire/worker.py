@@ -30,7 +30,7 @@ from penstock.protocol.trace import TraceEvent, decode_events
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
-from penstock.wire.dispatcher import LARGEST, StatusReply, StatusRequest
+from penstock.wire.dispatcher import StatusReply, StatusRequest
 from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 Replies = list[tuple[ReadReply, memoryview]]
@@ -340,7 +340,7 @@ def _exact(message: bytes) -> bytes:
 # What is sent was encoded where the payload is; what arrives is decoded here.
 READ: StreamRpc[ReadRequest, Any] = StreamRpc(
     "/penstock.v1.Worker/Read",
-    form(ReadRequest, worker_pb2.ReadRequest, LARGEST),
+    form(ReadRequest, worker_pb2.ReadRequest),
     Form(_exact, decode_replies),
     last=lambda replies: isinstance(replies[-1][0], StreamEnd),
     greets=True,

@@ -82,6 +82,10 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     refresh_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats of a reader")
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="a limit, as max_connections=100; repeatable; see the page Limits"),
+    ] = None,
 ) -> None:
     """Run a dispatcher until it is told to stop (SIGTERM or Ctrl-C).
 

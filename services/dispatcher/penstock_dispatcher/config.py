@@ -7,15 +7,32 @@ import os
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS
+from penstock.credentials.entrance import (
+    MAX_CALLS,
+    MAX_CALLS_PER_IDENTITY,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IDENTITY,
+    MAX_HTTP_CONNECTIONS,
+    MAX_MESSAGE_BYTES,
+)
 from penstock.errors import ConfigError
-from penstock.runtime.settings import ServiceSettings, is_number
+from penstock.protocol.names import LONGEST_NAME
+from penstock.runtime.settings import MOST_BYTES, ServiceSettings, check_bound, is_number
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.worker_list import is_exact
+from penstock_dispatcher.registered_bytes import RegisteredBytes
 
 DURABILITIES = ("process", "power")
-MOST_BYTES = 2_000_000_000
-"""No message carries more."""
+COUNTS = (
+    "max_openings",
+    "max_jobs",
+    "max_jobs_per_identity",
+    "max_readers",
+    "max_readers_per_identity",
+    "max_datasets",
+)
+SUMS = ("max_registered_bytes", "max_registered_bytes_per_identity")
+MOST_SUM = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +126,21 @@ class DispatcherConfig(ServiceSettings):
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have, as a token names it."""
+    """How many of them one identity may have: who a token names, or without one an address."""
 
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be; more are closed at once."""
+
+    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
+    """How many of them one identity may have, and how many may come from one address without
+    showing one: of these the oldest are closed."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """How large a heartbeat, or a request with a saved state may be. What is larger is refused."""
+
+    max_http_connections: int = MAX_HTTP_CONNECTIONS
+    """How many connections of HTTP there may be. Where there are as many, one that asks for nothing
+    is closed for a new one."""
 
     tensorflow_port: int | None = None
     """A second port, where TensorFlow's own clients are answered: they have no credentials, and
@@ -134,8 +162,14 @@ class DispatcherConfig(ServiceSettings):
     """How many jobs may be open at once, `max_readers` and `max_datasets` likewise; more are
     refused with `Overloaded`."""
 
+    max_jobs_per_identity: int = 1 << 15
+    """How many of them one identity may have opened, since this dispatcher started."""
+
     max_readers: int = 1 << 16
     """How many readers may be connected."""
+
+    max_readers_per_identity: int = 1 << 15
+    """How many of them may be of one identity."""
 
     max_datasets: int = 1 << 16
     """How many datasets may be registered."""
@@ -154,6 +188,15 @@ class DispatcherConfig(ServiceSettings):
 
     refresh_interval: float = 1.0
     """Time between heartbeats of a reader."""
+
+    max_name_bytes: int = LONGEST_NAME
+    """How long a name may be that users give: of a job, of a trainer, of what is saved."""
+
+    max_registered_bytes: int = 1 << 32
+    """How many bytes all registered pipelines may take, on disk or in memory."""
+
+    max_registered_bytes_per_identity: int = 1 << 31
+    """How many of them one identity may have brought, since this dispatcher started."""
 
     max_definition_bytes: int = 1 << 28
     """How large a pipeline may be that a client registers: its functions, and the arrays in it.
@@ -177,16 +220,34 @@ class DispatcherConfig(ServiceSettings):
             self._check_time(name)
         self._check_definition()
         self._check_opened()
-        for name in ("max_openings", "max_jobs", "max_readers", "max_datasets"):
-            self._check_number(name)
+        for name in COUNTS:
+            check_bound(name, getattr(self, name))
         self._check_pair("worker_timeout", "heartbeat_interval")
         self._check_pair("client_timeout", "refresh_interval")
         self._check_pair("consumer_timeout", "refresh_interval")
 
     @property
+    def after_fault(self) -> str:
+        """What is left when it stops by a fault, in words."""
+        if self.work_dir is None:
+            return "it has no work_dir, so what it knew is lost"
+        return "what it acknowledged is on disk: start it again"
+
+    @property
     def outlasts_power(self) -> bool:
         """Whether acknowledged facts survive a power failure."""
         return self.durability == "power"
+
+    @property
+    def of_definitions(self) -> tuple[int, RegisteredBytes]:
+        """How large one may be, and what counts what they take together."""
+        sums = self.max_registered_bytes, self.max_registered_bytes_per_identity
+        return self.max_definition_bytes, RegisteredBytes(*sums)
+
+    @property
+    def of_readers(self) -> tuple[int, str, str]:
+        """How many of them an identity may have, and how that is said."""
+        return self.max_readers_per_identity, "readers connected", "max_readers_per_identity"
 
     @property
     def settings(self) -> CoreSettings:
@@ -207,6 +268,7 @@ class DispatcherConfig(ServiceSettings):
             worker_addresses=self.worker_addresses or (),
             reassign_static_tasks=self.reassign_static_tasks,
             max_jobs=self.max_jobs,
+            max_jobs_per_identity=self.max_jobs_per_identity,
             max_readers=self.max_readers,
             max_datasets=self.max_datasets,
         )
@@ -237,11 +299,6 @@ class DispatcherConfig(ServiceSettings):
             )
         object.__setattr__(self, "worker_addresses", tuple(entries))
 
-    def _check_number(self, name: str) -> None:
-        most = getattr(self, name)
-        if not isinstance(most, int) or not is_number(most, 1):
-            raise ConfigError(f"{name} must be a number from 1 on, not {most!r}")
-
     def _check_opened(self) -> None:
         names, port = self.tensorflow_datasets, self.tensorflow_port
         if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
@@ -254,11 +311,10 @@ class DispatcherConfig(ServiceSettings):
         object.__setattr__(self, "tensorflow_datasets", tuple(names))
 
     def _check_definition(self) -> None:
-        most = self.max_definition_bytes
-        if not isinstance(most, int) or not is_number(most, 1) or most > MOST_BYTES:
-            raise ConfigError(
-                f"max_definition_bytes must be a number from 1 to {MOST_BYTES}, not {most!r}"
-            )
+        check_bound("max_definition_bytes", self.max_definition_bytes, MOST_BYTES)
+        check_bound("max_name_bytes", self.max_name_bytes, LONGEST_NAME)
+        for name in SUMS:
+            check_bound(name, getattr(self, name), MOST_SUM)
 
     def _check_time(self, name: str) -> None:
         value = getattr(self, name)

@@ -13,7 +13,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -63,8 +64,11 @@ class DefinitionStore(Protocol):
     def variants(self, dataset: DatasetId) -> tuple[str, ...]:
         """Return the versions that there are definitions for."""
 
-    async def forget(self, used: Container[DatasetId]) -> None:
-        """Forget those that are not *used* and did not come lately."""
+    def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
+        """Yield each definition that is there now, with its version and how many bytes it takes."""
+
+    async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
+        """Forget those that are not *used* and did not come lately; return them."""
 
 
 def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> DefinitionStore:
@@ -116,10 +120,18 @@ class MemoryDefinitions:
         """See `DefinitionStore.variants`."""
         return tuple(self._definitions.get(dataset, ()))
 
-    async def forget(self, used: Container[DatasetId]) -> None:
+    def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
+        """See `DefinitionStore.sizes`."""
+        for dataset, variants in self._definitions.items():
+            for python, definition in variants.items():
+                yield dataset, python, len(definition)
+
+    async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
         """See `DefinitionStore.forget`."""
-        for dataset in self._dates.unused(used):
-            del self._definitions[dataset]
+        unused = self._dates.unused(used)
+        for dataset in unused:
+            self._definitions.pop(dataset, None)
+        return unused
 
 
 class FileDefinitions:
@@ -178,11 +190,20 @@ class FileDefinitions:
         """See `DefinitionStore.variants`."""
         return tuple(self._definitions.get(dataset, ()))
 
-    async def forget(self, used: Container[DatasetId]) -> None:
+    def sizes(self) -> Iterator[tuple[DatasetId, str, int]]:
+        """See `DefinitionStore.sizes`."""
+        for dataset, variants in self._definitions.items():
+            for python, file in variants.items():
+                with suppress(OSError):  # it was removed meanwhile
+                    yield dataset, python, file.stat().st_size - _SUM
+
+    async def forget(self, used: Container[DatasetId]) -> list[DatasetId]:
         """See `DefinitionStore.forget`."""
-        for dataset in self._dates.unused(used):
+        unused = self._dates.unused(used)
+        for dataset in unused:
             for file in self._definitions.pop(dataset, {}).values():
                 file.unlink(missing_ok=True)
+        return unused
 
     def _note(self, dataset: DatasetId, python: str) -> None:
         self._dates.note(dataset)

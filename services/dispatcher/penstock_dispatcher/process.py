@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
+from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
 from penstock_dispatcher.collection import short_collections
@@ -15,12 +17,13 @@ from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
 
 
-def run(**given: Any) -> None:
+def run(limit: Sequence[str] | None = None, **given: Any) -> None:
     """Run a dispatcher with these settings until a signal stops it.
 
     What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
     """
     try:
+        given |= limits(DispatcherConfig, limit or ())
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
         with short_collections():

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from penstock.credentials.per_identity import identity_answered
 from penstock.errors import UnknownDataset
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import Definition
@@ -16,18 +17,30 @@ from penstock_dispatcher import request_checks
 from penstock_dispatcher.core.events import Call, FindDataset, RegisterDataset
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.definition_store import DefinitionStore
+from penstock_dispatcher.registered_bytes import RegisteredBytes
 
 Ask: TypeAlias = Callable[[Callable[[Call], RegisterDataset | FindDataset]], Awaitable[Any]]
 """Have the core decide on the event that is made of a call, and return its reply."""
 
 
 class Registrar:
-    """Definitions of at most *largest* bytes, in *store*, and what *core* knows of them."""
+    """Definitions of at most *largest* bytes, in *store*, and what *core* knows of them.
+
+    *kept* counts what all of them take.
+    """
 
     def __init__(
-        self, core: DispatcherCore, store: DefinitionStore, largest: int, ask: Ask
+        self,
+        core: DispatcherCore,
+        store: DefinitionStore,
+        largest: int,
+        kept: RegisteredBytes,
+        ask: Ask,
     ) -> None:
         self._core, self._store, self._largest, self._ask = core, store, largest, ask
+        self._kept = kept
+        for dataset, python, nbytes in store.sizes():
+            kept.found(dataset, python, nbytes)
         self._used: AbstractSet[DatasetId] | None = None
 
     async def register(
@@ -39,8 +52,7 @@ class Registrar:
         if registration is not None:
             request_checks.check_registration(registration)
         known = Definition.from_bytes(definition)
-        # First the definition: no dataset is announced that cannot be fetched.
-        await self._store.keep(DatasetId(known.fingerprint), definition, known.needs)
+        await self._keep(DatasetId(known.fingerprint), definition, known.needs)
         return await self._register(known, versions, registration)
 
     async def definition(self, dataset: DatasetId, python: str = "") -> bytes:
@@ -89,7 +101,18 @@ class Registrar:
     async def sweep(self) -> None:
         """Remove definitions that were released."""
         if self._used is not None:
-            await self._store.forget(self._used | self._core.state.datasets.keys())
+            used = self._used | self._core.state.datasets.keys()
+            self._kept.forget(await self._store.forget(used))
+
+    async def _keep(self, dataset: DatasetId, definition: bytes, python: str) -> None:
+        """Keep *definition* before its dataset is announced: what is has to be found."""
+        new = self._kept.take(dataset, python, len(definition), identity_answered())
+        try:
+            await self._store.keep(dataset, definition, python)
+        except BaseException:
+            if new:
+                self._kept.give_back(dataset, python)
+            raise
 
     async def _register(
         self, known: Definition, versions: Versions, registration: Registration | None

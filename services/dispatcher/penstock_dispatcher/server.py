@@ -22,7 +22,7 @@ from penstock.runtime.linux import check_service
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
-from penstock.wire.dispatcher import LARGEST, dispatcher_handlers
+from penstock.wire.dispatcher import dispatcher_handlers
 from penstock.wire.preemption import preemption_handlers
 from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
@@ -73,7 +73,12 @@ async def serve(
     async with dispatching(config, entrance) as dispatcher:
         known, clients = DispatcherKnowledge(dispatcher), clients_at(config.work_dir)
         line = listening(
-            dispatcher_handlers(dispatcher, entrance.seal, Openings(config.max_openings).held),
+            dispatcher_handlers(
+                dispatcher,
+                entrance.seal,
+                Openings(config.max_openings).held,
+                config.max_message_bytes,
+            ),
             *tensorflow.dispatcher_handlers(
                 TensorFlowService(known, clients, now, config.tensorflow_datasets)
             ),
@@ -81,7 +86,7 @@ async def serve(
             host=config.host,
             port=config.port,
             drain=DRAIN,
-            largest=max(config.max_definition_bytes + MARGIN, LARGEST),
+            largest=max(config.max_definition_bytes + MARGIN, config.max_message_bytes),
             entrance=entrance,
         )
         sampler, feed = Sampler(dispatcher.core), PageFeed(dispatcher.stats)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from penstock.credentials.entrance import Entrance
+from penstock.credentials.per_identity import PerIdentity, identity_answered
 from penstock.engine import seeds
 from penstock.errors import InternalError, PenstockError, StoreFull, Unavailable
 from penstock.protocol.control import (
@@ -26,7 +27,7 @@ from penstock.protocol.control import (
     WorkerEvent,
 )
 from penstock.protocol.registration import RegisteredDataset, Registration
-from penstock.protocol.types import DatasetId, IterationId, ReaderStatus, Versions, WorkerId
+from penstock.protocol.types import DatasetId, ReaderStatus, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
 from penstock.runtime.versions import versions
@@ -58,6 +59,7 @@ from penstock_dispatcher.listing import listed
 from penstock_dispatcher.listing_store import listings_at
 from penstock_dispatcher.outbox import Outbox
 from penstock_dispatcher.performer import OutwardEffect, Performer
+from penstock_dispatcher.reader_sessions import ReaderSessions
 from penstock_dispatcher.registrar import Registrar
 
 log = logging.getLogger("penstock.dispatcher")
@@ -66,9 +68,6 @@ T = TypeVar("T")
 
 LOOK = 1.0
 """Seconds between looks whether the work directory is there."""
-
-FORGETS = "it has no work_dir, so what it knew is lost"
-SAFE = "what it acknowledged is on disk: start it again"
 
 SWEEP = 600.0
 """Seconds between sweeps of unused definitions."""
@@ -98,8 +97,8 @@ class DispatcherService:
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
         kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
-        largest = config.max_definition_bytes
-        self._registrar = Registrar(self._core, kept, largest, self._ask_for)
+        self._registrar = Registrar(self._core, kept, *config.of_definitions, self._ask_for)
+        self._reading = PerIdentity(*config.of_readers)
         self._listings = listings_at(config.work_dir, power=config.outlasts_power)
         self._calls, self._deferred = PendingCalls(), DeferredEvents()
         self._performer = Performer(self._calls, self._handle)
@@ -162,8 +161,8 @@ class DispatcherService:
     def stats(self) -> DispatcherStats:
         """Return all that is known of the cluster now."""
         own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
-        own["security"] = self._config.security.value
-        return replace(self._core.stats(self._clock()), versions=versions(), **own)
+        own |= {"security": self._config.security.value, "versions": versions()}
+        return replace(self._core.stats(self._clock()), **own)
 
     def unready(self) -> str:
         """Return why nothing is decided now; nothing if it is."""
@@ -190,9 +189,10 @@ class DispatcherService:
     async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
         self._check_open()
-        request_checks.check_opening(request)
+        request_checks.check_opening(request, self._config.max_name_bytes)
         await self._registrar.ensure(request)
-        event = OpenIteration(self._calls.new_call(), request, seeds.fresh())
+        call = self._calls.new_call()
+        event = OpenIteration(call, request, seeds.fresh(), who=identity_answered())
         answer: OpenIterationReply | ListSourceFiles = await self._ask(event.call, event)
         while isinstance(answer, ListSourceFiles):
             known = await listed(answer)
@@ -270,11 +270,11 @@ class DispatcherService:
         """See `DispatcherApi.reader_control`."""
         self._check_open()
         outbox: Outbox[ReaderView] = Outbox(ReaderView)
-        peers: dict[str, IterationId] = {}
+        peers = ReaderSessions(self._reading)
 
         def hear(heartbeat: ReaderHeartbeat) -> None:
-            request_checks.check_heartbeat(heartbeat)
-            peers[heartbeat.session] = heartbeat.iteration
+            request_checks.check_heartbeat(heartbeat, self._config.max_name_bytes)
+            peers.note(heartbeat.session, heartbeat.iteration)
             self._readers.lead(heartbeat.session, outbox)
             self._handle(heartbeat)
 
@@ -286,6 +286,7 @@ class DispatcherService:
             for session in self._readers.forget(peers, outbox):
                 self._performer.views.pop(session, None)
                 self._handle(ReaderDisconnected(peers[session], session))
+            peers.close()
             await _end(reading)
 
     def _check_open(self) -> None:
@@ -308,10 +309,9 @@ class DispatcherService:
         log.critical("%s failed; the dispatcher stops", doing, exc_info=exc)
         self._closed = True
         self._journal.abandon()
-        safe = FORGETS if self._config.work_dir is None else SAFE
         self._failure = self._failure or InternalError(
             f"the dispatcher at {self.address} stopped, for {doing} failed: {exc!r}. This is a "
-            f"fault in Penstock; {safe}"
+            f"fault in Penstock; {self._config.after_fault}"
         )
         self._failed.set()
 

@@ -81,6 +81,10 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     worker_tag: Annotated[
         list[str] | None, typer.Option(help="a word shown in the worker's status; repeatable")
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="a limit, as max_connections=100; repeatable; see the page Limits"),
+    ] = None,
 ) -> None:
     """Run a worker until it is told to stop (SIGTERM or Ctrl-C): then its tasks go on elsewhere.
 

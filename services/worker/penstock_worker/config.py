@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.credentials.entrance import MAX_CALLS, MAX_CALLS_PER_IDENTITY, MAX_CONNECTIONS
+from penstock.credentials.entrance import (
+    MAX_CALLS,
+    MAX_CALLS_PER_IDENTITY,
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IDENTITY,
+    MAX_HTTP_CONNECTIONS,
+    MAX_MESSAGE_BYTES,
+)
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
@@ -128,10 +135,21 @@ class WorkerConfig(ServiceSettings):
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have, as a token names it."""
+    """How many of them one identity may have: who a token names, or without one an address."""
 
     max_connections: int = MAX_CONNECTIONS
     """How many connections there may be; more are closed at once."""
+
+    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
+    """How many of them one identity may have, and how many may come from one address without
+    showing one: of these the oldest are closed."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    """How large a request of a reader may be. What is larger is refused."""
+
+    max_http_connections: int = MAX_HTTP_CONNECTIONS
+    """How many connections of HTTP there may be. Where there are as many, one that asks for nothing
+    is closed for a new one."""
 
     tensorflow_port: int | None = None
     """A second port, where TensorFlow's own clients are answered: they have no credentials, and

@@ -26,7 +26,7 @@ from penstock.transport.in_process import offered
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
-from penstock.wire.dispatcher import LARGEST, DispatcherClient
+from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker import shm_door
 from penstock_worker.cache_size import cache_size
@@ -93,7 +93,7 @@ async def serve(
         host=config.host,
         port=config.port,
         drain=LAST_VIEW,
-        largest=LARGEST,
+        largest=config.max_message_bytes,
         entrance=entrance,
     )
     to_dispatcher = connect(address, caller=caller)
@@ -120,7 +120,7 @@ async def serve(
             tensorflow=open_at,
         )
         if shm is not None:
-            shm.serve(worker, runners)
+            shm.serve(worker, runners, config)
         control = ControlStream(
             api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle
         )

@@ -9,21 +9,25 @@ import os
 import secrets
 import socket
 import stat
+import struct
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from penstock.errors import ConfigError
+from penstock.credentials.per_identity import PerIdentity
+from penstock.errors import ConfigError, Overloaded
 from penstock.protocol.data import ReadRequest
 from penstock.runtime.linux import boot_id
 from penstock.transport.shm_messages import FromWorker
+from penstock_worker.config import WorkerConfig
 from penstock_worker.core.loans import BorrowerId
 from penstock_worker.reply_form import ReplyForm
 from penstock_worker.runners import ActiveRunners
-from penstock_worker.shm_reader import LocalReader
+from penstock_worker.shm_reader import LocalReader, Streams
 
 log = logging.getLogger("penstock.worker")
 
@@ -32,7 +36,7 @@ LONGEST_PATH = 107
 
 ENDING, NEW = ".sock", ".new"
 
-BACKLOG = 128
+BACKLOG = 4096
 
 AGAIN = 1.0
 """Seconds until the next try to take a connection, where there was no room for one."""
@@ -91,6 +95,8 @@ class ShmDoor:
         self._worker: Lender | None = None
         self._runners: ActiveRunners | None = None
         self._readers: set[LocalReader] = set()
+        self._silent: dict[LocalReader, None] = {}
+        """Those that have not said yet who they are, the oldest first."""
         self._numbers = count(1)
         self._loop = asyncio.get_running_loop()
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -107,9 +113,20 @@ class ShmDoor:
             self._sock.close()
             raise
 
-    def serve(self, worker: Lender, runners: ActiveRunners) -> None:
-        """Let readers in, from now on."""
+    def serve(
+        self,
+        worker: Lender,
+        runners: ActiveRunners,
+        bounds: WorkerConfig | None = None,
+    ) -> None:
+        """Let readers in, from now on: of each user as many, with as many streams, as by gRPC."""
+        bounds = bounds or WorkerConfig()
+        self._largest = bounds.max_message_bytes
         self._worker, self._runners = worker, runners
+        most = self._most_silent = bounds.max_connections_per_identity
+        self._met = PerIdentity(most, "connections", "max_connections_per_identity")
+        most = bounds.max_calls_per_identity
+        self._streams = PerIdentity(most, "streams open", "max_calls_per_identity")
         self._loop.add_reader(self._sock.fileno(), self._accept)
 
     def close(self) -> None:
@@ -137,27 +154,52 @@ class ShmDoor:
             self._loop.remove_reader(self._sock.fileno())
             self._loop.call_later(AGAIN, self._listen_again)
             return
+        # Those that say nothing make room, the oldest first: who is honest says hello at once.
+        if len(self._silent) >= self._most_silent:
+            next(iter(self._silent)).close()
+        user = _user(sock)
         reader = LocalReader(
             sock,
             BorrowerId(next(self._numbers)),
             self._worker.lend,
             self._runners,
-            admit=self._refusal,
-            gone=self._readers.discard,
+            admit=partial(self._refusal, user),
+            gone=partial(self._on_gone, user),
+            streams=Streams(user, self._streams),
+            largest=self._largest,
         )
         self._readers.add(reader)
+        self._silent[reader] = None
 
     def _listen_again(self) -> None:
         if self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock.fileno(), self._accept)
 
-    def _refusal(self, theirs: str, token: str) -> str:
-        """Return why a reader that says this may not come in, or nothing."""
+    def _on_gone(self, user: str, reader: LocalReader) -> None:
+        if reader in self._readers:
+            self._readers.discard(reader)
+            if reader.admitted:
+                self._met.give_back(user)
+        self._silent.pop(reader, None)
+
+    def _refusal(self, user: str, reader: LocalReader, theirs: str, token: str) -> str:
+        """Return why a reader of *user* that says this may not come in, or nothing."""
         if theirs != self.boot_id:
             return f"this host's boot id is {self.boot_id}, and the reader's is {theirs:.80}"
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return "the reader does not know this worker's token: it looks for another one"
+        try:
+            self._met.take(user)
+        except Overloaded as exc:
+            return str(exc)
+        self._silent.pop(reader, None)
         return ""
+
+
+def _user(sock: socket.socket) -> str:
+    """Return whose process is at the other end, as the system knows it."""
+    told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return f"user {struct.unpack('3i', told)[1]}"
 
 
 def _sweep(folder: Path) -> None:

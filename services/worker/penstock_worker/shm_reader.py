@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, assert_never
 
-from penstock.errors import InternalError, PenstockError
+from penstock.credentials.per_identity import PerIdentity
+from penstock.errors import InternalError, Overloaded, PenstockError
 from penstock.ipc.message_line import MessageLine
 from penstock.protocol.data import FrameHeader, ReadReply, ReadRequest
 from penstock.protocol.types import Failure
@@ -35,7 +36,6 @@ from penstock.transport.shm_messages import (
     StreamOver,
     Welcome,
 )
-from penstock.wire.dispatcher import LARGEST
 from penstock.wire.worker import encode_frames, encode_reply
 from penstock_worker.core.loans import BorrowerId
 from penstock_worker.reply_form import Payload, ReplyForm
@@ -54,10 +54,29 @@ GREET_WITHIN = 5.0
 ANSWER_WITHIN = 1.0
 """Seconds that a reader gets to map memory; after that it is sent copies until it has."""
 
+MOST_UNSENT = 1 << 16
+"""Messages that wait for a reader; one that opens streams meanwhile does not read."""
+
 Messages: TypeAlias = list[FromWorker]
 Lend: TypeAlias = Callable[
     [AsyncIterator[ReadRequest], ReplyForm[Messages]], AsyncIterator[Messages]
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The streams of one identity."""
+
+    name: str
+    of_all: PerIdentity
+
+    def take(self) -> None:
+        """Count one more; raise `Overloaded` when that is too many."""
+        self.of_all.take(self.name)
+
+    def give_back(self) -> None:
+        """Count one less."""
+        self.of_all.give_back(self.name)
 
 
 @dataclass(slots=True)
@@ -81,12 +100,15 @@ class LocalReader:
         lend: Lend,
         runners: ActiveRunners,
         *,
-        admit: Callable[[str, str], str],
+        admit: Callable[[LocalReader, str, str], str],
         gone: Callable[[LocalReader], None],
+        streams: Streams,
+        largest: int,
     ) -> None:
         self._borrower, self._lend, self._runners = borrower, lend, runners
-        self._admit, self._gone = admit, gone
-        self._admitted = False
+        self._admit, self._gone, self._streams = admit, gone, streams
+        self.admitted = False
+        """Whether it said who it is, and may be."""
         self._silence = asyncio.get_running_loop().call_later(GREET_WITHIN, self.close)
         self._announced: dict[RunnerProcess, _Announced] = {}
         self._memories = 0
@@ -99,7 +121,7 @@ class LocalReader:
             FromReader,  # type: ignore[arg-type]
             self._hear,
             self._on_gone,
-            most=LARGEST,  # as over gRPC
+            most=largest,
         )
 
     def close(self) -> None:
@@ -118,12 +140,12 @@ class LocalReader:
         self._gone(self)
 
     def _hear(self, message: FromReader) -> None:
-        if not self._admitted and not isinstance(message, Hello):
+        if not self.admitted and not isinstance(message, Hello):
             self.close()
             return
         match message:
             case Hello(boot_id, token):
-                self._greet(self._admit(boot_id, token))
+                self._greet("" if self.admitted else self._admit(self, boot_id, token))
             case OpenStream(stream, request):
                 self._open(stream, request)
             case AckStream(stream, ack):
@@ -143,7 +165,7 @@ class LocalReader:
         if refusal:
             self._line.send(Denied(refusal))
             return
-        self._admitted = True
+        self.admitted = True
         self._silence.cancel()
         self._line.send(Welcome())
 
@@ -165,8 +187,13 @@ class LocalReader:
     # --- streams ---
 
     def _open(self, stream: int, request: ReadRequest) -> None:
-        if stream in self._requests:
-            self.close()
+        if stream in self._requests or self._line.unsent > MOST_UNSENT:
+            self.close()  # it reuses a number, or does not read
+            return
+        try:
+            self._streams.take()
+        except Overloaded as exc:
+            self._line.send(StreamOver(stream, Failure.of(exc)))
             return
         requests = self._requests[stream] = asyncio.Queue[ReadRequest | None]()
         requests.put_nowait(request)
@@ -193,6 +220,7 @@ class LocalReader:
             failure = InternalError(f"this worker failed to send to a reader: {exc!r}")
         finally:
             self._requests.pop(stream, None)
+            self._streams.give_back()
         over = StreamOver(stream, None if failure is None else Failure.of(failure))
         self._line.send(over)
 

@@ -45,9 +45,9 @@ class Life:
     def register(self, name):
         return self.ask(RegisterDataset(1, VERSIONS, name, (SplitProviderSpec((".0",), 100),), ""))
 
-    def open(self, job, repetition=0):
+    def open(self, job, repetition=0, who="ann"):
         request = OpenIterationRequest(VERSIONS, "d", Mode.DYNAMIC, job, repetition, Codec.NONE)
-        return self.ask(OpenIteration(1, request, 5)).iteration
+        return self.ask(OpenIteration(1, request, 5, who=who)).iteration
 
     def beat(self, session, iteration):
         """Send a first heartbeat; return the error that ends the reader's stream, if one does."""
@@ -75,6 +75,22 @@ def test_a_job_that_is_forgotten_makes_room():
         life.tell(Tick())
 
     assert life.open("b")
+
+
+def test_an_identity_that_has_all_jobs_it_may_leaves_others_theirs_and_may_read_them():
+    life = Life(max_jobs_per_identity=2, idle=1.0, reader_lease=1.0, sweep_interval=0.5)
+    first = life.open("a")
+    life.open("b")
+
+    with pytest.raises(Overloaded, match="ann opened 2 jobs.*max_jobs_per_identity"):
+        life.open("c")
+    assert life.open("a") == first
+    assert life.open("c", who="bob")
+    for _ in range(240):
+        life.now += 0.25
+        life.tell(Tick())
+    assert life.open("d")  # those before are forgotten
+    assert len(life.core.ctx.soft_state.opened_by) == 1
 
 
 def test_a_reader_too_many_is_refused_until_another_is_gone():

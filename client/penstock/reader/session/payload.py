@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from penstock.element import Element
 from penstock.errors import VersionMismatch
-from penstock.frames.compression import decompress
 from penstock.frames.frame import unpack
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.trace import FrameTimes
 from penstock.protocol.types import Codec
+from penstock.reader.session.decompress_ahead import DecompressAhead, Stored
 from penstock.reader.session.trace import ReaderTrace
 
 
@@ -21,12 +21,16 @@ class FramePayload:
         self,
         frame: FrameHeader,
         payload: memoryview,
+        ahead: DecompressAhead | None = None,
         *,
         writable: bool,
         trace: ReaderTrace | None = None,
     ) -> None:
         self._frame, self._writable, self._trace = frame, writable, trace
-        self._payload: memoryview | None = payload
+        self._payload: memoryview | Stored | None = payload
+        if frame.codec is not Codec.NONE:
+            hold = Stored if ahead is None else ahead.hold
+            self._payload = hold(payload, frame.codec, frame.raw_nbytes)
         self._elements: list[Element] = []
         self._received = 0.0 if trace is None else trace.now()
         self._decoded = (0.0, 0.0)
@@ -58,10 +62,9 @@ class FramePayload:
             return self._elements
         return self._elements[start - first : stop - first]
 
-    def _unpacked(self, payload: memoryview) -> list[Element]:
-        if self._frame.codec is not Codec.NONE:
-            payload = decompress(payload, self._frame.codec, self._frame.raw_nbytes)
-        elements = unpack(self._frame.layout, payload, writable=self._writable)
+    def _unpacked(self, payload: memoryview | Stored) -> list[Element]:
+        raw = payload.take() if isinstance(payload, Stored) else payload
+        elements = unpack(self._frame.layout, raw, writable=self._writable)
         if len(elements) != self._frame.count:
             raise VersionMismatch(
                 f"a frame of task {self._frame.task} holds {len(elements)} elements, and its "

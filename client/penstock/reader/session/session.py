@@ -26,6 +26,7 @@ from penstock.reader.core.session_core import NoElement, SessionCore
 from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, wait_reason
+from penstock.reader.session.decompress_ahead import DecompressAhead
 from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
 from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
@@ -63,6 +64,7 @@ class Session(RoundsRead):
         self._failure: BaseException | None = None
         self._closed = self._posted = False
         self._ticks, self._network_thread = Ticks(), 0
+        self._ahead = DecompressAhead()
         self._network = SessionNetwork(self, *config.network)
         self._running = loop.spawn(self._run())
         self._running.add_done_callback(self._network_over)
@@ -253,6 +255,7 @@ class Session(RoundsRead):
         finally:
             self._running.cancel()
             self._held.close()
+            self._ahead.close()
             with self._changed:  # now, not when the collector comes: workers wait for their memory
                 self.core.let_go()
 
@@ -333,7 +336,9 @@ class Session(RoundsRead):
             now = clock.now()
             for frame, payload in frames:
                 trace = self._network.trace if frame.traced else None
-                load = FramePayload(frame, payload, writable=self._config.writable, trace=trace)
+                load = FramePayload(
+                    frame, payload, self._ahead, writable=self._config.writable, trace=trace
+                )
                 self.core.on_frame(frame, load, payload.nbytes, now)
             # Frames end no other wait than that for elements. In rounds most of them come early,
             # and to wake a thread for each costs more than all else that is done with it.

@@ -80,6 +80,8 @@ class OpenIteration:
     """The outlines of these listings, whose names are stored already."""
     orders: Mapping[int, Mapping[int, Order]] = field(default_factory=dict)
     """Orders of the files, by seed; see `ListSourceFiles`."""
+    who: str = ""
+    """Whom the call is from."""
 
 
 @dataclass(frozen=True, slots=True)

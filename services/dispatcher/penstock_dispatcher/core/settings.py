@@ -28,5 +28,6 @@ class CoreSettings:
     reassign_static_tasks: bool = False
     """Whether a static task goes on elsewhere when its place was vacant for a worker lease."""
     max_jobs: int = 1 << 16
+    max_jobs_per_identity: int = 1 << 15
     max_readers: int = 1 << 16
     max_datasets: int = 1 << 16

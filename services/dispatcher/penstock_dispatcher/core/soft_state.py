@@ -151,6 +151,8 @@ class SoftState:
     barrier_since: dict[IterationId, float] = field(default_factory=dict)
     """Since when readers of an iteration have been at the barrier of its next save."""
     idle_since: dict[IterationId, float] = field(default_factory=dict)
+    opened_by: dict[IterationId, str] = field(default_factory=dict)
+    """Who opened those that are not over, as far as that was in this life."""
     unused_since: dict[DatasetId, float] = field(default_factory=dict)
     """The datasets that no iteration reads and no chosen id stands for."""
     consumers: dict[IterationId, ConsumersWaited] = field(default_factory=dict)
@@ -253,6 +255,7 @@ class SoftState:
     ) -> None:
         """Forget *tasks* and *readers* of an iteration that is over."""
         self.barrier_since.pop(iteration, None)
+        self.opened_by.pop(iteration, None)
         self.consumers.pop(iteration, None)
         self.full.discard(iteration)
         self.paces.pop(iteration, None)

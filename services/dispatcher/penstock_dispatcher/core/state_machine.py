@@ -171,7 +171,7 @@ class DispatcherCore:
                 plan = jobs.plan_opening(ctx.state, event, ctx.settings.worker_addresses)
             if plan.iteration != jobs.OVER:
                 admission.check_python(ctx, request.dataset)
-            bounds.check_job(ctx, new=bool(plan.facts and not plan.superseded))
+            bounds.check_job(ctx, event.who, new=bool(plan.facts and not plan.superseded))
         except PenstockError as exc:
             ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))
             return
@@ -186,6 +186,7 @@ class DispatcherCore:
         if plan.facts:
             self._set_files(event, plan)
             cache_members.note_opened(ctx, plan.job)
+            ctx.soft_state.opened_by[plan.iteration] = event.who
         if plan.iteration != jobs.OVER:
             ctx.soft_state.idle_since.setdefault(plan.iteration, now)
         ctx.counts.opened += 1

@@ -1,0 +1,85 @@
+"""What is counted of each identity, so that none takes all there is: calls, readers, bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from penstock.errors import Overloaded
+
+NEAR = "this process"
+"""Who calls a service as an object, with no call between."""
+
+_answered: ContextVar[str] = ContextVar("answered", default=NEAR)
+
+
+def identity_answered() -> str:
+    """Return whom the call is from that is being answered here: an identity's name, or an address.
+
+    >>> identity_answered()
+    'this process'
+    """
+    return _answered.get()
+
+
+def answer_to(name: str) -> None:
+    """Note that this task, and those that it starts, answer a call of *name*."""
+    _answered.set(name)
+
+
+class PerIdentity:
+    """How many there are of something, by whose they are.
+
+    Args:
+        most: how many one identity may have.
+        what: what they are, in the plural.
+        setting: the name of the bound.
+    """
+
+    def __init__(self, most: int, what: str, setting: str) -> None:
+        self._most, self._what, self._setting = most, what, setting
+        self._had: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._had)
+
+    def __getitem__(self, name: str) -> int:
+        return self._had[name]
+
+    def take(self, name: str, count: int = 1) -> None:
+        """Count *count* more of *name*.
+
+        Raises:
+            Overloaded: when it would have more than it may.
+        """
+        if self._had[name] + count > self._most:
+            had = self._had[name]
+            if not had:
+                del self._had[name]
+            more = f" and asks for {count} more" if count > 1 else ""
+            raise Overloaded(
+                f"{name} has {had} {self._what} here{more}, and one identity may have "
+                f"{self._most}: end some, or raise {self._setting} here"
+            )
+        self._had[name] += count
+
+    def give_back(self, name: str, count: int = 1) -> None:
+        """Count *count* less of *name*."""
+        self._had[name] -= count
+        if self._had[name] <= 0:
+            del self._had[name]
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Count one of *name* until the end of the block.
+
+        Raises:
+            Overloaded: as `take`.
+        """
+        self.take(name)
+        try:
+            yield
+        finally:
+            self.give_back(name)

@@ -1,0 +1,228 @@
+"""Who comes in by HTTP: so many connections at once, none that says nothing, none that only asks.
+
+It accepts connections itself, and so knows of each from its first moment, in the middle of TLS too.
+Where there are as many as there may be, one that asks for nothing now makes room for a new one: of
+the address that has the most such, the oldest. So who opens many closes its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import struct
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from penstock.errors import InternalError
+
+log = logging.getLogger("penstock.http")
+
+FIRST_WITHIN = 10.0
+"""Seconds that a new connection gets for TLS, and then for its first request."""
+
+TAKEN_WITHIN = 30.0
+"""Seconds that an answer may take to be received."""
+
+BACKLOG, TOGETHER = 4096, 32
+"""Connections that may wait to be accepted, and how many are accepted before others have a turn.
+Where more wait than may, the system has the next ones try again after a second."""
+
+AGAIN = 1.0
+"""Seconds until the next try to accept, where no more files can be open."""
+
+LOGGED_EVERY = 10.0
+"""Seconds between two lines of the log about connections that were closed."""
+
+
+@dataclass(eq=False, slots=True)
+class _Visitor:
+    """One connection, from when it was accepted."""
+
+    address: str
+    task: asyncio.Task[None] | None = None
+    """Shakes hands, while that lasts."""
+    transport: asyncio.Transport | None = None
+    silence: asyncio.TimerHandle | None = None
+    """Ends it if it asks for nothing."""
+    asked: int = 0
+    """How many requests it made."""
+    answering: bool = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is over."""
+        shaking = self.task is not None and not self.task.done()
+        return not shaking and (self.transport is None or self.transport.is_closing())
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes wait until it receives."""
+        if self.transport is None or self.transport.is_closing():
+            return 0
+        return self.transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        """End it now: what was to be sent to it is dropped."""
+        if self.task is not None:
+            self.task.cancel()
+        if self.transport is not None and not self.transport.is_closing():
+            # Else the system would try for minutes to send what it has taken.
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            self.transport.abort()
+
+
+class Door:
+    """Lets at most *most* connections in; with *tls* they speak that."""
+
+    def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
+        self._most, self._tls = most, tls
+        self._visitors: dict[_Visitor, None] = {}
+        """Those that are here, the oldest first."""
+        self._of: dict[asyncio.BaseTransport, _Visitor] = {}
+        self._logged, self._closed = -LOGGED_EVERY, False
+        self._loop = asyncio.get_running_loop()
+
+    def __len__(self) -> int:
+        return len(self._visitors)
+
+    @asynccontextmanager
+    async def open_at(
+        self, socks: Iterable[socket.socket], reading: Callable[[], asyncio.Protocol] | None
+    ) -> AsyncIterator[None]:
+        """Let in who comes to *socks*, which listen, while the block lasts.
+
+        Each connection is read by a protocol that *reading* makes.
+        """
+        if reading is None:  # aiohttp has one from when it was set up
+            raise InternalError("HTTP has nothing that reads it")
+        known = list(socks)
+        for sock in known:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, reading)
+        try:
+            yield
+        finally:
+            self._closed = True
+            for sock in known:
+                self._loop.remove_reader(sock.fileno())
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for visitor in tuple(self._visitors):
+            visitor.close()
+            self._forget(visitor)
+
+    async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer *request* by *handler*: its connection has said something, and is to take that."""
+        transport = request.transport
+        visitor = None if transport is None else self._of.get(transport)
+        if visitor is None:  # it is gone meanwhile
+            return await handler(request)
+        visitor.asked += 1
+        visitor.answering = True
+        try:
+            return await handler(request)
+        finally:
+            visitor.answering = False
+            self._loop.call_later(TAKEN_WITHIN, self._look_taken, visitor, visitor.asked)
+
+    def _accept(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
+        """Let in those who wait at *sock*: some at a time, so that others are served in between."""
+        for _ in range(TOGETHER):
+            try:
+                came, address = sock.accept()
+            except BlockingIOError:
+                return
+            except OSError as exc:
+                log.warning("connections of HTTP must wait: %s", exc)
+                self._loop.remove_reader(sock.fileno())
+                self._loop.call_later(AGAIN, self._accept_again, sock, reading)
+                return
+            if len(self._visitors) < self._most or self._made_room():
+                self._let_in(came, str(address[0]), reading)
+            else:
+                came.close()
+
+    def _accept_again(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
+        if not self._closed:
+            self._loop.add_reader(sock.fileno(), self._accept, sock, reading)
+
+    def _let_in(
+        self, sock: socket.socket, address: str, reading: Callable[[], asyncio.Protocol]
+    ) -> None:
+        sock.setblocking(False)
+        visitor = _Visitor(address)
+        self._visitors[visitor] = None
+        visitor.silence = self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
+        visitor.task = asyncio.create_task(self._greet(visitor, sock, reading), name="HTTP")
+
+        def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
+            if visitor.transport is None:
+                sock.close()
+
+        visitor.task.add_done_callback(close_unmet)
+
+    async def _greet(
+        self, visitor: _Visitor, sock: socket.socket, reading: Callable[[], asyncio.Protocol]
+    ) -> None:
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            tls = {"ssl": self._tls, "ssl_handshake_timeout": FIRST_WITHIN}
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(reading, sock, **tls)
+        except (OSError, asyncio.CancelledError):  # it speaks no TLS, or took too long
+            self._forget(visitor)
+            return
+        visitor.transport = transport
+        self._of[transport] = visitor
+
+    def _made_room(self) -> bool:
+        """Forget connections that are over, or close one that asks for nothing now."""
+        for visitor in [one for one in self._visitors if one.gone]:
+            self._forget(visitor)
+        if len(self._visitors) < self._most:
+            return True
+        idle = [one for one in self._visitors if not one.answering]
+        if not idle:
+            return False
+        (most, _), *_ = Counter(one.address for one in idle).most_common(1)
+        oldest = next(one for one in idle if one.address == most)
+        oldest.close()
+        self._forget(oldest)
+        if self._loop.time() - self._logged >= LOGGED_EVERY:
+            self._logged = self._loop.time()
+            log.warning(
+                "HTTP has %d connections: one from %s that asks for nothing is closed for each "
+                "new one (max_http_connections)",
+                self._most,
+                most,
+            )
+        return True
+
+    def _forget(self, visitor: _Visitor) -> None:
+        self._visitors.pop(visitor, None)
+        if visitor.silence is not None:
+            visitor.silence.cancel()
+        if visitor.transport is not None:
+            self._of.pop(visitor.transport, None)
+
+    def _look_asked(self, visitor: _Visitor) -> None:
+        if not visitor.asked:
+            visitor.close()
+        if visitor.gone:
+            self._forget(visitor)
+
+    def _look_taken(self, visitor: _Visitor, asked: int) -> None:
+        if visitor.asked == asked and visitor.unsent:
+            visitor.close()
+        if visitor.gone:
+            self._forget(visitor)

@@ -1,0 +1,73 @@
+"""Closes connections that are too many of one address: what gRPC accepts and cannot tell apart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.runtime.accepted import AcceptedConnections, open_files
+from penstock.runtime.clock import now
+from penstock.wire.connections import Connections, Peer, plain_address
+
+log = logging.getLogger("penstock.wire")
+
+EVERY = 0.25
+"""Seconds between two looks at the least: what comes in between fits below `max_connections`."""
+
+CROWDED, FLOODED = 20, 4
+"""A pause is at least so many times as long as the look before it took, which closed none, or
+some: who floods is not to have long."""
+
+LOGGED_EVERY = 10.0
+"""Seconds between two lines of the log about it."""
+
+
+@asynccontextmanager
+async def watching(connections: Connections, port: int) -> AsyncIterator[None]:
+    """Hold the connections to *port* to the bounds of *connections* while the block lasts."""
+    task = asyncio.create_task(_watch(connections, port), name="watch connections")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def _watch(connections: Connections, port: int) -> None:
+    accepted, pause, logged = AcceptedConnections(port), EVERY, -LOGGED_EVERY
+    while True:
+        await asyncio.sleep(pause)
+        pause = EVERY
+        if not connections.due(open_files()):
+            continue
+        began = now()
+        connections.begin()
+        # In a thread: some thousand files to look at must not keep those waiting who are served.
+        try:
+            found = await asyncio.to_thread(accepted.look)
+        except OSError as exc:
+            log.warning("connections cannot be looked at now: %s", exc.strerror)
+            pause = LOGGED_EVERY
+            continue
+        peers: dict[Peer, tuple[str, int]] = {(plain_address(h), p): (h, p) for h, p in found}
+        closing = connections.found(peers)
+        if closing:
+            many = [peers[peer] for theirs in closing.values() for peer in theirs]
+            await asyncio.to_thread(accepted.shut, many)
+            if now() - logged >= LOGGED_EVERY:
+                logged = now()
+                _tell(closing, connections.most_strangers)
+        pause = max(EVERY, (FLOODED if closing else CROWDED) * (now() - began))
+
+
+def _tell(closing: dict[str, list[Peer]], most: int) -> None:
+    address, theirs = max(closing.items(), key=lambda item: len(item[1]))
+    log.warning(
+        "closed %d connections from %s that showed no identity: more than %d may not come from "
+        "one address (max_connections_per_identity, or a quarter of what RLIMIT_NOFILE allows)",
+        len(theirs),
+        address,
+        most,
+    )
