@@ -103,8 +103,7 @@ class DispatcherService:
         self._calls, self._deferred = PendingCalls(), DeferredEvents()
         self._performer = Performer(self._calls, self._handle)
         self._workers, self._readers = self._performer.workers, self._performer.readers
-        self._views_due = self._closed = False
-        self._failed = asyncio.Event()
+        self._views_due, self._closed, self._failed = False, False, asyncio.Event()
         self._failure: InternalError | None = None
         self._end: PenstockError | None = None
         self._journal.attach(self)
