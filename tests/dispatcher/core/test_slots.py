@@ -214,6 +214,27 @@ def test_status_says_how_many_slots_are_used():
     assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 5
 
 
+def test_what_a_task_of_another_kind_is_spread_over_is_not_shared_up_to_an_equal_part():
+    world = World()
+    world.come("a", 6)
+    world.read("j")
+    world.read("o", Mode.OFF)
+    j, (alone,) = world.jobs["j"], world.tasks("o")
+
+    def share(processes):
+        spread = AttemptProgress(1, 10, NOTHING_ACKED, processes=processes)
+        heartbeat = ("a", world.incarnations["a"], world.state.revision, {alone: spread})
+        world.handle(WorkerHeartbeat(*heartbeat))
+        return slots.share(world.core.ctx, "a", j, world.state.iterations[j])
+
+    assert share(0) == share(1) == 5
+    assert share(2) == 4
+    assert share(6) == 3
+
+    world.leave("o")
+    assert slots.share(world.core.ctx, "a", j, world.state.iterations[j]) == 6
+
+
 EVENTS = st.one_of(
     st.tuples(st.just("come"), st.sampled_from("abc"), st.integers(0, 5)),
     st.tuples(st.just("die"), st.sampled_from("abc")),

@@ -113,6 +113,15 @@ def test_small_frames_are_left_to_the_loop(ahead, by_thread):
     assert not begun.acquire(blocking=False)
 
 
+def test_where_there_is_no_thread_for_it_the_loop_decompresses(ahead, monkeypatch):
+    def start(_thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    frames = [held(ahead) for _ in range(3)]
+    assert [bytes(frame.take()) for frame in frames] == [PAYLOAD] * 3
+
+
 def test_a_damaged_frame_says_so_each_time_it_is_taken(ahead):
     stored = compress(memoryview(PAYLOAD), Codec.LZ4)
     frame = ahead.hold(memoryview(stored)[:-9], Codec.LZ4, len(PAYLOAD))

@@ -57,7 +57,11 @@ class Stored:
         return self._future.result()
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Have *pool* decompress it."""
+        """Have *pool* decompress it.
+
+        Raises:
+            RuntimeError: when it has no thread for that.
+        """
         self._future = pool.submit(self._decompressed)
 
     def _decompressed(self) -> memoryview:
@@ -79,11 +83,12 @@ class DecompressAhead:
 
     def hold(self, stored: memoryview, codec: Codec, nbytes: int) -> Stored:
         """Return a payload that arrived, and have it decompressed when its turn comes."""
+        if nbytes < WORTH or self._closed:
+            return Stored(stored, codec, nbytes)
         held = Stored(stored, codec, nbytes, self)
-        if nbytes >= WORTH:
-            with self._lock:
-                self._waiting.append(ref(held))
-                self._begin_next()
+        with self._lock:
+            self._waiting.append(ref(held))
+            self._begin_next()
         return held
 
     def take(self, held: Stored) -> None:
@@ -111,7 +116,11 @@ class DecompressAhead:
             if held is not None and not held.taken:
                 if ahead and nbytes + held.nbytes > NBYTES:
                     break
-                held.begin(self._opened())
+                try:
+                    held.begin(self._opened())
+                except RuntimeError:  # there is no thread to be had, or this process is ending
+                    self._closed = True
+                    break
                 ahead.append(held)
                 nbytes += held.nbytes
             self._waiting.popleft()

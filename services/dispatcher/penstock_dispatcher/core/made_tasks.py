@@ -25,6 +25,11 @@ def slots_used(state: DispatcherState, soft_state: SoftState, worker: WorkerId) 
     return used
 
 
+def spread(soft_state: SoftState, name: TaskId) -> int:
+    """Return over how many slots a task is spread that fills none: one, while it is made."""
+    return max(1, _processes(soft_state, name)) if _is_made(soft_state, name) else 0
+
+
 def _processes(soft_state: SoftState, name: TaskId) -> int:
     progress = soft_state.progress.get(name)
     return 0 if progress is None else progress.processes

@@ -1,13 +1,16 @@
 """How many tasks of an iteration a worker runs at once: as many as it has slots, or its share.
 
 A worker's slots are shared equally by the iterations with tasks there that can fill them, and each
-has one at least. Where more tasks run than that (their worker was lost, or another job came), the
-surplus *rests*: such a task gets no split until another one has ended, so that nothing must be made
-again. What it has made is read meanwhile. Those that rest for long take turns with the others.
+has one at least. What others there use is not theirs to share: the processes that such a task has
+its functions called in, up to an equal part, and one slot if it has none. Where more tasks run than
+that (their worker was lost, or another job came), the surplus *rests*: such a task gets no split
+until another one has ended, so that nothing must be made again. What it has made is read meanwhile.
+Those that rest for long take turns with the others.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from penstock.protocol.types import IterationId, TaskId, WorkerId
@@ -74,15 +77,20 @@ def _divided(ctx: DecisionContext, worker: WorkerId, name: IterationId) -> int:
     state, known = ctx.state, ctx.state.workers[worker]
     if known.slots == 1:
         return 1
-    there = {name}
+    there, others = {name}, Counter[IterationId]()
     for task in known.tasks:
         owner = state.owners[task]
-        if owner not in there and _can_fill(state.iterations[owner]):
+        iteration = state.iterations[owner]
+        if owner not in there and _can_fill(iteration):
             there.add(owner)
+        elif not iteration.fills_slots and iteration.live and iteration.readers:
+            others[owner] += made_tasks.spread(ctx.soft_state, task)
         if len(there) == known.slots:
             return 1
-    mine, over = divmod(known.slots, len(there))
-    return mine + (sorted(there).index(name) < over)
+    most = max(1, known.slots // (len(there) + len(others)))
+    left = max(0, known.slots - sum(min(used, most) for used in others.values()))
+    mine, over = divmod(left, len(there))
+    return max(1, mine + (sorted(there).index(name) < over))
 
 
 def _can_fill(iteration: IterationRecord) -> bool:
