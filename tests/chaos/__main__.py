@@ -108,7 +108,7 @@ class Summary:
         self.runs = self.logged = self.redelivered = self.missed = 0
         self.seconds = 0.0
         self.began = time.monotonic()
-        self.stuck = self.left_over = self.most_files = 0
+        self.stuck = self.left_over = self.most_files = self.most_memory = 0
         self.dressed: Counter[str] = Counter()
         """How many runs were of which kind, by which transport, with TLS."""
         self.failed: list[int] = []
@@ -128,6 +128,7 @@ class Summary:
         self.stuck += any(problem.startswith("not over") for problem in outcome.problems)
         self.left_over += sum(problem.startswith("left over") for problem in outcome.problems)
         self.most_files = max(self.most_files, outcome.most_files)
+        self.most_memory = max(self.most_memory, outcome.most_memory)
         self.dressed += Counter([kind_of(self.kind, plan.seed), plan.transport])
         self.dressed["TLS"] += plan.secured
         accounts = outcome.accounts
@@ -169,8 +170,9 @@ class Summary:
             "runs: " + ", ".join(f"{name} {n}" for name, n in self.dressed.most_common()),
             f"{self.faults.total()} faults, {self.faults.total() / wall:.2f} a second: {kinds}",
             (
-                f"{self.stuck} hung, {self.left_over} processes left over, "
-                f"at most {self.most_files} files open in a service"
+                f"{self.stuck} hung, {self.left_over} processes, files or memory left over; "
+                f"at most {self.most_files} files open in a service, and "
+                f"{self.most_memory / 1e6:.0f} MB of memory"
             ),
             f"{self.logged} ids consumed, {self.redelivered} of them again{missed}",
             f"accounts: {sums}",

@@ -89,6 +89,8 @@ class Act:
                 return self._to_link(fault)
             case Kind.FULL_DISK | Kind.FEW_FILES | Kind.FEW_THREADS:
                 return self._take_room(fault)
+            case Kind.GREEDY:
+                return self._be_greedy()
             case Kind.CLOCK:
                 return self._set_clock(fault)
             case Kind.SAVE:
@@ -252,6 +254,13 @@ class Act:
                 if worker is None:
                     return None
                 return limits.limit_threads([worker.pid, *worker.zygotes()], few)
+
+    def _be_greedy(self) -> Undo | None:
+        """Have the next element that is made ask for more memory than its runner may have."""
+        if self.mesh.greedy.exists() or not any(w.process.alive for w in self.mesh.workers):
+            return None
+        self.mesh.greedy.touch()
+        return nothing
 
     def _set_clock(self, fault: Fault) -> Undo | None:
         process = one(fault, self._processes(fault.whose))

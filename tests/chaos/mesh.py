@@ -8,13 +8,14 @@ import random
 import signal
 import socket
 import sys
+import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from chaos.limits import Restore
-from chaos.plan import LEASE, Cached, Ordered, Plan, Rounds
+from chaos.plan import LEASE, Cached, Kind, Ordered, Plan, Rounds
 from chaos.processes import TOKEN, Process
 from chaos.proxy import Link, Links
 from penstock.credentials.caller import PLAIN, caller_with
@@ -31,6 +32,12 @@ JOB = "chaos"
 RECORD = 12
 TRAINER = str(Path(__file__).with_name("trainer.py"))
 HOST = "127.0.0.1"
+
+MOST_MEMORY = 400 << 20
+"""Bytes that a service may have for itself when all was read: ten times what an idle one has."""
+
+MEMORY = 1 << 30
+"""How many bytes a runner may have for itself; who is told to be greedy asks for twice as many."""
 
 
 @dataclass(eq=False)
@@ -126,6 +133,8 @@ class Mesh:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
+        self.greedy.parent.mkdir(exist_ok=True)
+        self.greedy.unlink(missing_ok=True)
         self.work_dir.mkdir(exist_ok=True)
         self.port = free_port()
         config = DispatcherConfig(
@@ -178,6 +187,8 @@ class Mesh:
             "frames": plan.frames,
             "passes": plan.passes,
             "files": str(self.files / "*"),
+            "greedy": str(self.greedy) if plan.has(Kind.GREEDY) else "",
+            "memory": 2 * MEMORY,
             "timeout": 60.0,
             "log": str(log),
             "restore": str(restore) if restore is not None else None,
@@ -201,6 +212,14 @@ class Mesh:
     def logged(self) -> int:
         """How many elements' ids were written down in this life, roughly."""
         return sum(reader.written for reader in self.readers)
+
+    @property
+    def greedy(self) -> Path:
+        """A file that is there while some runner is to ask for too much memory.
+
+        It is the same one in all lives, as it is a part of the pipeline.
+        """
+        return self.folder.parent / "orders" / "greedy"
 
     def status(self) -> Any:
         """Ask the dispatcher for its `Stats`, past all links."""
@@ -241,6 +260,28 @@ class Mesh:
         """Kill everything."""
         for process in self.all_processes():
             process.kill()
+
+    def held(self, within: float) -> list[str]:
+        """Return which services go on to hold frames or too much memory, though all were read.
+
+        Workers keep the windows of a cached job, for trainers that come late.
+        """
+        deadline = time.monotonic() + within
+        while holding := [one for one in self.services if one.shared_memory]:
+            if isinstance(self.plan.sharing, Cached):
+                holding = []
+            if not holding or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        large = [one for one in self.services if one.memory > MOST_MEMORY]
+        return [
+            *(f"left over: {one.shared_memory} bytes of frames in {one.name}" for one in holding),
+            *(f"left over: {one.memory} bytes of memory in {one.name}" for one in large),
+        ]
+
+    def unfinished(self) -> list[Path]:
+        """Return the files that a dispatcher left which it did not finish."""
+        return [file for file in self.work_dir.rglob(".*") if file.is_file()]
 
     def end(self, within: float) -> list[str]:
         """Ask everything to end; return who did not, or not well."""
@@ -306,6 +347,7 @@ class Mesh:
             worker_address=read.address,
             port=port,
             buffer_bytes=self.plan.buffer,
+            runner_memory_bytes=MEMORY,
         )
         sharing = self.plan.sharing
         if isinstance(sharing, Cached) and sharing.window is not None:

@@ -36,6 +36,7 @@ class Kind(Enum):
     FULL_DISK = "dispatcher without room"
     FEW_FILES = "process without descriptors"
     FEW_THREADS = "worker without threads"
+    GREEDY = "runner beyond its memory"
     CLOCK = "clock set"
     SAVE = "job saved"
 
@@ -193,6 +194,10 @@ class Plan:
     patience: float = 4.0
     """Seconds after a fault when the next one comes, though too little was consumed."""
 
+    def has(self, kind: Kind) -> bool:
+        """Whether such a fault may come."""
+        return any(fault.kind is kind for life in self.lives for fault in life.faults)
+
     def __str__(self) -> str:
         lines = [
             (
@@ -299,6 +304,7 @@ WEIGHTS = {
     Kind.FULL_DISK: 1,
     Kind.FEW_FILES: 2,
     Kind.FEW_THREADS: 1,
+    Kind.GREEDY: 1,
     Kind.CLOCK: 2,
     Kind.SAVE: 1,
 }
@@ -308,6 +314,7 @@ FOR_GOOD = frozenset(
     {
         Kind.ADD_READER,
         Kind.ADD_WORKER,
+        Kind.GREEDY,
         Kind.HALF_CLOSE,
         Kind.KILL_RUNNER,
         Kind.LEAVE_READER,

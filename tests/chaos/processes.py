@@ -16,6 +16,9 @@ from penstock.runtime.signals import LIFELINE_FD, READY_FD
 
 READY_WITHIN = 40.0
 STOPS_WITHIN = 1.0
+BLOCK = 512
+"""Bytes of a block in `os.stat`."""
+
 TOKEN = "PENSTOCK_CHAOS"
 """The variable by which everything that a run started can be found."""
 
@@ -184,6 +187,28 @@ class Process:
         with suppress(OSError):
             return len(os.listdir(f"/proc/{self.pid}/fd"))
         return 0
+
+    @property
+    def memory(self) -> int:
+        """How many bytes of memory of its own it has; 0 if it has ended."""
+        with suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) << 10
+        return 0
+
+    @property
+    def shared_memory(self) -> int:
+        """How many bytes it holds of memory that it shares with others."""
+        found: dict[int, int] = {}
+        folder = Path(f"/proc/{self.pid}/fd")
+        with suppress(OSError):
+            for descriptor in folder.iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    if str(descriptor.readlink()).startswith("/memfd:"):
+                        stat = descriptor.stat()
+                        found[stat.st_ino] = stat.st_blocks * BLOCK
+        return sum(found.values())
 
     def tail(self, nbytes: int = 1500) -> str:
         """Return the end of what it printed."""

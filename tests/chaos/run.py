@@ -58,6 +58,8 @@ class Outcome:
     seconds: float = 0.0
     most_files: int = 0
     """The most files that a service had open when all had been read."""
+    most_memory: int = 0
+    """The most bytes of memory of its own that one had then."""
     accounts: list[Account] = field(default_factory=list)
 
 
@@ -150,6 +152,8 @@ class _Run:
             over = story.play()
         finally:
             self.copies = max(self.copies, story.copies)
+            if mesh.greedy.exists():  # all was made: nobody took the last order
+                self.outcome.faults[Kind.GREEDY] -= 1
         self.outcome.logged += counting.everything(mesh.readers).total()
         saved = story.act.newest_save
         self.act = story.act
@@ -170,7 +174,9 @@ class _Run:
         problems, self.outcome.accounts = self._settled(mesh, logged)
         self.outcome.redelivered = self._redelivered(mesh, logged)
         self.outcome.most_files = max(process.open_files for process in mesh.services)
-        self.outcome.problems += problems + mesh.end(_end_within())
+        self.outcome.most_memory = max(process.memory for process in mesh.services)
+        self.outcome.problems += problems + mesh.held(_end_within()) + mesh.end(_end_within())
+        self.outcome.problems += [f"left over: {file}" for file in mesh.unfinished()]
 
     def _make_keys(self) -> Path:
         """Make credentials; they are a day old, so that clocks may be set back by an hour."""
@@ -370,7 +376,7 @@ def act_of(mesh: Mesh) -> Act:
 @contextmanager
 def _disk(plan: Plan, folder: Path) -> Iterator[Path | None]:
     """Have a disk of its own for a plan that fills it up, where there may be one."""
-    if not any(fault.kind is Kind.FULL_DISK for life in plan.lives for fault in life.faults):
+    if not plan.has(Kind.FULL_DISK):
         folder.mkdir(parents=True)
         yield None
         return

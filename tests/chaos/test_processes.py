@@ -73,3 +73,23 @@ def test_what_is_left_over_is_found_by_its_token(start):
     assert left_over("left-over-2", 0.0) == []
     process.kill()
     assert left_over("left-over-1", 5.0) == []
+
+
+HOLDS = """
+import ctypes, os
+own = bytearray(b"x") * (20 << 20)
+shared = os.memfd_create("frames")
+os.write(shared, bytes(3 << 20))
+again = os.dup(shared)
+"""
+
+
+def test_the_memory_of_its_own_and_what_it_shares_is_seen_each_once(start):
+    idle, holding = start(), start(HOLDS + SLEEPS_ON)
+    idle.wait_ready()
+    holding.wait_ready()
+
+    assert (idle.shared_memory, holding.shared_memory) == (0, 3 << 20)
+    assert 20 << 20 <= holding.memory - idle.memory < 22 << 20
+    holding.kill()
+    assert (holding.shared_memory, holding.memory) == (0, 0)

@@ -65,10 +65,10 @@ def test_a_worker_is_cut_off_from_the_dispatcher_only(play):
     play(Life(2, 2, (cut,)), mode=DYNAMIC, pipeline="batch", local="prefetch", elements=1400)
 
 
-def test_a_worker_is_told_to_leave_in_mid_pass(play):
-    told = Fault(0.3, Kind.DRAIN_WORKER)
+def test_a_worker_is_told_to_leave_in_mid_pass_and_a_runner_was_refused_memory(play):
+    greedy, told = Fault(0.1, Kind.GREEDY), Fault(0.3, Kind.DRAIN_WORKER)
 
-    outcome = play(Life(2, 1, (told,)), mode=OFF, pipeline="shuffle-batch", elements=700)
+    outcome = play(Life(2, 1, (greedy, told)), mode=OFF, pipeline="shuffle-batch", elements=700)
 
     assert outcome.redelivered == 0
 

@@ -62,10 +62,28 @@ def upstream(spec):
             return i
 
         dataset = dataset.map(slow)
+    if spec["greedy"]:
+        dataset = dataset.map(greedy(spec["greedy"], spec["memory"]))
     if spec["payload"]:
         nbytes = spec["payload"]
         dataset = dataset.map(lambda i: (np.full(nbytes, i % 251, np.uint8), i))
     return dataset.batch(7) if "batch" in name else dataset
+
+
+def greedy(order, nbytes):
+    def asking(i):
+        """Ask for more than there may be, if that is ordered: it is refused, and costs nothing."""
+        try:
+            os.unlink(order)
+        except OSError:  # there is no order, or another runner was faster
+            return i
+        try:
+            bytearray(nbytes)
+        except MemoryError:
+            return i
+        raise RuntimeError(f"a runner may have {nbytes} bytes")
+
+    return asking
 
 
 def behind(dataset, spec):

@@ -6,6 +6,7 @@ import socket
 import time
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
+from importlib import metadata
 
 import pytest
 
@@ -24,6 +25,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import Failure, IterationId, Mode, ReaderStatus
+from penstock.runtime.versions import versions
 from tests.dispatcher.running_dispatcher import (
     FAST,
     VERSIONS,
@@ -301,3 +303,14 @@ async def test_trainers_share_a_pass_and_each_is_told_of_its_own_end(api):
     assert (last.tasks, last.cache) == ({}, CacheView())
     assert (list(reads_on.tasks), reads_on.finished) == ([run.task], False)
     assert reads_on.cache == CacheView(4, 1)
+
+
+async def test_status_needs_no_file_that_was_not_read_before(opening, monkeypatch):
+    def no_descriptors(name):
+        raise metadata.PackageNotFoundError(name)
+
+    versions.cache_clear()
+    api, _ = await opening()
+    monkeypatch.setattr(metadata, "version", no_descriptors)
+
+    assert json.loads(await api.status())["versions"]["penstock"]

@@ -93,6 +93,7 @@ class DispatcherService:
         self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
+        versions()  # read now, and known from then on: later there may be no descriptor for that
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""
         kept = definitions_at(config.work_dir, power=config.outlasts_power, key=sealing)
@@ -102,8 +103,7 @@ class DispatcherService:
         self._calls, self._deferred = PendingCalls(), DeferredEvents()
         self._performer = Performer(self._calls, self._handle)
         self._workers, self._readers = self._performer.workers, self._performer.readers
-        self._views_due = self._closed = False
-        self._failed = asyncio.Event()
+        self._views_due, self._closed, self._failed = False, False, asyncio.Event()
         self._failure: InternalError | None = None
         self._end: PenstockError | None = None
         self._journal.attach(self)

@@ -235,6 +235,27 @@ def test_what_fills_up_a_group_is_counted():
     assert world.record.before.acked == world.record.before.elements == 4
 
 
+def test_what_fills_up_a_group_is_no_element_of_an_attempt_that_began_behind_it():
+    world, *consumers = started(consumers=3, workers=3, remainder="pad")
+    first, *_ = tasks = world.tasks
+    world.all_hold(t0=2, t1=2, t2=2)
+    for consumer in consumers:
+        world.reports(consumer, taken=6)
+    for _ in range(2):
+        assert world.task(first).acked.floor == 6, "that there are four is not known yet"
+        lost = world.task(first).worker
+        world.made(first, 6)
+        world.tell(WorkerDisconnected(lost, 1))
+        world.tell(WorkerDead(lost, 1))
+    for task in tasks:
+        world.made(task, 4, ended=True)
+    for consumer in consumers:
+        world.reports(consumer)
+
+    assert world.record.finished
+    assert world.record.before.acked == world.record.before.elements == 12
+
+
 def test_a_pass_over_splits_ends_when_nothing_is_left_and_all_is_released():
     world, a, b = started(workers=2, mode=Mode.DYNAMIC, units=4)
     first, second = world.tasks

@@ -70,3 +70,33 @@ def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_pl
     file.write_bytes(main)
     log.write_bytes(data[: sizes[1]])
     assert loaded(file).length == 2
+
+
+def test_a_header_that_was_cut_short_as_the_log_began_anew_hides_nothing(file):
+    log = file.with_name("journal.db-wal")
+    with Store(file, power=False) as store:
+        length, before = 0, b""
+        while True:
+            length += 1
+            written(store, [DatasetRegistered(f"d{length}", (), "x" * 40_000)], length)
+            data = log.read_bytes()
+            if before and data[: wal_check.HEADER.size] != before[: wal_check.HEADER.size]:
+                break
+            before, main = data, file.read_bytes()
+
+    for cut in range(wal_check.HEADER.size):
+        torn = data[:cut] + before[cut:]
+        file.write_bytes(main)
+        log.write_bytes(torn)
+
+        tail = wal_check.inspect(log)
+
+        assert not tail.broken
+        assert tail.at == (0 if torn != before else len(before) - tail.nbytes)
+        if cut in (13, 16, 20, 24, 31):
+            assert loaded(file).length == length - 1
+    for place in (9, 12, 16, 18, 22, 25, 30):
+        broken = bytearray(before)
+        broken[place] ^= 0x40
+        log.write_bytes(broken)
+        assert wal_check.inspect(log).broken

@@ -2,10 +2,11 @@
 
 import pytest
 
+from penstock.errors import Refused
 from penstock.protocol.control import TaskView
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.rounds import ELEMENT_NBYTES, GroupsHeld, GroupsWanted, RoundsReport
-from penstock.protocol.types import TaskId, WorkerId
+from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.flow_control import ByteLimit, TaskFrameLimit
 from penstock.reader.core.session_core import NoElement
 from tests.reader.core.driven_rounds import STAMP, DrivenRounds
@@ -268,6 +269,41 @@ def test_what_is_not_its_turn_any_more_is_not_delivered():
 
     assert not reading.core.deliver(found, 0.0)
     assert reading.core.acks.deliveries.next_tag == 0
+
+
+GONE = Failure("Refused", ("a reader of task 1 wants group 0, and all have taken those below 2",))
+
+
+def test_a_request_that_came_when_its_groups_were_skipped_is_made_again_behind_them():
+    reading = DrivenRounds(1)
+    reading.release((1, 0), (1, 1), (1, 2))
+    reading.effects()
+    reading.core.skip_to(2, 0.0)
+
+    reading.end(1, GONE)
+
+    assert reading.pull() is NoElement.WAIT, "what the dispatcher knows is asked for first"
+    assert reading.beats() == 1
+    reading.view(answers=False)
+    assert reading.subscribes() == []
+    reading.view()
+    (again,) = reading.subscribes()
+    assert again.wants == GroupsWanted(1, 2)
+    reading.frame(1, 2)
+    assert reading.pull() == (1, 2, 1)
+
+
+def test_what_is_refused_again_is_raised():
+    reading = DrivenRounds(1)
+    reading.effects()
+    reading.end(1, GONE)
+    reading.view()
+    assert len(reading.subscribes()) == 1
+
+    reading.end(1, GONE)
+
+    with pytest.raises(Refused, match="those below 2"):
+        reading.pull()
 
 
 def test_who_comes_when_the_pass_is_over_stands_at_its_end():

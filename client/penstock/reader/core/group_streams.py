@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.protocol.control import TaskView
-from penstock.protocol.data import FrameHeader
+from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.nearness import UNKNOWN_WORKER
 from penstock.protocol.rounds import ELEMENT_NBYTES, GroupsHeld, GroupsWanted, RoundEntry
 from penstock.protocol.types import TaskId
-from penstock.reader.core.effects import ReaderEffect
+from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
 from penstock.reader.core.flow_control import FlowControl, Limit
 from penstock.reader.core.group_buffer import GroupBuffer
 from penstock.reader.core.membership import Membership
@@ -31,7 +31,11 @@ class GroupStreams:
         self.tasks: dict[TaskId, TaskStream] = {}
         self.flow_control = FlowControl(self.tasks, limit, effects)
         self._index, self._log, self._membership = index, log, membership
+        self._effects = effects
         self._buffers: dict[TaskId, GroupBuffer] = {}
+        self._refused: dict[TaskId, int | None] = {}
+        """Tasks of which a worker refused groups: until a view answers a heartbeat behind this one;
+        None when they were asked for again since."""
         self._arrivals = 0
 
     @property
@@ -79,17 +83,39 @@ class GroupStreams:
         nbytes += ELEMENT_NBYTES
         stream.balance -= nbytes
         stream.heard_at, stream.breaks = now, 0
+        self._refused.pop(frame.task, None)
         self._arrivals += 1
         piece = FrameSlice(frame, load, nbytes, self._arrivals, frame.first, frame.first + 1)
         return self._buffers[frame.task].put(piece)
 
-    def on_view(self, tasks: Mapping[TaskId, TaskView]) -> None:
-        """Take over where tasks are read; one that is not there is done, and all of it taken."""
+    def on_view(self, tasks: Mapping[TaskId, TaskView], seq: int, now: float) -> None:
+        """Take over where tasks are read; one that is not there is done, and all of it taken.
+
+        The view answers heartbeat *seq*.
+        """
         for task in self.tasks.keys() - tasks.keys():
             self.flow_control.close(self.tasks.pop(task))
+            self._refused.pop(task, None)
             del self._buffers[task]
         for task, seen in tasks.items():
             self._on_task_view(task, seen)
+        for task, refused in self._refused.items():
+            if refused is not None and seq > refused:
+                self._refused[task] = None
+                self.tasks[task].failure = None
+                self._open(task, now)
+
+    def on_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
+        """Note that nothing more comes of an attempt.
+
+        A request may have been under way for so long that what it wants was skipped meanwhile, and
+        the worker knows that: it is made again when what the dispatcher knows is known here, too.
+        """
+        self.flow_control.on_ended(subscription, end, now)
+        stream = self.tasks.get(end.task)
+        if stream is not None and is_refused(stream) and end.task not in self._refused:
+            self._refused[end.task] = self._membership.seq
+            self._effects.append(SendHeartbeat())
 
     def close_all(self) -> None:
         """Close every stream: this reader's id is not valid any more."""
@@ -113,8 +139,8 @@ class GroupStreams:
 
     def raise_refusal(self) -> None:
         """Raise what a worker refused this consumer for; failures of pipelines end the pass."""
-        for stream in self.tasks.values():
-            if stream.failure is not None and stream.failure.kind == "Refused":
+        for task, stream in self.tasks.items():
+            if is_refused(stream) and self._refused.get(task) is None:
                 raise stream.error()
 
     def _on_task_view(self, task: TaskId, seen: TaskView) -> None:
@@ -135,6 +161,7 @@ class GroupStreams:
             profile = seen.profile or UNKNOWN_WORKER
             stream.on_assigned(seen.attempt, seen.worker, seen.incarnation, profile)
             stream.failure = None
+            self._refused.pop(task, None)
 
     def _wanted(self) -> dict[TaskId, list[int]]:
         wanted: dict[TaskId, list[int]] = {}
@@ -151,3 +178,8 @@ class GroupStreams:
         first = buffer.seek(e.group for e in self._log.wanted() if e.task == task)
         wants = GroupsWanted(self._index, first)
         self.flow_control.open(buffer.stream, member.reader, now, wants)
+
+
+def is_refused(stream: TaskStream) -> bool:
+    """Return whether a worker refused what was asked of it."""
+    return stream.failure is not None and stream.failure.kind == "Refused"

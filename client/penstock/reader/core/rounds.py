@@ -268,7 +268,7 @@ class RoundsCore(Unshared):
             self.log.on_view(view.rounds)
             self._answers.on_answer(view.seq or 0)
         self._over |= view.finished
-        self._groups.on_view(self._known.take(view))
+        self._groups.on_view(self._known.take(view), view.seq or 0, now)
         if skipping or self._groups.refetched:
             self._groups.keep_wanted()
         self._groups.open_all(now)
@@ -287,7 +287,7 @@ class RoundsCore(Unshared):
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""
-        self._flow_control.on_ended(subscription, end, now)
+        self._groups.on_ended(subscription, end, now)
 
     def on_stream_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
         """Note that a stream broke: it is opened anew after a while."""

@@ -76,10 +76,12 @@ def restore(job: JobRecord, iteration: IterationRecord, at: RestoredRounds) -> N
 def finish_task(iteration: IterationRecord, name: TaskId, acked: AckedSet) -> None:
     """Let a task be done, of which *acked* is all that there is.
 
-    Before its end was known its last group may have counted as a whole one.
+    Before its end was known its last group may have counted as a whole one; so it did for attempts
+    that began behind it, and told that they were there.
     """
     if iteration.rounds is not None:
-        iteration.tasks[name].acked = acked
+        task = iteration.tasks[name]
+        task.acked, task.head = acked, min(task.head, acked.floor)
         iteration.rounds.finish_task(name)
 
 

@@ -51,7 +51,7 @@ def inspect(file: Path) -> Tail:
     order = ">u4" if magic & 1 else "<u4"
     head = np.frombuffer(data, order, 6).astype(np.uint32)[None]
     if magic & ~1 != MAGIC or _follow((0, 0), head) != [(first, second)]:
-        return Tail(0, len(data), broken=len(data) > HEADER.size)
+        return Tail(0, len(data), broken=len(data) > HEADER.size and not _begins_anew(data, order))
     size = FRAME.size + page
     count, rest = divmod(len(data) - HEADER.size, size)
     frames = np.frombuffer(data, np.uint8, count * size, HEADER.size).reshape(count, size)
@@ -70,6 +70,33 @@ def inspect(file: Path) -> Tail:
     ends = (current & commits)[whole:].nonzero()[0]
     torn = len(ends) > 0 and bool(current[whole + int(ends[0]) + 1 :].any())
     return Tail(at, max(0, stop - at), broken=torn)
+
+
+def _begins_anew(data: bytes, order: str) -> bool:
+    """Return whether a header was cut short that was to begin the log anew.
+
+    It then has the beginning of the new one, and the rest of the one before, whose salts are those
+    of the first frame. All that stands behind it was copied into the database before.
+    """
+    if len(data) < HEADER.size + FRAME.size:
+        return False
+    magic, version, page, resets, _, second, *_ = HEADER.unpack_from(data)
+    salts = FRAME.unpack_from(data, HEADER.size)[2:4]
+    for before in {resets, (resets - 1) & MASK}:
+        old = _header(order, magic, version, page, before, *salts)
+        new = _header(
+            order, magic, version, page, (before + 1) & MASK, (salts[0] + 1) & MASK, second
+        )
+        if any(data[: HEADER.size] == new[:cut] + old[cut:] for cut in range(HEADER.size)):
+            return True
+    return False
+
+
+def _header(order: str, *words: int) -> bytes:
+    """Return a header of these words, and their checksums."""
+    row = np.array(words, np.uint32).astype(">u4").view(order).astype(np.uint32)[None]
+    ((first, second),) = _follow((0, 0), row)
+    return HEADER.pack(*words, first, second)
 
 
 def _last(which: np.ndarray[Any, np.dtype[np.bool_]]) -> int:

@@ -1,0 +1,98 @@
+"""A small disk that is really full: of a task's cache, of a cache of one's own, of a dispatcher."""
+
+import os
+
+import numpy as np
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import PenstockError, StoreFull
+from tests.chaos import limits
+
+MANY, NBYTES = 48, 1 << 16
+"""Elements and the bytes of each: they fit on the disk, when that is empty, and are some blocks."""
+
+
+@pytest.fixture
+def disk(tmp_path):
+    folder = tmp_path / "disk"
+    with limits.small_disk(folder) as mounted:
+        if not mounted:
+            pytest.skip("only root may mount a disk")
+        yield folder
+
+
+def arrays(folder):
+    large = Dataset.range(MANY).map(lambda x: np.full(NBYTES, x, np.uint8))
+    return large.cache(str(folder / "cache"))
+
+
+def taken(dataset):
+    """Return the elements, and what was raised meanwhile."""
+    out, errors = [], []
+    with iter(dataset) as elements:
+        while True:
+            try:
+                out.append(int(next(elements)[0]))
+            except StopIteration:
+                return sorted(out), errors
+            except PenstockError as exc:
+                errors.append(str(exc))
+                if len(errors) == 3:
+                    return sorted(out), errors
+
+
+TWICE = sorted([*range(MANY), *range(MANY)])
+
+
+def test_a_cache_file_is_named_where_there_is_no_room_and_costs_no_element(disk):
+    restore = limits.fill(disk)
+
+    found, errors = taken(arrays(disk).repeat(2))
+
+    assert found == TWICE
+    assert len(errors) == 2  # one a pass
+    for error in errors:
+        assert str(disk / "cache") in error
+        assert "No space left on device" in error
+    assert os.listdir(disk) == ["filler"]
+    restore()
+    assert taken(arrays(disk).repeat(2)) == (TWICE, [])
+    assert os.listdir(disk) == ["cache"]
+
+
+def test_what_a_task_spills_is_named_where_there_is_no_room_and_is_gone_with_the_pass(
+    cluster, disk
+):
+    far = arrays(disk).repeat(2).distribute("parallel_epochs", cluster.target)
+    restore = limits.fill(disk)
+
+    _, errors = taken(far)
+
+    assert str(disk / "cache") in errors[0]
+    assert "No space left on device" in errors[0]
+    assert os.listdir(disk) == ["filler"]
+    restore()
+    found, errors = taken(far)
+    assert errors == []
+    assert found == sorted([*TWICE, *TWICE])  # two workers
+    assert os.listdir(disk) == []
+
+
+def test_a_dispatcher_takes_nothing_new_and_forgets_nothing_until_there_is_room(another, disk):
+    with another(1, work_dir=disk / "work") as cluster:
+        far = Dataset.range(2000).distribute(
+            "distributed_epoch", cluster.target, max_outstanding_requests=1, timeout=60
+        )
+        elements = iter(far)
+        found = [int(next(elements)) for _ in range(20)]
+        restore = limits.fill(disk)
+
+        with pytest.raises(StoreFull, match=str(disk / "work")):
+            list(Dataset.range(3).distribute("distributed_epoch", cluster.target))
+
+        restore()
+        assert sorted(found + [int(x) for x in elements]) == list(range(2000))
+        assert len(list(Dataset.range(3).distribute("distributed_epoch", cluster.target))) == 3
+        cluster.dispatcher.restart()
+        assert len(list(Dataset.range(4).distribute("distributed_epoch", cluster.target))) == 4
