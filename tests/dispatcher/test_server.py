@@ -2,12 +2,14 @@
 
 import gc
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -235,3 +237,16 @@ def test_the_parent_process_reads_the_address_and_takes_the_process_along():
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_wrong_setting_ends_the_command_with_its_name_and_the_remedy():
+    with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as started:
+        busy = str(taken.getsockname()[1])
+        told = [
+            (["--http-port", busy], rf"127.0.0.1:{busy}.*another http_port \(--http-port\)"),
+            (["--limit", "max_jobs=0"], "max_jobs must be a number from 1 to .*, not 0"),
+        ]
+        at_once = [(started.enter_context(running(*words)), said) for words, said in told]
+        for process, said in at_once:
+            assert process.wait(30) == 1
+            assert re.search(said, process.stderr.read())

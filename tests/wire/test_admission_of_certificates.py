@@ -123,6 +123,13 @@ def stolen(keys, tmp_path, **files):
     return caller_with(str(tmp_path / "mixed"))
 
 
+async def test_a_service_that_is_called_by_a_name_it_has_not_is_not_trusted(keys):
+    who = caller_with(str(keys / "reader"))
+    async with served(keys) as address, connect(address, caller=who, server="other") as channel:
+        with pytest.raises(Untrusted, match=f"{address} shows a certificate for another name"):
+            await DispatcherClient(channel).status()
+
+
 async def test_a_token_of_another_role_than_the_certificate_says_both(keys, tmp_path):
     who = stolen(keys, tmp_path, token=keys / "operator")
     async with served(keys) as address:

@@ -6,11 +6,13 @@ read in the diff.
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from penstock.credentials.entrance import Security
 from penstock_cluster.cli.mesh_screen import mesh_screen, rate, spark
 from penstock_dispatcher.page.history import History
 from tests.dispatcher.page import scenes
@@ -60,6 +62,15 @@ def test_a_screen_is_about_as_high_as_there_is_room(lines):
 
     assert len(text.splitlines()) <= lines
     assert "speech-large waits" in text
+
+
+@pytest.mark.parametrize("security", [*Security])
+def test_a_dispatcher_that_lets_everybody_in_is_told_at_the_top(security):
+    history, moment = looked(scenes.SCENES["empty"], 1)
+    moment = replace(moment, stats=replace(moment.stats, security=security.value))
+    first = shown(mesh_screen(history, moment, 40), 80).splitlines()[0]
+
+    assert ("  insecure" in first) == (security is Security.INSECURE)
 
 
 def test_names_from_outside_are_no_markup():

@@ -84,7 +84,7 @@ def _bar(seen: PageSnapshot) -> Text:
     address = known.address if known is not None else ""
     version = f", penstock {known.penstock}" if known is not None and known.penstock else ""
     at = time.strftime("%H:%M:%S", time.localtime(seen.at))
-    open_to_all = "  insecure" if known is not None and known.security == "insecure" else ""
+    open_to_all = "  insecure" if known is not None and known.insecure else ""
     return Text.assemble(
         (f"penstock {address}", "bold"),
         f"{version}  {at}",

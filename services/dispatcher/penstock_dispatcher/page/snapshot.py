@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 
+from penstock.credentials.entrance import Security
 from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.page.headline import Headline, headline
 from penstock_dispatcher.page.history import DatedNotice, History, Moment
@@ -47,7 +48,8 @@ class DispatcherView:
     address: str
     penstock: str
     python: str
-    security: str
+    insecure: bool
+    """Whether everybody who can connect is let in."""
     revision: int
     datasets: int
     memory: int
@@ -156,7 +158,7 @@ def _dispatcher(stats: DispatcherStats) -> DispatcherView:
         stats.address,
         "" if versions is None else versions.penstock,
         "" if versions is None else versions.python,
-        stats.security,
+        stats.security == Security.INSECURE.value,
         stats.revision,
         stats.datasets,
         0 if usage is None else usage.memory,

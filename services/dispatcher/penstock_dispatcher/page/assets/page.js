@@ -43,7 +43,7 @@ function Bar({ shown, live, since, address, theme, choose }) {
     <nav aria-label="Views"><a href="#/" aria-current=${here("")}>Overview</a><a href="#/workers" aria-current=${here("workers")}>Workers</a><a href="#/log" aria-current=${here("log")}>Log</a></nav>
     <span class="end small soft">
       <span class="address">${shown?.dispatcher.address}${shown?.dispatcher.penstock && `, penstock ${shown.dispatcher.penstock}`}</span>
-      ${shown?.dispatcher.security === "insecure" && html`<span class="tone-bad">insecure: whoever can connect may run code</span>`}
+      ${shown?.dispatcher.insecure && html`<span class="tone-bad">insecure: whoever can connect may run code</span>`}
       <span><i class=${`dot ${live ? "" : "away"}`} aria-hidden="true"></i>${live ? "live" : since ? "away" : "connecting"}</span>
       <button class="plain" onClick=${() => choose(next)} aria-label=${`Colours: ${theme}; change to ${next}`}>${theme === "system" ? "◑ system" : theme === "light" ? "○ light" : "● dark"}</button>
     </span></header>`;
