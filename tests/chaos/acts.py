@@ -150,13 +150,14 @@ class Act:
         if fault.kind is Kind.STOP_WORKER:
             worker.process.stop()
             return worker.process.proceed
+        pid = worker.process.pid
         if fault.kind is Kind.KILL_WORKER:
             worker.kill()
         elif fault.kind is Kind.DRAIN_WORKER:
             worker.process.terminate()
         elif not self.mesh.drain(worker):
             return None
-        return lambda: _start(worker)
+        return lambda: start_behind(worker, pid)
 
     def _add_worker(self) -> Undo | None:
         if len(self.mesh.workers) == MOST_WORKERS:
@@ -302,10 +303,12 @@ class Act:
 END_WITHIN = 5.0
 
 
-def _start(worker: Worker) -> float | None:
-    if worker.process.alive:  # it takes its time to leave, or somebody was faster
+def start_behind(worker: Worker, pid: int) -> float | None:
+    """Start a worker again when the process *pid* is gone, unless somebody was faster."""
+    if not worker.process.alive:
+        worker.start()
+    elif worker.process.pid == pid:  # it takes its time to leave
         return 0.2
-    worker.start()
     return None
 
 
