@@ -33,6 +33,8 @@ from penstock.service import register_dataset
 
 WORDS = ("avenger", "ironman", "batman", "hulk", "spiderman", "kingkong", "wonder_woman")
 BATCH = 32
+PORT_TRIES = 30
+"""How often a server tries to listen at its place in the cluster, once a second."""
 SPEC = {
     "words": tf.TensorSpec((None, 3), tf.int64),
     "label": tf.TensorSpec((None, 1), tf.float32),
@@ -86,8 +88,21 @@ def cluster_of(place: Any) -> tf.train.ClusterSpec:
 
 
 def serve(place: Any) -> None:
-    """Run graphs, or keep variables, until the launcher ends this process."""
-    server = tf.distribute.Server(cluster_of(place), place.role, place.index, protocol="grpc")
+    """Run graphs, or keep variables, until the launcher ends this process.
+
+    Its port may be taken for a while: by a connection of anybody, if it is one of those that the
+    system gives to connections.
+    """
+    for left in reversed(range(PORT_TRIES)):
+        try:
+            server = tf.distribute.Server(cluster_of(place), place.role, place.index, "grpc")
+            break
+        except tf.errors.UnknownError as exc:
+            at = place.addresses[place.role][place.index]
+            if not left:
+                sys.exit(f"{place.role} {place.index} cannot have {at}: {exc.message}")
+            print(f"{place.role} {place.index} cannot have {at} yet", flush=True)
+            time.sleep(1)
     server.join()
 
 

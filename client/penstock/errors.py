@@ -378,7 +378,7 @@ class MissingExtra(PenstockError, ImportError):
 
 
 class Reentered(PenstockError, RuntimeError):
-    """A signal handler called in the middle of another call, where it could not be answered."""
+    """A signal handler, or who brings elements, called where that could not be answered."""
 
 
 def by_name(name: str, fields: tuple[Any, ...]) -> PenstockError:

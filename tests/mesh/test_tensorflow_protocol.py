@@ -3,6 +3,8 @@
 `tests/frameworks` has its own client speak it.
 """
 
+import time
+
 import grpc
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from penstock import Dataset
 from penstock.protocol.tensorflow import END_OF_SEQUENCE
 from penstock.service import from_dataset_id, register_dataset
 from penstock.wire._pb import tensorflow_pb2 as pb
+from penstock_cluster.cli.status import look
 
 DYNAMIC, AUTO, ANY = 1, 1, 2
 LIMIT = 60.0
@@ -86,6 +89,29 @@ def test_a_pass_comes_whole_and_once_and_then_it_is_over(cluster, dispatcher):
     assert sorted(found) == list(range(1, 301))
     assert reading.heartbeat().finished
     reading.release()
+
+
+def test_a_worker_reads_what_it_makes_itself_in_its_own_loop(cluster, dispatcher):
+    name = register_dataset(cluster.target, Dataset.range(10**6).map(lambda x: x))
+    reading = Reading(dispatcher, name, "here", target=ANY)
+    tasks = reading.tasks()
+    peers = [Peer(task.transfer_servers[0].address) for task in tasks]
+    first = [peer.element(task.task_id) for peer, task in zip(peers, tasks, strict=True)]
+    assert END_OF_SEQUENCE not in first
+
+    def ways():
+        passes = [one for one in look(cluster.target).stats.iterations if one.job.endswith("here")]
+        return [dict(reader.transports) for one in passes for reader in one.readers]
+
+    others = len(cluster.workers) - 1
+    wanted = {"local": 1} | ({"shm": others} if others else {})
+    deadline = time.monotonic() + 20
+    while (found := ways()) != [wanted] * len(tasks):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    reading.release()
+    for peer in peers:
+        peer.channel.close()
 
 
 def test_it_shares_a_job_with_readers_of_our_own(cluster, dispatcher):

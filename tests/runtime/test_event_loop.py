@@ -5,12 +5,12 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.event_loop import _STAGES, LoopStage, LoopThread
 
 
 async def where():
@@ -212,6 +212,61 @@ def test_waiting_for_the_loop_in_the_loop_is_refused(loop):
 
     with pytest.raises(ConfigError, match="await it"):
         loop.run(nested(), 5)
+
+
+def test_an_adopted_loop_is_shared_and_goes_on_when_its_users_have_left():
+    def use():
+        with LoopThread.shared() as held:
+            return held.run(where(), 5)
+
+    async def live():
+        async with LoopThread.adopted():
+            first = await asyncio.to_thread(use)
+            return first, await asyncio.to_thread(use), loop_threads()
+
+    mine = threading.current_thread().name
+    assert asyncio.run(live()) == (mine, mine, [])
+    assert use() == "penstock-loop", "and the next user gets a thread again"
+
+
+def test_what_is_closed_as_the_process_ends_is_closed_before_an_adopted_loop_is(monkeypatch):
+    said = []
+
+    def leave():
+        with LoopThread.shared() as held:
+            said.append(held.run(value("the loop still answers"), 5))
+
+    async def live():
+        async with LoopThread.adopted():
+            pass
+
+    monkeypatch.setattr(_STAGES, "last_acts", [(LoopStage.READERS, leave)])
+    asyncio.run(live())
+
+    assert said == ["the loop still answers"]
+
+
+def test_who_kept_an_adopted_loop_hears_that_it_is_over():
+    with ExitStack() as kept:
+
+        async def live():
+            async with LoopThread.adopted():
+                return kept.enter_context(LoopThread.shared())
+
+        loop = asyncio.run(live())
+        loop.call_soon(pytest.fail)
+        with pytest.raises(Closed):
+            loop.spawn(value(1))
+
+
+def test_a_second_loop_is_not_adopted(loop):
+    async def live():
+        async with LoopThread.adopted():
+            pytest.fail("there are two")
+
+    with pytest.raises(ConfigError, match="already"):
+        asyncio.run(live())
+    assert loop.run(value(3), 5) == 3
 
 
 def test_a_last_user_that_leaves_inside_the_loop_does_not_wait_for_itself():

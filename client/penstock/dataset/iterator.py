@@ -106,9 +106,10 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         return element
 
     def at_hand(self, default: T) -> Element | T:
-        """Return the next element if it is in the block that is here, else *default*; no waiting.
+        """Return the next element if it is here, else *default*; no waiting.
 
-        For event loops: what is at hand needs no thread.
+        It is in the block that the loop is in; or in one that has come from a worker, where the
+        loop that asks is the one that brings it. For event loops: what is at hand needs no thread.
 
         >>> elements = iter(Dataset.range(2))
         >>> elements.at_hand(None)
@@ -117,8 +118,16 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             for element in self._active:
                 return element
         except ValueError:  # as above
-            pass
-        return default
+            return default
+        reading = self._reading
+        if reading is None or not reading.ready or not self._turn.acquire(blocking=False):
+            return default
+        try:
+            return self._advance()
+        except (Reentered, StopIteration):
+            return default
+        finally:
+            self._turn.release()
 
     def __enter__(self) -> Self:
         return self

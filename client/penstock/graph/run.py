@@ -106,6 +106,11 @@ class PipelineRun(ABC):
         """Return the position behind the elements that were given."""
 
     @property
+    def ready(self) -> bool:
+        """Whether `advance` neither waits nor takes long, nor calls functions of users."""
+        return False
+
+    @property
     def round(self) -> int:
         """The round of coordinated reads that comes next; see `DatasetIterator.round`."""
         raise uncoordinated("round")

@@ -99,6 +99,14 @@ class JobRun(PipelineRun):
         finally:
             self._sessions.ask(False)
 
+    @property
+    def ready(self) -> bool:
+        """See `PipelineRun.ready`: elements came to this very thread, and no operator is behind."""
+        if not self._alone or self._ended or self._output_block.left:
+            return False
+        live = self._sessions.live()
+        return len(live) == 1 and live[0].session is not None and live[0].session.ready_here
+
     def state(self, wanted: SaveWanted) -> State:
         """See `PipelineRun.state`. It is that of the jobs: the operators here begin anew."""
         needed: list[PassSession] = []

@@ -14,9 +14,9 @@ import logging
 import operator
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -35,15 +35,22 @@ _ATTEMPTS = 5
 
 
 class LoopThread:
-    """An event loop that runs in a thread of its own. Get one with `LoopThread.shared()`."""
+    """An event loop that runs in a thread of its own. Get one with `LoopThread.shared()`.
 
-    def __init__(self) -> None:
-        self._loop = _STAGES.loop()
+    With *adopted* it is that loop, which runs in the thread that is here.
+    """
+
+    def __init__(self, adopted: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = _STAGES.loop() if adopted is None else adopted
         self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ending = asyncio.Event()
         self._over = False
         self._gate = threading.RLock()  # a finalizer may come by while this thread holds it
         self._running: set[concurrent.futures.Future[Any]] = set()
+        if adopted is not None:
+            self._thread = threading.current_thread()
+            self._started.set_result(None)
+            return
         self._thread = threading.Thread(target=self._main, name="penstock-loop", daemon=True)
         self._thread.start()
 
@@ -72,6 +79,27 @@ class LoopThread:
         finally:
             if loop is not None:
                 _STAGES.leave()
+
+    @classmethod
+    @asynccontextmanager
+    async def adopted(cls) -> AsyncIterator[None]:
+        """Have the loop that is running here be the process's, for a process that lives in it.
+
+        So what it reads itself comes to the thread that serves it, with no turns between threads.
+        At the end is closed what else would be when the process ends.
+
+        Raises:
+            ConfigError: when the process has one already.
+        """
+        loop = cls(asyncio.get_running_loop())
+        _STAGES.adopt(loop)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(_STAGES.act)  # readers that leave need the loop
+            with loop._gate:
+                loop._over = True
+            _STAGES.abandon()
 
     def run(self, coro: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run *coro* in the loop and wait for its result; after *timeout* seconds cancel it.
@@ -216,6 +244,20 @@ class _StageLoops:
             raise
         return loop
 
+    def adopt(self, loop: LoopThread) -> None:
+        """Make *loop* the process's, with its owner as a user who leaves by `abandon`."""
+        with self._lock:
+            if self._loop is not None:
+                raise ConfigError("this process has a background loop already")
+            self._process, self._loop = os.getpid(), loop
+            self._users += 1
+
+    def abandon(self) -> None:
+        """Have no loop any more; users that are left leave nothing."""
+        with self._lock:
+            self._loop = None
+            self._users -= 1
+
     def enter_running(self) -> LoopThread | None:
         """Add a user of the loop that runs, if one does."""
         with self._lock:
@@ -240,9 +282,14 @@ class _StageLoops:
         """End the loop, even if it is used: the process ends."""
         if self._process != os.getpid():
             return
-        with ExitStack() as acts:  # one that fails keeps none of the others from it
+        with ExitStack() as acts:
             if self._loop is not None:
                 acts.callback(self._loop._end)  # noqa: SLF001
+            acts.callback(self.act)
+
+    def act(self) -> None:
+        """Close what is to be closed before the loop is."""
+        with ExitStack() as acts:  # one that fails keeps none of the others from it
             for _, last_act in sorted(self.last_acts, key=operator.itemgetter(0), reverse=True):
                 acts.callback(last_act)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
+from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
@@ -28,11 +29,16 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
         config = WorkerConfig.from_env(**given)
         insist_on_1_3(config.credentials)
         leave = asyncio.Event()
-        service = serve(config, lambda worker: _announce_ready(worker, config), leave)
-        run_service(service, leave=leave.set)
+        run_service(_served(config, leave), leave=leave.set)
     except PenstockError as exc:
         print(f"penstock_worker: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
         raise SystemExit(1) from None
+
+
+async def _served(config: WorkerConfig, leave: asyncio.Event) -> None:
+    """Serve in the one loop of this process: it is a reader, too, for TensorFlow's clients."""
+    async with LoopThread.adopted():
+        await serve(config, lambda worker: _announce_ready(worker, config), leave)
 
 
 def _announce_ready(worker: WorkerService, config: WorkerConfig) -> None:

@@ -54,5 +54,5 @@ def _payload_bytes(replies: Replies) -> int:
 ENCODED = ReplyForm(_encoded, encode_reply, len)
 """For readers elsewhere."""
 
-HANDED_OVER = ReplyForm(_copied, _alone, _payload_bytes, near=True)
+HANDED_OVER = ReplyForm(_copied, _alone, _payload_bytes, near=True, borrows=True)
 """For readers in this process."""

@@ -1,8 +1,14 @@
 """The example of a cluster with parameter servers, as real processes."""
 
+import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -86,3 +92,35 @@ def test_workers_of_both_kinds_are_killed_and_training_goes_on(own, tmp_path):
     assert (steps, lives) == (epochs * 20, 4)
     # What the data worker answered in its last second or so is not known to anybody else.
     assert once + more > BATCH * steps - 2000
+
+
+def test_a_server_whose_port_is_taken_waits_until_it_is_free(tmp_path):
+    with socket.create_server(("0.0.0.0", 0)) as taken, ExitStack() as sockets:
+        free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        at = [f"127.0.0.1:{one.getsockname()[1]}" for one in (taken, *free)]
+        config = {
+            "cluster": {"worker": at[:1], "chief": at[1:2], "ps": at[2:]},
+            "task": {"type": "worker", "index": 0},
+        }
+        env = {**os.environ, "TF_CONFIG": json.dumps(config), "TF_CPP_MIN_LOG_LEVEL": "3"}
+        command = [sys.executable, "-u", str(PROGRAM)]
+        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as worker:
+            try:
+                assert worker.stdout.readline() == f"worker 0 cannot have {at[0]} yet\n"
+                taken.close()
+                answers(at[0], time.monotonic() + 60)
+            finally:
+                worker.kill()
+
+
+def answers(address, deadline):
+    """Wait until something listens at *address*."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 5).close()
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        else:
+            return

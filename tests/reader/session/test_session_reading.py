@@ -16,6 +16,7 @@ from penstock.definition import encode
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import Codec
+from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.versions import versions
 from tests.reader.session.opened_sessions import far, numbers, session_of, wait_until
 
@@ -29,6 +30,28 @@ def test_a_reader_tells_its_host_its_process_and_its_rank(fake, monkeypatch, ran
     (process,) = {heartbeat.process for heartbeat in mesh.dispatcher.heartbeats}
     here = versions()
     assert process == ReaderProcess(platform.node(), os.getpid(), known, here.penstock, here.python)
+
+
+def test_the_thread_that_brings_elements_takes_what_is_here_and_does_not_wait(fake):
+    async def at_hand():
+        return list(iter(lambda: elements.at_hand(None), None))
+
+    async def pulled():
+        return session_of(elements).pull()
+
+    upstream = fake.frames(20, 5)
+    with fake.FakeMesh(upstream) as mesh, iter(far(mesh)) as elements, LoopThread.shared() as loop:
+        got = [next(elements)]
+        wait_until(lambda: session_of(elements).ready)
+        assert not session_of(elements).ready_here, "this is another thread"
+        while len(got) < 100:
+            got += loop.run(at_hand(), 5)
+        assert loop.run(at_hand(), 5) == []
+        with pytest.raises(errors.Reentered, match="brings itself"):
+            loop.run(pulled(), 5)
+
+        assert numbers(got) == list(range(100))
+        assert list(elements) == []
 
 
 def test_one_task_is_read_in_order(fake):

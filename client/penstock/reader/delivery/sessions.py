@@ -42,6 +42,11 @@ class SessionApi(Protocol):
         ...
 
     @property
+    def ready_here(self) -> bool:
+        """Whether `pull` would not wait, in the thread that brings elements; False in others."""
+        ...
+
+    @property
     def session_id(self) -> str:
         """The id by which the dispatcher knows this reader."""
         ...

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.element import Element
-from penstock.errors import Closed, PenstockError, Superseded, UnknownIteration
+from penstock.errors import Closed, PenstockError, Reentered, Superseded, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.loop_time import LinkTraffic, PassRead
@@ -122,6 +122,12 @@ class Session(RoundsRead):
     def ready(self) -> bool:
         """Whether `pull` would not wait."""
         return self.core.ready or self.core.finished
+
+    @property
+    def ready_here(self) -> bool:
+        """Whether `pull` would not wait, in the thread that brings elements; False in others."""
+        here = threading.get_ident() == self._network_thread and not self._closed
+        return here and self.core.ready and clock.now() < self.core.lease_until
 
     def more(self) -> bool:
         """Wait until there is something to `pull`; False says that the pass is over.
@@ -298,11 +304,12 @@ class Session(RoundsRead):
 
     def _sleep(self, patience: WaitTimeout, now: float) -> None:
         """Wait until something changes, or patience ends. What time alone ends, the clock does."""
+        if threading.get_ident() == self._network_thread:
+            raise Reentered("this thread would wait for what it brings itself")
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
-        # Acks of a loop that waits are due sooner: others may wait for just these, or the pass for
-        # the last of them.
+        # Acks of a loop that waits are due sooner: others, or the pass, may wait for just these.
         if self._ticks.interrupt_for(self.core.due(now)):
             self._loop.call_soon(self._network.wake)
         self._changed.wait(WAKE_EVERY)
@@ -333,15 +340,12 @@ class Session(RoundsRead):
     def on_frames(self, frames: Sequence[tuple[FrameHeader, memoryview]]) -> None:
         """Take in the frames of one message."""
         with self._changed:
-            now = clock.now()
+            now, writable = clock.now(), self._config.writable
             for frame, payload in frames:
                 trace = self._network.trace if frame.traced else None
-                load = FramePayload(
-                    frame, payload, self._ahead, writable=self._config.writable, trace=trace
-                )
+                load = FramePayload(frame, payload, self._ahead, writable=writable, trace=trace)
                 self.core.on_frame(frame, load, payload.nbytes, now)
-            # Frames end no other wait than that for elements. In rounds most of them come early,
-            # and to wake a thread for each costs more than all else that is done with it.
+            # They end no other wait. In rounds most come early, and to wake a thread costs much.
             if self.core.ready:
                 self._changed.notify_all()
             pressing = self.core.pressing
@@ -378,10 +382,7 @@ class Session(RoundsRead):
             return self.core.take_effects()
 
     def fail(self, failure: BaseException) -> None:
-        """Tell the training loop that nothing more can come after the elements that are here.
-
-        Of an iteration that is over for us, what is here is not ours either.
-        """
+        """Tell the loop that nothing comes behind what is here; nor that, if others have it."""
         with self._changed:
             self._failure = failure
             if isinstance(failure, Superseded | UnknownIteration):
