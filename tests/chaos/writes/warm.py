@@ -5,6 +5,7 @@ ended. The answer is a line with the id of the process. So a dispatcher starts i
 needs itself: here it is killed often.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -16,6 +17,9 @@ from penstock_dispatcher.journal import journal, store
 
 FACTS = 4000
 """Bytes of facts behind which there is a snapshot: so there are several in a short life."""
+
+LATE = 20.0
+"""Seconds behind which a dispatcher prints where it is: one that does not begin tells why."""
 
 PAGES = 12
 """Pages of the log behind which it is copied into the file."""
@@ -42,6 +46,7 @@ def dispatch(order, lifeline):
             os.dup2(log, fd)
         said = os.open(order["ready"], os.O_WRONLY)
         os.environ[READY_FD] = str(os.dup(said))
+        faulthandler.dump_traceback_later(LATE, file=2)
         os.environ[LIFELINE_FD] = lifeline
         process.run(**order["settings"])
         code = 0
