@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.reader.session.idle_lines import IDLE_LINES
 from penstock.runtime.event_loop import _STAGES, LoopStage, LoopThread
 
 
@@ -27,6 +28,13 @@ async def endless():
 
 def loop_threads():
     return [thread for thread in threading.enumerate() if thread.name == "penstock-loop"]
+
+
+@pytest.fixture(autouse=True)
+def no_loop_is_left():
+    """Connections of a pass before wait for the next one, and the thread waits with them."""
+    IDLE_LINES.close()
+    assert loop_threads() == []
 
 
 @pytest.fixture
