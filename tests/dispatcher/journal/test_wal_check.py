@@ -72,6 +72,19 @@ def test_a_bad_byte_before_acknowledged_transactions_stops_the_start_with_the_pl
     assert loaded(file).length == 2
 
 
+def killed_behind(file, length, writes):
+    """Return what is loaded after a life that made so many *writes*, and was killed."""
+    log = file.with_name("journal.db-wal")
+    with Store(file, power=False) as store:
+        for number in range(length, length + writes):
+            written(store, [DatasetRegistered(f"e{number}", (), "x")], number)
+        left = file.read_bytes(), log.read_bytes()
+    file.write_bytes(left[0])
+    log.write_bytes(left[1])
+    assert not wal_check.inspect(log).broken
+    return loaded(file)
+
+
 def test_a_header_that_was_cut_short_as_the_log_began_anew_hides_nothing(file):
     log = file.with_name("journal.db-wal")
     with Store(file, power=False) as store:
@@ -95,6 +108,9 @@ def test_a_header_that_was_cut_short_as_the_log_began_anew_hides_nothing(file):
         assert tail.at == (0 if torn != before else len(before) - tail.nbytes)
         if cut in (13, 16, 20, 24, 31):
             assert loaded(file).length == length - 1
+            file.write_bytes(main)
+            log.write_bytes(torn)
+            assert killed_behind(file, length, writes=3).length == length + 2
     for place in (9, 12, 16, 18, 22, 25, 30):
         broken = bytearray(before)
         broken[place] ^= 0x40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
@@ -81,7 +82,11 @@ class Store:
             raise
 
     def _check_log(self) -> None:
-        """Refuse a log that SQLite would drop in silence; log what it drops rightly."""
+        """Refuse a log that SQLite would drop in silence; log what it drops rightly.
+
+        One that it drops whole is emptied: SQLite would go on with salts of its torn header, and
+        what is left behind the new frames could be taken for frames of theirs.
+        """
         logged = self.log
         tail = wal_check.inspect(logged)
         if tail.broken:
@@ -103,6 +108,8 @@ class Store:
                 f"{self.file} is empty or missing, and {logged.name} is not: restore both from a "
                 "copy, or delete the folder to begin anew"
             )
+        if tail.nbytes and not tail.at:
+            os.truncate(logged, 0)
 
     def _set_up(self, power: bool, max_pages: int | None) -> None:
         ask = self._ask
