@@ -12,7 +12,7 @@ from aiohttp import web
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of
 from penstock.credentials.guard import OpenGuard
-from penstock.web import door
+from penstock.web import door, server
 from penstock.web.server import serving
 from tests.credentials.keyring import made
 
@@ -140,6 +140,84 @@ async def test_one_that_does_not_take_its_answer_is_closed_and_holds_up_nobody(
             closed = select.poll()
             closed.register(slow, 0)  # nothing but that it is over
             assert await asyncio.to_thread(closed.poll, 20_000)
+
+
+async def asked_last_by_tls(where, trusted):
+    """Ask for a large answer as the last one, by TLS; return the socket, which takes nothing."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    sock.setblocking(False)
+    await loop.sock_connect(sock, ("127.0.0.1", where))
+    sock.setblocking(True)
+
+    def ask():
+        sock.settimeout(20)
+        tls = trusted.wrap_socket(
+            sock, server_hostname="localhost", suppress_ragged_eofs=False
+        )
+        tls.sendall(b"GET /api/page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"200" in tls.recv(12)
+        return tls
+
+    return await asyncio.to_thread(ask)
+
+
+@pytest.fixture
+def by_tls(tmp_path):
+    """Return what starts a server with TLS for whoever comes, and whom clients are to trust."""
+    keys = made(tmp_path / "keys")
+    folder = entrance_of("0.0.0.0", str(keys / "dispatcher"), insecure=False).folder
+    trusted = ssl.create_default_context(cafile=str(keys / "dispatcher" / "ca.crt"))
+
+    def start(**bounds):
+        return at(Entrance(Security.INSECURE, OpenGuard(), folder=folder, **bounds))
+
+    return start, trusted
+
+
+def over(sock):
+    closed = select.poll()
+    closed.register(sock, 0)  # nothing but that it is over
+    return asyncio.to_thread(closed.poll, 20_000)
+
+
+async def test_by_tls_one_that_is_closing_and_takes_nothing_is_ended(monkeypatch, by_tls):
+    start, trusted = by_tls
+    async with start() as port:
+        monkeypatch.setattr(door, "TAKEN_WITHIN", 0.2)
+        with await asked_last_by_tls(port, trusted) as slow:
+            assert await over(slow)
+
+
+async def test_by_tls_one_that_is_closing_is_ended_where_room_is_made(by_tls, connected):
+    start, trusted = by_tls
+    async with start(max_http_connections=1) as port:
+        with await asked_last_by_tls(port, trusted) as slow:
+            await connected(port)
+            assert await over(slow)
+
+
+async def test_by_tls_one_that_takes_its_last_answer_slowly_gets_it_whole(by_tls):
+    start, trusted = by_tls
+    async with start() as port:
+        with await asked_last_by_tls(port, trusted) as slow:
+            await asyncio.sleep(1)
+
+            def rest():
+                while took := slow.recv(1 << 16):
+                    yield len(took)
+
+            assert await asyncio.to_thread(lambda: sum(rest())) > len(LARGE)
+
+
+async def test_where_few_files_may_be_open_fewer_come_in(monkeypatch, connected):
+    monkeypatch.setattr(server, "most_files", lambda: 16)
+    async with at() as port:
+        first = await connected(port)
+        await connected(port)
+        await connected(port)
+        await ended(first)
 
 
 async def test_requests_of_one_that_reads_no_answers_are_not_read_either(connected):
