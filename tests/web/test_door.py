@@ -142,8 +142,8 @@ async def test_one_that_does_not_take_its_answer_is_closed_and_holds_up_nobody(
             assert await asyncio.to_thread(closed.poll, 20_000)
 
 
-async def asked_last_by_tls(where, trusted):
-    """Ask for a large answer as the last one, by TLS; return the socket, which takes nothing."""
+async def came_by_tls(where, trusted):
+    """Connect by TLS; return the socket, which then does nothing by itself."""
     loop = asyncio.get_running_loop()
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
@@ -151,16 +151,17 @@ async def asked_last_by_tls(where, trusted):
     await loop.sock_connect(sock, ("127.0.0.1", where))
     sock.setblocking(True)
 
-    def ask():
-        sock.settimeout(20)
-        tls = trusted.wrap_socket(
-            sock, server_hostname="localhost", suppress_ragged_eofs=False
-        )
-        tls.sendall(b"GET /api/page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        assert b"200" in tls.recv(12)
-        return tls
+    sock.settimeout(20)
+    how = {"server_hostname": "localhost", "suppress_ragged_eofs": False}
+    return await asyncio.to_thread(trusted.wrap_socket, sock, **how)
 
-    return await asyncio.to_thread(ask)
+
+async def asked_last_by_tls(where, trusted):
+    """Ask for a large answer as the last one, by TLS; return the socket, which takes nothing."""
+    tls = await came_by_tls(where, trusted)
+    tls.sendall(b"GET /api/page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b"200" in await asyncio.to_thread(tls.recv, 12)
+    return tls
 
 
 @pytest.fixture
@@ -176,9 +177,9 @@ def by_tls(tmp_path):
     return start, trusted
 
 
-def over(sock):
+def over(sock, seen=0):
     closed = select.poll()
-    closed.register(sock, 0)  # nothing but that it is over
+    closed.register(sock, seen)  # nothing but that it is over
     return asyncio.to_thread(closed.poll, 20_000)
 
 
@@ -202,7 +203,7 @@ async def test_by_tls_one_that_takes_its_last_answer_slowly_gets_it_whole(by_tls
     start, trusted = by_tls
     async with start() as port:
         with await asked_last_by_tls(port, trusted) as slow:
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.5)
 
             def rest():
                 while took := slow.recv(1 << 16):
@@ -211,8 +212,31 @@ async def test_by_tls_one_that_takes_its_last_answer_slowly_gets_it_whole(by_tls
             assert await asyncio.to_thread(lambda: sum(rest())) > len(LARGE)
 
 
+async def test_by_tls_one_that_is_ended_as_its_handshake_ends_is_not_in_the_way_of_the_next(
+    by_tls, connected, monkeypatch
+):
+    loop = asyncio.get_running_loop()
+    firsts = []
+
+    async def cancelled(*args, real=loop.connect_accepted_socket, **how):
+        transport, protocol = await real(*args, **how)
+        if not firsts:  # what asyncio does where it is cancelled in that moment
+            firsts.append(transport)
+            transport.close()
+            raise asyncio.CancelledError
+        return transport, protocol
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", cancelled)
+    start, trusted = by_tls
+    async with start() as port:
+        with await came_by_tls(port, trusted) as first:
+            assert await over(first, select.POLLRDHUP)
+            assert b"200" in await asks(await connected(port, ssl=trusted))
+
+
 async def test_where_few_files_may_be_open_fewer_come_in(monkeypatch, connected):
     monkeypatch.setattr(server, "most_files", lambda: 16)
+    monkeypatch.setattr(door, "FIRST_WITHIN", 60.0)
     async with at() as port:
         first = await connected(port)
         await connected(port)

@@ -53,6 +53,8 @@ class _Visitor:
     """Is its transport's, once it has one."""
     task: asyncio.Task[None] | None = None
     """Shakes hands, while that lasts."""
+    begun: bool = False
+    """Whether a transport has the socket, and is to close it, or is made now."""
     transport: asyncio.Transport | None = None
     silence: asyncio.TimerHandle | None = None
     """Ends it if it asks for nothing."""
@@ -173,7 +175,7 @@ class Door:
         visitor.task = asyncio.create_task(self._greet(visitor, reading), name="HTTP")
 
         def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
-            if visitor.transport is None:
+            if not visitor.begun:
                 sock.close()
 
         visitor.task.add_done_callback(close_unmet)
@@ -187,9 +189,14 @@ class Door:
                 # Ends what was not received by then of a last answer, too.
                 "ssl_shutdown_timeout": TAKEN_WITHIN,
             }
+        visitor.begun = True
         try:
             transport, _ = await self._loop.connect_accepted_socket(reading, visitor.sock, **tls)
         except (OSError, asyncio.CancelledError):  # it speaks no TLS, or took too long
+            # What was made of a transport may still wait for the far side. It closes the socket, or
+            # else it would go on listening to the next one of that number.
+            with suppress(OSError):
+                visitor.sock.shutdown(socket.SHUT_RDWR)
             self._forget(visitor)
             return
         visitor.transport = transport
