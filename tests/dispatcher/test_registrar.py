@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.errors import DatasetError, Refused, UnknownDataset
 from penstock.protocol.definition import Definition, Pickled
 from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import Codec
+from penstock_dispatcher import definition_store
 from tests.dispatcher.durable_dispatcher import living
 from tests.dispatcher.running_dispatcher import FAST, VERSIONS, register, request
 
@@ -150,3 +152,29 @@ async def test_what_the_core_forgot_leaves_the_store(opening, monkeypatch):
         await api.get_definition(forgotten)
     with pytest.raises(UnknownDataset, match="dataset_gc_timeout"):
         await api.find_dataset(forgotten)
+
+
+async def test_what_is_written_for_a_caller_that_hung_up_is_counted_and_forgotten(
+    config, monkeypatch
+):
+    begun, gate, real = threading.Event(), threading.Event(), definition_store.write_whole
+
+    def slow(*args):
+        begun.set()
+        assert gate.wait(20)
+        real(*args)
+
+    monkeypatch.setattr(definition_store, "write_whole", slow)
+    async with living(config) as (body, _):
+        asking = asyncio.ensure_future(registered(body))
+        assert await asyncio.to_thread(begun.wait, 20)
+        asking.cancel()
+        gate.set()
+        await asyncio.wait({asking})
+        assert asking.cancelled()
+        async with asyncio.timeout(20):
+            while body._registrar._keeping or not list(body._registrar._store.sizes()):
+                await asyncio.sleep(0.001)
+
+        ((_, _, nbytes),) = body._registrar._store.sizes()
+        assert body._registrar._kept.total == len(DEFINITION.to_bytes()) <= nbytes

@@ -15,7 +15,7 @@ from penstock.ops.internal import csv_rows
 from penstock.protocol import names, nearness, registration
 from penstock.runtime.settings import limits
 from penstock.web import door, server
-from penstock.wire import admission, connection
+from penstock.wire import connection
 from penstock_dispatcher import request_checks
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.page import feed
@@ -50,7 +50,7 @@ FIXED = {
     "seconds for TLS and HTTP/2's greeting": connection.GREET_WITHIN,
     "seconds for a reader on the host to say who it is": shm_reader.GREET_WITHIN,
     "seconds for the first request by HTTP": door.FIRST_WITHIN,
-    "seconds that an answer may take to be taken": admission.TAKEN_WITHIN,
+    "seconds that an answer by HTTP may take to be taken": door.TAKEN_WITHIN,
     "seconds that a connection without a call is kept": connection.IDLE_FOR,
 }
 

@@ -93,14 +93,16 @@ def test_a_pass_comes_whole_and_once_and_then_it_is_over(cluster, dispatcher):
 
 def test_a_worker_reads_what_it_makes_itself_in_its_own_loop(cluster, dispatcher):
     name = register_dataset(cluster.target, Dataset.range(10**6).map(lambda x: x))
-    reading = Reading(dispatcher, name, "here", target=ANY)
+    reading = Reading(dispatcher, name, "its-own-loop", target=ANY)
     tasks = reading.tasks()
     peers = [Peer(task.transfer_servers[0].address) for task in tasks]
     first = [peer.element(task.task_id) for peer, task in zip(peers, tasks, strict=True)]
     assert END_OF_SEQUENCE not in first
 
     def ways():
-        passes = [one for one in look(cluster.target).stats.iterations if one.job.endswith("here")]
+        passes = [
+            one for one in look(cluster.target).stats.iterations if one.job.endswith("its-own-loop")
+        ]
         return [dict(reader.transports) for one in passes for reader in one.readers]
 
     others = len(cluster.workers) - 1

@@ -11,7 +11,7 @@ from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.guard import OpenGuard
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded
-from penstock.wire import admission, connection_watch
+from penstock.wire import connection_watch
 from penstock.wire.connection import connect, listening
 from penstock.wire.rpc import UnaryRpc
 from penstock.wire.worker import HEALTH
@@ -132,8 +132,15 @@ async def test_more_connections_of_one_identity_than_it_may_have_are_told_so(mon
                 await asyncio.sleep(0.01)
 
 
-async def test_answers_that_nobody_takes_are_counted_and_dropped_in_time(monkeypatch, flood):
-    monkeypatch.setattr(admission, "TAKEN_WITHIN", 0.3)
+async def test_the_largest_bound_that_may_be_set_is_one_that_grpc_knows():
+    async with (
+        open_to(Named(), [answering(nothing)], max_calls_per_identity=2**31 - 1) as port,
+        connect(f"{HERE}:{port}") as channel,
+    ):
+        await ASK.call(channel, b"", 5)
+
+
+async def test_answers_that_nobody_takes_are_counted_until_the_connection_is_gone(flood):
     answers = 0
 
     async def large(_data, _context):
@@ -144,13 +151,14 @@ async def test_answers_that_nobody_takes_are_counted_and_dropped_in_time(monkeyp
     async with open_to(Named(), [answering(large)], max_calls_per_identity=4) as port:
         hello = raw_http2.PREFACE + raw_http2.settings(window=0)
         calls = [raw_http2.call(2 * k + 1, ASK.path) for k in range(6)]
-        flood(port, 1, HERE, hello + b"".join(calls))
+        (silent,) = flood(port, 1, HERE, hello + b"".join(calls))
         async with connect(f"{HERE}:{port}") as channel, asyncio.timeout(20):
             while answers < 4:
                 await asyncio.sleep(0.01)
             with pytest.raises(Overloaded, match="max_calls_per_identity"):
                 await ASK.call(channel, b"", 5)
-            while True:  # until those that nobody took are dropped
+            silent.close()
+            while True:
                 with contextlib.suppress(Overloaded):
                     await ASK.call(channel, b"", 5)
                     break

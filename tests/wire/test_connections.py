@@ -56,6 +56,18 @@ def test_an_identity_has_no_more_than_it_may_by_the_name_of_the_bound_from_where
     connections.claim(("c", 1), "bob")
 
 
+def test_where_nobody_shows_an_identity_an_address_keeps_what_it_has_and_gets_no_more():
+    connections = Connections(3)
+    calling = from_one("10.0.0.7", 3)
+    for peer in calling:
+        connections.claim(peer, "10.0.0.7", proven=False)
+
+    with pytest.raises(Overloaded, match="10.0.0.7 has 3 connections.*all that one address"):
+        connections.claim(("10.0.0.7", 99), "10.0.0.7", proven=False)
+    silent = from_one("10.0.0.7", 5, first=100)
+    assert looked(connections, [*calling, *silent]) == {"10.0.0.7": silent[:2]}
+
+
 def test_one_that_ended_makes_room_once_it_was_looked_for():
     connections = Connections(1)
     connections.claim(("a", 1), "ann")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
@@ -18,10 +17,6 @@ from penstock.wire.status import abort
 
 TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
 """The metadata of a call in which its caller shows who it is."""
-
-TAKEN_WITHIN = 30.0
-"""Seconds that an answer of one message may take to be sent: readers of streams may be slow, as
-their loops are, and who asks once waits for it."""
 
 Behaviour: TypeAlias = Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]
 
@@ -79,23 +74,20 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         self, handler: grpc.RpcMethodHandler, identity: Identity | None, path: str
     ) -> Behaviour:
         """Return what answers as *handler* does, and is counted until that is over and sent."""
-        answer, one = _behaviour(handler), not handler.response_streaming
+        answer = _behaviour(handler)
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
             if identity is not None:  # else it is a health check, or the like
                 self._counts.opened[path] += 1
             try:
                 self._hold(identity, context)
-                reply = await answer(request, context)
+                return await answer(request, context)
             except (Overloaded, Unauthenticated) as exc:
                 self._counts.failed[path, type(exc).__name__] += 1
                 await abort(context, exc, path)
             except grpc.aio.AbortError:
                 self._counts.failed[path, context.code().name] += 1
                 raise
-            if one:
-                _send_within(context)
-            return reply
 
         return counted
 
@@ -108,22 +100,15 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         if identity is not None and self._guard.certificates:
             self._guard.confirm(identity, _names(context))
         peer = peer_named(context.peer())
-        if identity is None or not identity.proven:
-            name = peer[0]
-        else:
-            name = identity.name
-            self._connections.claim(peer, name)
+        name = identity.name if identity is not None and identity.proven else peer[0]
+        if identity is not None:
+            # Who need not show who it is keeps its connection too, as one of its address.
+            self._connections.claim(peer, name, proven=identity.proven)
         self._calls.take(name)
-        # A call is over when its answer is sent: who does not read has it open for as long.
+        # A call is over when its answer is sent: who does not read has it open for as long, and
+        # gRPC lets go of the answer with the connection only.
         context.add_done_callback(lambda _: self._calls.give_back(name))
         answer_to(name)
-
-
-def _send_within(context: grpc.aio.ServicerContext) -> None:
-    """Cancel the call that runs here if its answer is not taken soon: it takes memory."""
-    if (task := asyncio.current_task()) is not None:
-        late = asyncio.get_running_loop().call_later(TAKEN_WITHIN, task.cancel)
-        context.add_done_callback(lambda _: late.cancel())
 
 
 def _shown(details: grpc.HandlerCallDetails) -> str:

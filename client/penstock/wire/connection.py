@@ -20,6 +20,7 @@ from penstock.errors import ConfigError, InternalError
 from penstock.runtime.accepted import most_files
 from penstock.runtime.address import is_address, join, split
 from penstock.runtime.descriptors import check_room
+from penstock.runtime.settings import MOST
 from penstock.wire.admission import TOKEN, Admission
 from penstock.wire.connection_watch import watching
 from penstock.wire.connections import Connections
@@ -301,7 +302,7 @@ def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
     most = min(entrance.max_connections, max(most_files() * 3 // 4, 1))
     return (
         ("grpc.max_allowed_incoming_connections", most),
-        ("grpc.max_concurrent_streams", entrance.max_calls_per_identity + TOLD),
+        ("grpc.max_concurrent_streams", min(entrance.max_calls_per_identity, MOST - TOLD) + TOLD),
     )
 
 

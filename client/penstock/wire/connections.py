@@ -60,8 +60,8 @@ class Connections:
         self._of: Counter[str] = Counter()
         self._looks = 0
 
-    def claim(self, peer: Peer, name: str) -> None:
-        """Note that the connection from *peer* is of *name*, who showed so.
+    def claim(self, peer: Peer, name: str, *, proven: bool = True) -> None:
+        """Note whose the connection from *peer* is: an identity, or an address if not *proven*.
 
         Raises:
             Overloaded: when *name* has as many as it may; the connection stays its address's.
@@ -69,11 +69,13 @@ class Connections:
         known = self._owners.get(peer)
         if known is not None and known.name == name:
             return
-        if self._of[name] >= self.most:
+        most, whose = self.most, "one identity"
+        if not proven:
+            most, whose = self.most_strangers, "one address"
+        if self._of[name] >= most:
             raise Overloaded(
-                f"{name} has {self.most} connections here, which is all that one identity may "
-                "have: close some, use fewer of them for more, or raise "
-                "max_connections_per_identity here"
+                f"{name} has {most} connections here, which is all that {whose} may have: close "
+                "some, use fewer of them for more, or raise max_connections_per_identity here"
             )
         if known is not None:  # the port came back, or somebody in between shares the connection
             self._release(known.name)

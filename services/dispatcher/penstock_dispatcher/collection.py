@@ -47,6 +47,7 @@ class SettingAside:
 def short_collections() -> Iterator[None]:
     """Have this process's collections look at what is new; then again at everything."""
     before, set_aside = gc.get_threshold(), SettingAside()
+    gc.unfreeze()  # what another set aside counts from the first full collection on
     gc.set_threshold(YOUNG, *before[1:])
     gc.callbacks.append(set_aside)
     try:

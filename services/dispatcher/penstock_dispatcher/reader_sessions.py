@@ -14,6 +14,7 @@ class ReaderSessions:
     def __init__(self, of_identity: PerIdentity) -> None:
         self._of_identity, self._who = of_identity, identity_answered()
         self._reads: dict[str, IterationId] = {}
+        self._counted = 0
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._reads)
@@ -22,17 +23,19 @@ class ReaderSessions:
         return self._reads[session]
 
     def note(self, session: str, iteration: IterationId) -> None:
-        """Note that *session* was heard.
+        """Note that *session* was heard; one that is refused leaves with the stream, too.
 
         Raises:
             Overloaded: when it is another one, and there are as many as there may be.
         """
-        if session not in self._reads:
-            self._of_identity.take(self._who)
+        is_new = session not in self._reads
         self._reads[session] = iteration
+        if is_new:
+            self._of_identity.take(self._who)
+            self._counted += 1
 
     def close(self) -> None:
         """Count none of them any more."""
-        if self._reads:
-            self._of_identity.give_back(self._who, len(self._reads))
-            self._reads = {}
+        if self._counted:
+            self._of_identity.give_back(self._who, self._counted)
+        self._reads, self._counted = {}, 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -39,6 +40,8 @@ class Registrar:
     ) -> None:
         self._core, self._store, self._largest, self._ask = core, store, largest, ask
         self._kept = kept
+        self._keeping: set[asyncio.Future[None]] = set()
+        """Those that are being written, also for callers that have gone."""
         for dataset, python, nbytes in store.sizes():
             kept.found(dataset, python, nbytes)
         self._used: AbstractSet[DatasetId] | None = None
@@ -107,12 +110,17 @@ class Registrar:
     async def _keep(self, dataset: DatasetId, definition: bytes, python: str) -> None:
         """Keep *definition* before its dataset is announced: what is has to be found."""
         new = self._kept.take(dataset, python, len(definition), identity_answered())
-        try:
-            await self._store.keep(dataset, definition, python)
-        except BaseException:
-            if new:
+        keeping = asyncio.ensure_future(self._store.keep(dataset, definition, python))
+        self._keeping.add(keeping)
+
+        def over(kept: asyncio.Future[None]) -> None:
+            self._keeping.discard(kept)
+            if new and (kept.cancelled() or kept.exception() is not None):
                 self._kept.give_back(dataset, python)
-            raise
+
+        keeping.add_done_callback(over)
+        # Who hangs up meanwhile ends no write: what is written then is counted, and forgotten.
+        await asyncio.shield(keeping)
 
     async def _register(
         self, known: Definition, versions: Versions, registration: Registration | None

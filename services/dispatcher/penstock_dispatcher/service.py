@@ -273,8 +273,8 @@ class DispatcherService:
 
         def hear(heartbeat: ReaderHeartbeat) -> None:
             request_checks.check_heartbeat(heartbeat, self._config.max_name_bytes)
+            self._readers.lead(heartbeat.session, outbox)  # ends an older one, which makes room
             peers.note(heartbeat.session, heartbeat.iteration)
-            self._readers.lead(heartbeat.session, outbox)
             self._handle(heartbeat)
 
         reading = asyncio.create_task(self._hear(heartbeats, hear, outbox), name="read reader")

@@ -122,6 +122,27 @@ def test_where_there_is_no_thread_for_it_the_loop_decompresses(ahead, monkeypatc
     assert [bytes(frame.take()) for frame in frames] == [PAYLOAD] * 3
 
 
+def test_a_signal_handler_may_close_it_in_the_middle_of_anything(monkeypatch):
+    ahead, frames = DecompressAhead(), []
+    submit = decompress_ahead.ThreadPoolExecutor.submit
+
+    def interrupted(pool, *args):
+        with pool._shutdown_lock:  # as `submit` has it
+            ahead.close()
+        return submit(pool, *args)
+
+    monkeypatch.setattr(decompress_ahead.ThreadPoolExecutor, "submit", interrupted)
+    opening = threading.Thread(
+        target=lambda: frames.extend(held(ahead) for _ in range(3)), daemon=True
+    )
+    opening.start()
+    opening.join(20)
+    assert [bytes(frame.take()) for frame in frames] == [PAYLOAD] * 3
+    for one in threading.enumerate():
+        if one.name in ("penstock-close", "penstock-decompress_0"):
+            one.join(20)
+
+
 def test_a_damaged_frame_says_so_each_time_it_is_taken(ahead):
     stored = compress(memoryview(PAYLOAD), Codec.LZ4)
     frame = ahead.hold(memoryview(stored)[:-9], Codec.LZ4, len(PAYLOAD))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from weakref import ref
 
 from penstock.frames.compression import decompress
@@ -78,7 +79,8 @@ class DecompressAhead:
         self._ahead: list[ref[Stored]] = []
         """Those that were begun, of which some are gone or taken."""
         self._pool: ThreadPoolExecutor | None = None
-        self._thread = 0
+        self._thread = self._submitting = 0
+        """Which thread decompresses, and which is in the middle of giving it something."""
         self._closed = False
 
     def hold(self, stored: memoryview, codec: Codec, nbytes: int) -> Stored:
@@ -103,9 +105,14 @@ class DecompressAhead:
             self._closed = True
             self._waiting.clear()
             pool, self._pool = self._pool, None
-        if pool is not None:
-            # A finalizer may run in that very thread.
-            pool.shutdown(wait=threading.get_ident() != self._thread, cancel_futures=True)
+        if pool is None:
+            return
+        here = threading.get_ident()
+        if here == self._submitting:  # in a signal handler: this thread has the pool's own lock
+            ending = partial(pool.shutdown, cancel_futures=True)
+            threading.Thread(target=ending, name="penstock-close", daemon=True).start()
+        else:  # in a finalizer, perhaps, that runs in the pool's own thread
+            pool.shutdown(wait=here != self._thread, cancel_futures=True)
 
     def _begin_next(self) -> None:
         """Begin as many as there is room for; under the lock."""
@@ -116,15 +123,25 @@ class DecompressAhead:
             if held is not None and not held.taken:
                 if ahead and nbytes + held.nbytes > NBYTES:
                     break
-                try:
-                    held.begin(self._opened())
-                except RuntimeError:  # there is no thread to be had, or this process is ending
-                    self._closed = True
-                    break
-                ahead.append(held)
-                nbytes += held.nbytes
-            self._waiting.popleft()
+                self._waiting.popleft()
+                if self._begin(held):
+                    ahead.append(held)
+                    nbytes += held.nbytes
+            else:
+                self._waiting.popleft()
         self._ahead = [ref(held) for held in ahead]
+
+    def _begin(self, held: Stored) -> bool:
+        """Have *held* decompressed; return whether there is a thread to do it."""
+        self._submitting = threading.get_ident()
+        try:
+            held.begin(self._opened())
+        except RuntimeError:  # there is no thread to be had, or this process is ending
+            self._closed = True
+            return False
+        finally:
+            self._submitting = 0
+        return True
 
     def _opened(self) -> ThreadPoolExecutor:
         if self._pool is None:
