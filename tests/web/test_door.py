@@ -12,7 +12,7 @@ from aiohttp import web
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of
 from penstock.credentials.guard import OpenGuard
-from penstock.web import door
+from penstock.web import door, server
 from penstock.web.server import serving
 from tests.credentials.keyring import made
 
@@ -140,6 +140,108 @@ async def test_one_that_does_not_take_its_answer_is_closed_and_holds_up_nobody(
             closed = select.poll()
             closed.register(slow, 0)  # nothing but that it is over
             assert await asyncio.to_thread(closed.poll, 20_000)
+
+
+async def came_by_tls(where, trusted):
+    """Connect by TLS; return the socket, which then does nothing by itself."""
+    loop = asyncio.get_running_loop()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    sock.setblocking(False)
+    await loop.sock_connect(sock, ("127.0.0.1", where))
+    sock.setblocking(True)
+
+    sock.settimeout(20)
+    how = {"server_hostname": "localhost", "suppress_ragged_eofs": False}
+    return await asyncio.to_thread(trusted.wrap_socket, sock, **how)
+
+
+async def asked_last_by_tls(where, trusted):
+    """Ask for a large answer as the last one, by TLS; return the socket, which takes nothing."""
+    tls = await came_by_tls(where, trusted)
+    tls.sendall(b"GET /api/page HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b"200" in await asyncio.to_thread(tls.recv, 12)
+    return tls
+
+
+@pytest.fixture
+def by_tls(tmp_path):
+    """Return what starts a server with TLS for whoever comes, and whom clients are to trust."""
+    keys = made(tmp_path / "keys")
+    folder = entrance_of("0.0.0.0", str(keys / "dispatcher"), insecure=False).folder
+    trusted = ssl.create_default_context(cafile=str(keys / "dispatcher" / "ca.crt"))
+
+    def start(**bounds):
+        return at(Entrance(Security.INSECURE, OpenGuard(), folder=folder, **bounds))
+
+    return start, trusted
+
+
+def over(sock, seen=0):
+    closed = select.poll()
+    closed.register(sock, seen)  # nothing but that it is over
+    return asyncio.to_thread(closed.poll, 20_000)
+
+
+async def test_by_tls_one_that_is_closing_and_takes_nothing_is_ended(monkeypatch, by_tls):
+    start, trusted = by_tls
+    async with start() as port:
+        monkeypatch.setattr(door, "TAKEN_WITHIN", 0.2)
+        with await asked_last_by_tls(port, trusted) as slow:
+            assert await over(slow)
+
+
+async def test_by_tls_one_that_is_closing_is_ended_where_room_is_made(by_tls, connected):
+    start, trusted = by_tls
+    async with start(max_http_connections=1) as port:
+        with await asked_last_by_tls(port, trusted) as slow:
+            await connected(port)
+            assert await over(slow)
+
+
+async def test_by_tls_one_that_takes_its_last_answer_slowly_gets_it_whole(by_tls):
+    start, trusted = by_tls
+    async with start() as port:
+        with await asked_last_by_tls(port, trusted) as slow:
+            await asyncio.sleep(0.5)
+
+            def rest():
+                while took := slow.recv(1 << 16):
+                    yield len(took)
+
+            assert await asyncio.to_thread(lambda: sum(rest())) > len(LARGE)
+
+
+async def test_by_tls_one_that_is_ended_as_its_handshake_ends_is_not_in_the_way_of_the_next(
+    by_tls, connected, monkeypatch
+):
+    loop = asyncio.get_running_loop()
+    firsts = []
+
+    async def cancelled(*args, real=loop.connect_accepted_socket, **how):
+        transport, protocol = await real(*args, **how)
+        if not firsts:  # what asyncio does where it is cancelled in that moment
+            firsts.append(transport)
+            transport.close()
+            raise asyncio.CancelledError
+        return transport, protocol
+
+    monkeypatch.setattr(loop, "connect_accepted_socket", cancelled)
+    start, trusted = by_tls
+    async with start() as port:
+        with await came_by_tls(port, trusted) as first:
+            assert await over(first, select.POLLRDHUP)
+            assert b"200" in await asks(await connected(port, ssl=trusted))
+
+
+async def test_where_few_files_may_be_open_fewer_come_in(monkeypatch, connected):
+    monkeypatch.setattr(server, "most_files", lambda: 16)
+    monkeypatch.setattr(door, "FIRST_WITHIN", 60.0)
+    async with at() as port:
+        first = await connected(port)
+        await connected(port)
+        await connected(port)
+        await ended(first)
 
 
 async def test_requests_of_one_that_reads_no_answers_are_not_read_either(connected):

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import socket
 import ssl
 
@@ -115,6 +116,26 @@ async def test_a_port_in_use_is_an_error_that_says_what_to_do(local):
         with pytest.raises(ConfigError, match=f"{port}.*--http-port"):
             async with serving(ROUTES, "127.0.0.1", port, local):
                 pass
+
+
+@pytest.mark.parametrize("why", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL])
+async def test_an_address_that_this_host_does_not_have_is_passed_over(local, monkeypatch, why):
+    def create(address, real=socket.create_server, **how):
+        if how["family"] == socket.AF_INET6 or address[0] == "127.0.0.9":
+            raise OSError(why, "not here")
+        return real(address, **how)
+
+    async def found(host, port, **_):
+        known = [(socket.AF_INET, 1, 6, "", (host, port))]
+        return [(socket.AF_INET6, 1, 6, "", ("::1", port, 0, 0)), *known]
+
+    monkeypatch.setattr(server.socket, "create_server", create)
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+    async with serving(ROUTES, "127.0.0.1", 0, local) as port:
+        assert port
+    with pytest.raises(ConfigError, match="127.0.0.9:0: not here"):
+        async with serving(ROUTES, "127.0.0.9", 0, local):
+            pass
 
 
 async def test_a_body_is_not_read(local):

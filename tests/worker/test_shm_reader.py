@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import gc
 import os
+import select
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -374,6 +376,15 @@ async def test_one_stream_too_many_of_a_user_is_told_so_and_the_others_go_on(bou
             await again()
 
 
+async def test_who_greets_where_too_much_waits_is_hung_up_on(bounded, monkeypatch):
+    monkeypatch.setattr(shm_reader, "MOST_UNSENT", -1)  # as if so much waited
+    _, _, known = await bounded()
+    (sock,) = silent(known, 1)
+    with sock:
+        sock.sendall(pack(Hello(known.profile.boot_id, known.profile.shm_token)))
+        await until(partial(hung_up, sock))
+
+
 async def test_who_opens_streams_and_reads_nothing_is_hung_up_on(bounded, monkeypatch):
     _, _, known = await bounded()
     monkeypatch.setattr(shm_reader, "MOST_UNSENT", 100)
@@ -386,6 +397,50 @@ async def test_who_opens_streams_and_reads_nothing_is_hung_up_on(bounded, monkey
             async with asyncio.timeout(20):
                 for stream in range(1 << 20):
                     await loop.sock_sendall(sock, pack(OpenStream(stream, SUBSCRIBE)))
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 1)])
+async def test_streams_that_end_before_they_begin_are_not_counted_on(bounded, numbers):
+    _, _, known = await bounded(max_calls_per_identity=2, max_connections_per_identity=2)
+    profile = known.profile
+    said = pack(Hello(profile.boot_id, profile.shm_token))
+    said += b"".join(pack(OpenStream(number, SUBSCRIBE)) for number in numbers)
+    for _ in range(5):
+        (sock,) = silent(known, 1)
+        with sock:
+            sock.sendall(said)
+            if len(numbers) == 1:  # this one hangs up by itself, before it is greeted
+                sock.shutdown(socket.SHUT_RD)
+            await until(partial(hung_up, sock))
+    async with to_worker(known) as transport, reading(transport) as frame:
+        await frame()
+
+
+def hung_up(sock):
+    """Tell whether the other side has."""
+    over = select.poll()
+    over.register(sock, 0)
+    return over.poll(0)
+
+
+async def test_who_greets_twice_is_hung_up_on(bounded):
+    _, _, known = await bounded()
+    hello = pack(Hello(known.profile.boot_id, known.profile.shm_token))
+    wrong = pack(Hello(known.profile.boot_id, "another"))
+    for first in (hello, wrong):
+        (sock,) = silent(known, 1)
+        with sock:
+            sock.sendall(first + hello)
+            await until(partial(hung_up, sock))
+
+
+async def test_where_few_files_may_be_open_fewer_readers_come_in(bounded, monkeypatch):
+    monkeypatch.setattr(shm_door, "most_files", lambda: 8)
+    _, _, known = await bounded()
+    async with to_worker(known), to_worker(known):
+        with pytest.raises(Unavailable, match="has 2 connections"):
+            async with to_worker(known):
+                pass
 
 
 async def test_sockets_that_nobody_answers_are_swept_away(tmp_path):

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 
 FILES = Path("/proc/self/fd")
@@ -46,36 +47,70 @@ class AcceptedConnections:
         Raises:
             OSError: when this process cannot look, as it has too many files open.
         """
-        before, self._known = self._known, {}
+        found: set[tuple[int, int]] = set()
         for file in FILES.iterdir():
             number = int(file.name)
             with suppress(OSError):  # it was closed meanwhile
-                found = os.fstat(number)
-                if stat.S_ISSOCK(found.st_mode):
-                    key = number, found.st_ino
-                    # One that cannot be looked at now is looked at again.
-                    self._known[key] = before[key] if key in before else self._origin(number)
-        by_age = sorted(self._known.items(), key=lambda item: item[0][1])
-        return [origin for _, origin in by_age if origin is not None]
+                there = os.fstat(number)
+                if stat.S_ISSOCK(there.st_mode):
+                    found.add((number, there.st_ino))
+        # Inodes grow with age only roughly, as each processor has a batch of them: those that were
+        # known stay before those that are new.
+        self._known = {key: origin for key, origin in self._known.items() if key in found}
+        for key in sorted(found - self._known.keys(), key=itemgetter(1)):
+            with suppress(OSError):  # one that cannot be looked at now is looked at again
+                self._known[key] = self._origin(key[0])
+        return [origin for origin in self._known.values() if origin is not None]
 
     def shut(self, origins: Iterable[tuple[str, int]]) -> None:
         """Shut down those that come from *origins*, as of the last look."""
         wanted = set(origins)
         for (number, inode), origin in self._known.items():
             if origin in wanted:
-                with suppress(OSError), self._held(number) as sock:
-                    # The number may be another file's by now: the copy is looked at, and stays.
-                    if os.fstat(sock.fileno()).st_ino == inode:
-                        sock.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # it is over
+                    _shut(number, inode)
 
     def _origin(self, number: int) -> tuple[str, int] | None:
-        with self._held(number) as sock:
+        with _as_socket(number) as sock:
             if sock.family in _FAMILIES and sock.getsockname()[1] == self._port:
                 with suppress(OSError):  # it listens, or is over
                     host, port = sock.getpeername()[:2]
                     return str(host), int(port)
         return None
 
-    @staticmethod
-    def _held(number: int) -> socket.socket:
-        return socket.socket(fileno=os.dup(number))
+
+def _shut(number: int, inode: int) -> None:
+    """Shut down the socket *number* if it still is the one of *inode*, and not another file."""
+    if not _is_socket(number, inode):
+        return
+    # The number may become another file's at any moment; the copy stays what it is.
+    copy = os.dup(number)
+    if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+        # It stays open: a process that closes any number of a file loses its locks of that file
+        # (POSIX), and what locks a file here is a database.
+        return
+    try:
+        if _is_socket(copy, inode):
+            with _as_socket(copy) as sock:
+                sock.shutdown(socket.SHUT_RDWR)
+    finally:
+        os.close(copy)
+
+
+def _is_socket(number: int, inode: int) -> bool:
+    found = os.fstat(number)
+    return stat.S_ISSOCK(found.st_mode) and found.st_ino == inode
+
+
+@contextmanager
+def _as_socket(number: int) -> Iterator[socket.socket]:
+    """Yield the socket that *number* is; its owner keeps it.
+
+    Raises:
+        OSError: when it is something else.
+    """
+    sock = socket.socket(fileno=number)
+    try:
+        yield sock
+    finally:
+        sock.detach()

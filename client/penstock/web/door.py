@@ -8,13 +8,15 @@ the address that has the most such, the oldest. So who opens many closes its own
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import socket
 import ssl
 import struct
+import termios
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +49,12 @@ class _Visitor:
     """One connection, from when it was accepted."""
 
     address: str
+    sock: socket.socket
+    """Is its transport's, once it has one."""
     task: asyncio.Task[None] | None = None
     """Shakes hands, while that lasts."""
+    begun: bool = False
+    """Whether a transport has the socket, and is to close it, or is made now."""
     transport: asyncio.Transport | None = None
     silence: asyncio.TimerHandle | None = None
     """Ends it if it asks for nothing."""
@@ -58,26 +64,30 @@ class _Visitor:
 
     @property
     def gone(self) -> bool:
-        """Whether it is over."""
+        """Whether it is over, or closing."""
         shaking = self.task is not None and not self.task.done()
         return not shaking and (self.transport is None or self.transport.is_closing())
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait until it receives."""
-        if self.transport is None or self.transport.is_closing():
+        """How many bytes the system keeps until it receives them: also of one that is closing."""
+        if self.sock.fileno() < 0:
             return 0
-        return self.transport.get_write_buffer_size()
+        # A transport of TLS does not tell how much waits in the one below it.
+        (kept,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))
+        return int(kept)
 
     def close(self) -> None:
         """End it now: what was to be sent to it is dropped."""
         if self.task is not None:
             self.task.cancel()
-        if self.transport is not None and not self.transport.is_closing():
-            # Else the system would try for minutes to send what it has taken.
-            self.transport.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
+        if self.transport is not None:
+            with suppress(OSError):  # it is closed, or the far side has gone
+                # Else the system would try for minutes to send what it has taken.
+                linger = struct.pack("ii", 1, 0)
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                # One of TLS that was closed at both ends cannot be aborted: it sees this.
+                self.sock.shutdown(socket.SHUT_RDWR)
             self.transport.abort()
 
 
@@ -118,8 +128,7 @@ class Door:
     def hang_up(self) -> None:
         """Close all connections."""
         for visitor in tuple(self._visitors):
-            visitor.close()
-            self._forget(visitor)
+            self._end(visitor)
 
     async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer *request* by *handler*: its connection has said something, and is to take that."""
@@ -160,35 +169,43 @@ class Door:
         self, sock: socket.socket, address: str, reading: Callable[[], asyncio.Protocol]
     ) -> None:
         sock.setblocking(False)
-        visitor = _Visitor(address)
+        visitor = _Visitor(address, sock)
         self._visitors[visitor] = None
         visitor.silence = self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
-        visitor.task = asyncio.create_task(self._greet(visitor, sock, reading), name="HTTP")
+        visitor.task = asyncio.create_task(self._greet(visitor, reading), name="HTTP")
 
         def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
-            if visitor.transport is None:
+            if not visitor.begun:
                 sock.close()
 
         visitor.task.add_done_callback(close_unmet)
 
-    async def _greet(
-        self, visitor: _Visitor, sock: socket.socket, reading: Callable[[], asyncio.Protocol]
-    ) -> None:
+    async def _greet(self, visitor: _Visitor, reading: Callable[[], asyncio.Protocol]) -> None:
         tls: dict[str, Any] = {}
         if self._tls is not None:
-            tls = {"ssl": self._tls, "ssl_handshake_timeout": FIRST_WITHIN}
+            tls = {
+                "ssl": self._tls,
+                "ssl_handshake_timeout": FIRST_WITHIN,
+                # Ends what was not received by then of a last answer, too.
+                "ssl_shutdown_timeout": TAKEN_WITHIN,
+            }
+        visitor.begun = True
         try:
-            transport, _ = await self._loop.connect_accepted_socket(reading, sock, **tls)
+            transport, _ = await self._loop.connect_accepted_socket(reading, visitor.sock, **tls)
         except (OSError, asyncio.CancelledError):  # it speaks no TLS, or took too long
+            # What was made of a transport may still wait for the far side. It closes the socket, or
+            # else it would go on listening to the next one of that number.
+            with suppress(OSError):
+                visitor.sock.shutdown(socket.SHUT_RDWR)
             self._forget(visitor)
             return
         visitor.transport = transport
         self._of[transport] = visitor
 
     def _made_room(self) -> bool:
-        """Forget connections that are over, or close one that asks for nothing now."""
+        """End connections that are closing, or close one that asks for nothing now."""
         for visitor in [one for one in self._visitors if one.gone]:
-            self._forget(visitor)
+            self._end(visitor)
         if len(self._visitors) < self._most:
             return True
         idle = [one for one in self._visitors if not one.answering]
@@ -196,8 +213,7 @@ class Door:
             return False
         (most, _), *_ = Counter(one.address for one in idle).most_common(1)
         oldest = next(one for one in idle if one.address == most)
-        oldest.close()
-        self._forget(oldest)
+        self._end(oldest)
         if self._loop.time() - self._logged >= LOGGED_EVERY:
             self._logged = self._loop.time()
             log.warning(
@@ -208,6 +224,11 @@ class Door:
             )
         return True
 
+    def _end(self, visitor: _Visitor) -> None:
+        """Close *visitor*, also if it is closing by itself: that may last; and count it no more."""
+        visitor.close()
+        self._forget(visitor)
+
     def _forget(self, visitor: _Visitor) -> None:
         self._visitors.pop(visitor, None)
         if visitor.silence is not None:
@@ -217,12 +238,9 @@ class Door:
 
     def _look_asked(self, visitor: _Visitor) -> None:
         if not visitor.asked:
-            visitor.close()
-        if visitor.gone:
-            self._forget(visitor)
+            self._end(visitor)
 
     def _look_taken(self, visitor: _Visitor, asked: int) -> None:
-        if visitor.asked == asked and visitor.unsent:
-            visitor.close()
-        if visitor.gone:
-            self._forget(visitor)
+        # What it asked for later is looked at later.
+        if visitor.asked == asked and (visitor.unsent or visitor.gone):
+            self._end(visitor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import time
@@ -17,6 +18,7 @@ from penstock.credentials import http
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError, PenstockError, Refused
+from penstock.runtime.accepted import most_files
 from penstock.web.door import BACKLOG, Door
 
 log = logging.getLogger("penstock.http")
@@ -29,6 +31,9 @@ KEPT_IDLE = 75.0
 
 CLOSE_WITHIN = 0.3
 """Seconds that answers under way get at the stop."""
+
+ABSENT = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+"""An address that this host does not have, as `::1` where IPv6 is disabled."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -57,7 +62,8 @@ async def serving(
     """
     folder = entrance.folder
     tls = None if folder is None else http.server_context(folder)
-    door = Door(entrance.max_http_connections, tls)
+    # Each is a file of this process, most of which are for its calls and its own work.
+    door = Door(min(entrance.max_http_connections, max(most_files() // 8, 1)), tls)
     runner = _runner(routes, [_heard(door), _admission(entrance)])
     await runner.setup()
     try:
@@ -84,7 +90,7 @@ def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen there: one for each address that *host* stands for.
+    """Return sockets that listen there: one for each address of this host that *host* stands for.
 
     Raises:
         ConfigError: when the port cannot be had.
@@ -94,10 +100,20 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
         found = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        absent: OSError | None = None
         for family, _, _, _, (address, *_) in dict.fromkeys(found):
             at = port if not socks else socks[0].getsockname()[1]
-            socks.append(socket.create_server((address, at), family=family, backlog=BACKLOG))
-            socks[-1].setblocking(False)
+            try:
+                sock = socket.create_server((address, at), family=family, backlog=BACKLOG)
+            except OSError as exc:
+                if exc.errno not in ABSENT:
+                    raise
+                absent = exc
+                continue
+            socks.append(sock)
+            sock.setblocking(False)
+        if absent is not None and not socks:
+            raise absent
     except OSError as exc:
         for sock in socks:
             sock.close()

@@ -21,6 +21,7 @@ from typing import Protocol
 from penstock.credentials.per_identity import PerIdentity
 from penstock.errors import ConfigError, Overloaded
 from penstock.protocol.data import ReadRequest
+from penstock.runtime.accepted import most_files
 from penstock.runtime.linux import boot_id
 from penstock.transport.shm_messages import FromWorker
 from penstock_worker.config import WorkerConfig
@@ -123,7 +124,9 @@ class ShmDoor:
         bounds = bounds or WorkerConfig()
         self._largest = bounds.max_message_bytes
         self._worker, self._runners = worker, runners
-        most = self._most_silent = bounds.max_connections_per_identity
+        # Each is a file of this process, which needs some for other things.
+        most = min(bounds.max_connections_per_identity, max(most_files() // 4, 1))
+        self._most_silent = most
         self._met = PerIdentity(most, "connections", "max_connections_per_identity")
         most = bounds.max_calls_per_identity
         self._streams = PerIdentity(most, "streams open", "max_calls_per_identity")

@@ -55,9 +55,11 @@ ANSWER_WITHIN = 1.0
 """Seconds that a reader gets to map memory; after that it is sent copies until it has."""
 
 MOST_UNSENT = 1 << 16
-"""Messages that wait for a reader; one that opens streams meanwhile does not read."""
+"""Messages that wait for a reader; one that says something meanwhile does not read."""
 
 Messages: TypeAlias = list[FromWorker]
+Serving: TypeAlias = asyncio.Task[PenstockError | None]
+"""Ends with what the reader is told to have gone wrong."""
 Lend: TypeAlias = Callable[
     [AsyncIterator[ReadRequest], ReplyForm[Messages]], AsyncIterator[Messages]
 ]
@@ -109,13 +111,14 @@ class LocalReader:
         self._admit, self._gone, self._streams = admit, gone, streams
         self.admitted = False
         """Whether it said who it is, and may be."""
+        self._greeted = False
         self._silence = asyncio.get_running_loop().call_later(GREET_WITHIN, self.close)
         self._announced: dict[RunnerProcess, _Announced] = {}
         self._memories = 0
         self._unanswered: set[int] = set()
         self._answered = asyncio.Event()
         self._requests: dict[int, asyncio.Queue[ReadRequest | None]] = {}
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: set[Serving] = set()
         self._line: MessageLine[FromReader] = MessageLine(
             sock,
             FromReader,  # type: ignore[arg-type]
@@ -140,12 +143,15 @@ class LocalReader:
         self._gone(self)
 
     def _hear(self, message: FromReader) -> None:
-        if not self.admitted and not isinstance(message, Hello):
+        greets = isinstance(message, Hello)
+        # It does not read, greets twice, or was not let in. Else answers to it would pile up here.
+        if self._line.unsent > MOST_UNSENT or (self._greeted if greets else not self.admitted):
             self.close()
             return
         match message:
             case Hello(boot_id, token):
-                self._greet("" if self.admitted else self._admit(self, boot_id, token))
+                self._greeted = True
+                self._greet(self._admit(self, boot_id, token))
             case OpenStream(stream, request):
                 self._open(stream, request)
             case AckStream(stream, ack):
@@ -187,8 +193,8 @@ class LocalReader:
     # --- streams ---
 
     def _open(self, stream: int, request: ReadRequest) -> None:
-        if stream in self._requests or self._line.unsent > MOST_UNSENT:
-            self.close()  # it reuses a number, or does not read
+        if stream in self._requests:
+            self.close()  # it reuses a number
             return
         try:
             self._streams.take()
@@ -200,10 +206,20 @@ class LocalReader:
         self._line.send(Greeting(stream))
         serving = asyncio.create_task(self._serve(stream, requests), name=f"shm stream {stream}")
         self._serving.add(serving)
-        serving.add_done_callback(self._serving.discard)
+        # A task that is cancelled before it begins runs nothing of itself.
+        serving.add_done_callback(partial(self._on_served, stream))
 
-    async def _serve(self, stream: int, requests: asyncio.Queue[ReadRequest | None]) -> None:
-        failure: PenstockError | None = None
+    def _on_served(self, stream: int, serving: Serving) -> None:
+        self._serving.discard(serving)
+        del self._requests[stream]
+        self._streams.give_back()
+        if not serving.cancelled():  # after that the reader may use the number again
+            failure = serving.result()
+            self._line.send(StreamOver(stream, None if failure is None else Failure.of(failure)))
+
+    async def _serve(
+        self, stream: int, requests: asyncio.Queue[ReadRequest | None]
+    ) -> PenstockError | None:
         try:
             form = self._form(stream)
             async with aclosing(self._lend(_all_of(requests), form)) as said:  # type: ignore[type-var]
@@ -214,15 +230,11 @@ class LocalReader:
                     await self._line.drained()
                     await self._settled()
         except PenstockError as exc:
-            failure = exc
+            return exc
         except Exception as exc:
             log.exception("a stream to a reader on this host failed")
-            failure = InternalError(f"this worker failed to send to a reader: {exc!r}")
-        finally:
-            self._requests.pop(stream, None)
-            self._streams.give_back()
-        over = StreamOver(stream, None if failure is None else Failure.of(failure))
-        self._line.send(over)
+            return InternalError(f"this worker failed to send to a reader: {exc!r}")
+        return None
 
     # --- what is sent ---
 
