@@ -1,5 +1,6 @@
 import dataclasses
 import inspect
+import tracemalloc
 import types
 import typing
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from penstock.protocol.control import (
     AttemptProgress,
     OpenIterationRequest,
     ReaderHeartbeat,
+    TaskView,
     WorkerCommand,
     WorkerEvent,
 )
@@ -126,6 +128,20 @@ def test_every_class_of_messages_crosses_one_way_or_another():
 
     ours = {kind for _, kind in inspect.getmembers(control, inspect.isclass)}
     assert {kind for kind in ours if kind.__module__ == control.__name__} <= crossing
+
+
+def test_what_many_are_told_is_kept_unless_it_is_large():
+    codec = form(TaskView, dispatcher_pb2.TaskView)
+    small = TaskView(1, "w:1")
+    assert codec.encode(small) == codec.encode(TaskView(1, "w:1"))
+    tracemalloc.start()
+    try:
+        for attempt in range(50):
+            large = TaskView(attempt, None, Failure("TransformError", ("x" * 500_000,)))
+            assert codec.decode(codec.encode(large)) == large
+        assert tracemalloc.get_traced_memory()[0] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_zeros_take_no_room():

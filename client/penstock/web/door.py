@@ -56,10 +56,8 @@ class _Visitor:
     begun: bool = False
     """Whether a transport has the socket, and is to close it, or is made now."""
     transport: asyncio.Transport | None = None
-    silence: asyncio.TimerHandle | None = None
-    """Ends it if it asks for nothing."""
-    asked: int = 0
-    """How many requests it made."""
+    look: asyncio.TimerHandle | None = None
+    """Looks at it: whether it asked for anything yet, or received what it asked for."""
     answering: bool = False
 
     @property
@@ -136,13 +134,14 @@ class Door:
         visitor = None if transport is None else self._of.get(transport)
         if visitor is None:  # it is gone meanwhile
             return await handler(request)
-        visitor.asked += 1
         visitor.answering = True
+        if visitor.look is not None:
+            visitor.look.cancel()
         try:
             return await handler(request)
         finally:
             visitor.answering = False
-            self._loop.call_later(TAKEN_WITHIN, self._look_taken, visitor, visitor.asked)
+            visitor.look = self._loop.call_later(TAKEN_WITHIN, self._look_taken, visitor)
 
     def _accept(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
         """Let in those who wait at *sock*: some at a time, so that others are served in between."""
@@ -171,7 +170,7 @@ class Door:
         sock.setblocking(False)
         visitor = _Visitor(address, sock)
         self._visitors[visitor] = None
-        visitor.silence = self._loop.call_later(FIRST_WITHIN, self._look_asked, visitor)
+        visitor.look = self._loop.call_later(FIRST_WITHIN, self._end, visitor)
         visitor.task = asyncio.create_task(self._greet(visitor, reading), name="HTTP")
 
         def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
@@ -231,16 +230,11 @@ class Door:
 
     def _forget(self, visitor: _Visitor) -> None:
         self._visitors.pop(visitor, None)
-        if visitor.silence is not None:
-            visitor.silence.cancel()
+        if visitor.look is not None:
+            visitor.look.cancel()
         if visitor.transport is not None:
             self._of.pop(visitor.transport, None)
 
-    def _look_asked(self, visitor: _Visitor) -> None:
-        if not visitor.asked:
-            self._end(visitor)
-
-    def _look_taken(self, visitor: _Visitor, asked: int) -> None:
-        # What it asked for later is looked at later.
-        if visitor.asked == asked and (visitor.unsent or visitor.gone):
+    def _look_taken(self, visitor: _Visitor) -> None:
+        if visitor.unsent or visitor.gone:
             self._end(visitor)

@@ -43,23 +43,31 @@ async def _watch(connections: Connections, port: int) -> None:
         if not connections.due(open_files()):
             continue
         began = now()
-        connections.begin()
-        # In a thread: some thousand files to look at must not keep those waiting who are served.
         try:
-            found = await asyncio.to_thread(accepted.look)
-        except OSError as exc:
-            log.warning("connections cannot be looked at now: %s", exc.strerror)
+            closing = await _close_surplus(connections, accepted)
+        except (OSError, RuntimeError) as exc:  # no more files can be open, or no thread be had
+            log.warning("connections cannot be looked at now: %s", exc)
             pause = LOGGED_EVERY
             continue
-        peers: dict[Peer, tuple[str, int]] = {(plain_address(h), p): (h, p) for h, p in found}
-        closing = connections.found(peers)
-        if closing:
-            many = [peers[peer] for theirs in closing.values() for peer in theirs]
-            await asyncio.to_thread(accepted.shut, many)
-            if now() - logged >= LOGGED_EVERY:
-                logged = now()
-                _tell(closing, connections.most_strangers)
+        if closing and now() - logged >= LOGGED_EVERY:
+            logged = now()
+            _tell(closing, connections.most_strangers)
         pause = max(EVERY, (FLOODED if closing else CROWDED) * (now() - began))
+
+
+async def _close_surplus(
+    connections: Connections, accepted: AcceptedConnections
+) -> dict[str, list[Peer]]:
+    """Close what is too many now, and return it by address."""
+    connections.begin()
+    # In threads: some thousand files to look at must not keep those waiting who are served.
+    found = await asyncio.to_thread(accepted.look)
+    peers: dict[Peer, tuple[str, int]] = {(plain_address(h), p): (h, p) for h, p in found}
+    closing = connections.found(peers)
+    if closing:
+        many = [peers[peer] for theirs in closing.values() for peer in theirs]
+        await asyncio.to_thread(accepted.shut, many)
+    return closing
 
 
 def _tell(closing: dict[str, list[Peer]], most: int) -> None:
