@@ -1,5 +1,7 @@
 """What is counted of each identity: one that has all it may does not take from others."""
 
+import asyncio
+
 import pytest
 
 from penstock.credentials.per_identity import NEAR, PerIdentity, answer_to, identity_answered
@@ -30,17 +32,19 @@ def test_what_is_more_than_one_counts_as_that():
 
 def test_who_has_nothing_is_not_kept_in_mind():
     calls = PerIdentity(2, "calls", "max_calls")
-    with calls.held("ann"), calls.held("ann"), calls.held("bob"):
-        assert len(calls) == 2
-        with pytest.raises(Overloaded):
-            calls.take("eve", 3)
+    mine = ("ann", "ann", "bob")
+    for name in mine:
+        calls.take(name)
+    assert len(calls) == 2
+    with pytest.raises(Overloaded):
+        calls.take("eve", 3)
 
+    for name in mine:
+        calls.give_back(name)
     assert len(calls) == 0
 
 
 async def test_a_task_knows_whom_it_answers_and_so_do_those_that_it_starts():
-    import asyncio
-
     async def answers(name):
         answer_to(name)
         return await asyncio.create_task(inner())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 from penstock.errors import Overloaded
@@ -70,16 +68,3 @@ class PerIdentity:
         self._had[name] -= count
         if self._had[name] <= 0:
             del self._had[name]
-
-    @contextmanager
-    def held(self, name: str) -> Iterator[None]:
-        """Count one of *name* until the end of the block.
-
-        Raises:
-            Overloaded: as `take`.
-        """
-        self.take(name)
-        try:
-            yield
-        finally:
-            self.give_back(name)
