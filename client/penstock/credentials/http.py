@@ -62,9 +62,9 @@ def admit(guard: Guard, method: str, target: str, authorization: str) -> Identit
     if not shown and guard.certificates and not needs_nothing(row, loopback=False):
         # Words for who has no `credentials=`: they are all that a browser shows.
         raise Unauthenticated(
-            f"{named(row)} needs a token, which `penstock keys token` makes: a browser shows it as a "
-            "password, with any name (reload to be asked again), all else as `Authorization: Bearer "
-            "TOKEN`"
+            f"{named(row)} needs a token, which `penstock keys token` makes: a browser shows it as "
+            "a password, with any name (reload to be asked again), all else as `Authorization: "
+            "Bearer TOKEN`"
         )
     return guard.admit(row, shown)
 
