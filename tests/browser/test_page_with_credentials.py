@@ -1,5 +1,6 @@
 """The page where it takes a token: TLS on all interfaces, in a real Chromium."""
 
+import shutil
 import socket
 import time
 from itertools import islice
@@ -8,6 +9,7 @@ import pytest
 
 from penstock import Dataset
 from penstock.credentials import authority
+from penstock.credentials.folder import TRUSTED
 from penstock.credentials.roles import AccessRole
 from penstock_cluster import LocalCluster
 from penstock_dispatcher import DispatcherConfig
@@ -151,3 +153,19 @@ def test_a_token_that_is_pasted_into_the_address_is_refused_and_shows_nothing(
 
     assert answer.status == 401
     assert "a token is in the address" in page.inner_text("body")
+
+
+def test_a_token_that_is_trusted_no_more_is_not_taken_for_a_dispatcher_that_is_away(
+    secured, keys, visited, tmp_path
+):
+    cluster, url = secured
+    page, _, asked = visited(url, token(keys))
+    page.wait_for_selector("text=live")
+    others = made(tmp_path / "others") / "dispatcher" / TRUSTED
+
+    shutil.copy(others, keys / "dispatcher" / TRUSTED)  # the last test: nobody is trusted now
+    cluster.dispatcher.restart()
+
+    page.wait_for_selector("[role=alert]:has-text('refuses the token')")
+    assert page.locator("[role=alert] code").inner_text() == "penstock keys token"
+    assert all(one.startswith(url) for one in asked)
