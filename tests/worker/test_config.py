@@ -53,6 +53,8 @@ def test_the_first_fields_have_the_names_and_the_order_of_the_reference():
         ("worker_tags", "fast"),
         ("buffer_bytes", 0),
         ("buffer_bytes", 1.5),
+        ("total_buffer_bytes", 0),
+        ("total_buffer_bytes", "1 GB"),
         ("max_element_bytes", 0),
         ("cross_trainer_cache_size_bytes", 0),
         ("cross_trainer_cache_size_bytes", 1.5),

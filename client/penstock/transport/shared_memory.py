@@ -185,7 +185,8 @@ class SharedMemoryTransport:
     def _take_in(self, message: FromWorker) -> None:
         match message:
             case Welcome():
-                self._welcome.set_result(None)
+                if not self._welcome.done():  # too late, nobody waits for it any more
+                    self._welcome.set_result(None)
             case Denied(why):
                 self._line.close()
                 self._on_gone(why)

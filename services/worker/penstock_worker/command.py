@@ -55,6 +55,10 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     buffer_bytes: Annotated[
         int | None, typer.Option(help="bytes of a job that may be produced before they are acked")
     ] = None,
+    total_buffer_bytes: Annotated[
+        int | None,
+        typer.Option(help="the same of all jobs together; by default a quarter of the memory"),
+    ] = None,
     max_element_bytes: Annotated[
         int | None, typer.Option(help="bytes of the largest element that is delivered")
     ] = None,

@@ -19,6 +19,7 @@ from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_W
 from penstock.runtime.address import is_address
 from penstock.runtime.cores import cores
 from penstock.runtime.settings import ServiceSettings, is_number
+from penstock_worker.memory_share import buffer_size
 
 PORT = "%port%"
 """Stands in `WorkerConfig.worker_address` for the port that is bound."""
@@ -102,6 +103,11 @@ class WorkerConfig(ServiceSettings):
     buffer_bytes: int = 64 << 20
     """How many bytes of a job may be produced here before they are acked. Tasks that run at once
     share them equally."""
+
+    total_buffer_bytes: int | None = None
+    """How many bytes of all jobs may be produced here before they are acked, but for those with a
+    cache; by default a quarter of the memory that the worker may use. Where their `buffer_bytes`
+    would be more, their tasks have equal parts of it, of 4 MiB at least."""
 
     max_element_bytes: int = 1 << 30
     """The largest element that is delivered; a larger one is an error of its task."""
@@ -191,8 +197,9 @@ class WorkerConfig(ServiceSettings):
         self._check_runners()
         for name in ("buffer_bytes", "max_element_bytes", "cross_trainer_cache_size_bytes"):
             value = getattr(self, name)
-            if not isinstance(value, int) or not is_number(value, 1):
-                raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
+            self._check_bytes(name, value)
+        if self.total_buffer_bytes is not None:
+            self._check_bytes("total_buffer_bytes", self.total_buffer_bytes)
         if self.slots is not None and (
             not isinstance(self.slots, int) or not is_number(self.slots, 1)
         ):
@@ -208,6 +215,10 @@ class WorkerConfig(ServiceSettings):
                 f"not {tags!r}"
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
+
+    def _check_bytes(self, name: str, value: object) -> None:
+        if not isinstance(value, int) or not is_number(value, 1):
+            raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
 
     def _check_runners(self) -> None:
         memory, user, names = self.runner_memory_bytes, self.runner_user, self.runner_environment
@@ -280,6 +291,11 @@ class WorkerConfig(ServiceSettings):
     def slot_count(self) -> int:
         """How many slots there are."""
         return min(cores(), MOST_SLOTS) if self.slots is None else self.slots
+
+    @property
+    def total_buffer_size(self) -> int:
+        """How many bytes of all jobs there may be."""
+        return buffer_size() if self.total_buffer_bytes is None else self.total_buffer_bytes
 
     @property
     def patience(self) -> float:

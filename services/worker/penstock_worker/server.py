@@ -29,10 +29,10 @@ from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker import shm_door
-from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
+from penstock_worker.memory_share import cache_size
 from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runners import ActiveRunners
@@ -109,7 +109,7 @@ async def serve(
         door.channel = channel
         inside = ExitStack()
         shm = inside.enter_context(shm_door.opened(config.socket_dir))
-        runners = ActiveRunners(pool, api, config.buffer_bytes)
+        runners = ActiveRunners(pool, api, config.buffer_bytes, config.slot_count)
         worker = door.worker = WorkerService(
             advertised(config, port),
             config,
