@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-
 REST = 50
 """So many times as long as a look took there is none: that of a hundred processes takes tenths of a
 second, as the system goes through all their pages, and who looks answers nobody meanwhile."""

@@ -68,6 +68,9 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     runner_memory_bytes: Annotated[
         int | None, typer.Option(help="bytes of memory that a runner may have for itself")
     ] = None,
+    runner_niceness: Annotated[
+        int | None, typer.Option(help="how much nicer runners are than the worker, 0 to 19")
+    ] = None,
     runner_user: Annotated[
         str | None, typer.Option(help="user that runners become; the worker is root then")
     ] = None,

@@ -32,6 +32,8 @@ DISPATCHER_TIMEOUT = 60.0
 LEAST = 64 << 20
 """Bytes of memory that a runner needs."""
 
+MOST_NICE = 19
+
 CACHE_SIZE = 10 << 30
 
 
@@ -169,6 +171,11 @@ class WorkerConfig(ServiceSettings):
     """How much memory of its own a runner may have, in bytes, without what it has made; None is no
     bound. What a function asks for beyond it is a `MemoryError` of that function."""
 
+    runner_niceness: int = 10
+    """How much nicer (`os.nice`, 0 to 19) runners are than the worker: where there are fewer cores
+    than work, what hands elements out goes before what makes them, and so does a training loop on
+    the same host. Where nothing else wants the cores it changes nothing."""
+
     runner_user: str | None = None
     """The user that runners become, who cannot read this worker's credentials; root has to start
     the worker then. None is the worker's own user."""
@@ -226,6 +233,11 @@ class WorkerConfig(ServiceSettings):
             raise ConfigError(
                 f"runner_memory_bytes must be a number of bytes from {LEAST} on (64 MiB: Python "
                 f"and NumPy alone need that), not {memory!r}"
+            )
+        nice = self.runner_niceness
+        if isinstance(nice, bool) or not isinstance(nice, int) or not 0 <= nice <= MOST_NICE:
+            raise ConfigError(
+                f"runner_niceness must be an integer from 0 to {MOST_NICE}, not {nice!r}"
             )
         if user is not None and not (isinstance(user, str) and user):
             raise ConfigError(f"runner_user must be the name of a user, not {user!r}")

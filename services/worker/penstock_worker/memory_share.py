@@ -1,4 +1,4 @@
-"""How much of the system's memory may be a worker's cross-trainer cache, and how much its buffers."""
+"""How much of the system's memory a worker's cross-trainer cache may be, and its buffers."""
 
 from __future__ import annotations
 

@@ -73,13 +73,13 @@ class ActiveRunners:
         pool: RunnerPool,
         dispatcher: DispatcherApi,
         buffer_bytes: int = 64 << 20,
-        slots: int = 1,
+        gate: StartGate | None = None,
     ) -> None:
         self.loans: Loans[RunnerProcess] = Loans(buffer_bytes // 2, 2 * buffer_bytes, buffer_bytes)
         """What readers on this host look at. *buffer_bytes* is what a runner may have produced."""
         self._pool = pool
         self._definitions = DefinitionCache(dispatcher)
-        self._gate = StartGate(max(LEAST_STARTS, slots))
+        self._gate = gate or StartGate(LEAST_STARTS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_failure: Callable[[BaseException], None] = _log
         """Called with errors that no attempt gets."""
@@ -230,7 +230,7 @@ class ActiveRunners:
         definition = await self._had(self._definitions.get(dataset), effect, on_event)
         if definition is None:
             return
-        async with self._gate.turn(run):
+        async with self._gate.turn(run) as turn:
             if run not in self._starting:
                 return
             on_report = partial(self._on_report, on_event)
@@ -238,6 +238,7 @@ class ActiveRunners:
             runner = await self._had(start, effect, on_event)
             if runner is None:
                 return
+            turn.pid = runner.pid
             if run not in self._starting:
                 await runner.stop()
                 return

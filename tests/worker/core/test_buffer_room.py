@@ -1,4 +1,4 @@
-"""What all jobs of a worker may have made that nobody has acked: less for each where there are many."""
+"""What all jobs of a worker may have made that nobody has acked: less for each of many."""
 
 from __future__ import annotations
 

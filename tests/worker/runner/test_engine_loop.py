@@ -222,7 +222,7 @@ def test_a_full_arena_holds_the_runner_up_until_places_are_freed(thread_runner):
     same(heard.elements, list(arrays))
 
 
-def test_a_runner_is_given_less_room_while_others_need_it_and_more_when_they_are_gone(thread_runner):
+def test_a_runner_has_less_room_while_others_need_it_and_more_when_they_are_gone(thread_runner):
     runner = thread_runner(budget=4 << 20)
     arrays = Dataset.range(12).map(lambda x: np.full(1 << 20, x, np.uint8))
     heard = runner.begin(arrays)
@@ -241,6 +241,24 @@ def test_a_runner_is_given_less_room_while_others_need_it_and_more_when_they_are
     runner.hear(heard, ended)
 
     same(heard.elements, list(arrays))
+
+
+def test_a_runner_that_is_told_of_less_room_before_it_begins_has_that(thread_runner):
+    runner = thread_runner(budget=4 << 20)
+    arrays = Dataset.range(12).map(lambda x: np.full(1 << 20, x, np.uint8))
+    heard = runner.begin(arrays)
+    runner.send(SetRoom(1, 1 << 20))
+    runner.hear(heard, lambda heard: heard.of(ArenaFull), free=False)
+    made = len(heard.made)
+    for one in list(heard.made):
+        runner.send(FreeFrames(1, (one.offset,)))
+    runner.hear(heard, lambda heard: len(heard.made) > made and _waits(heard), free=False)
+
+    assert len(heard.made) == made + 1
+
+
+def _waits(heard):
+    return isinstance(heard.reports[-1], ArenaFull)
 
 
 def test_a_runner_that_waits_for_room_stops_when_told(thread_runner):

@@ -46,7 +46,7 @@ class FrameWriter:
         self._lock = threading.Lock()
         self._pending: list[Element] = []
         self._window, single = inbox.window, inbox.start.consumers > 0
-        self._told_room = inbox.room
+        self._told_room = inbox.start.room  # by which the arena was made ready
         self._most = _most(self._window)
         self._builder = FrameBuilder(self._most, 1 if single else FRAME_COUNT)
         self._frame: tuple[Layout, Elements] | None = None

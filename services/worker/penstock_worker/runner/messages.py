@@ -31,9 +31,9 @@ class StartRun(Command, frozen=True):
     (*flush_each*) each element is sent by itself for a while, so that none is lost unsent. With
     *consumers* each element is a frame: they go to different readers.
     With a *window* this run's frames are bounded as `SetWindow` says, else with a *room* by that,
-    until `SetRoom` says otherwise, else as the arena is. One in *share* parts of the host's cores and memory is for it. With
-    *skip_errors* elements that cannot be made are left out. With *shards* this is the part of
-    number *index* among so many, which *mode* cuts.
+    until `SetRoom` says otherwise, else as the arena is. One in *share* parts of the host's cores
+    and memory is for it. With *skip_errors* elements that cannot be made are left out. With
+    *shards* this is the part of number *index* among so many, which *mode* cuts.
     """
 
     run: int
