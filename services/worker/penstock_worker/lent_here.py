@@ -31,7 +31,7 @@ HERE = BorrowerId(0)
 door are counted from 1."""
 
 
-class Lender(Protocol):
+class LendsFrames(Protocol):
     """What lends: see `penstock_worker.runners.ActiveRunners`."""
 
     def runner_of(self, frame: FrameReady) -> RunnerProcess | None:
@@ -50,7 +50,7 @@ class Lender(Protocol):
 class LentHere:
     """The loans of *lender*'s frames to readers in this process. It is used on one event loop."""
 
-    def __init__(self, lender: Lender) -> None:
+    def __init__(self, lender: LendsFrames) -> None:
         self._lender, self._process = lender, os.getpid()
         self._over: deque[int] = deque()
         self._posted = False
