@@ -56,7 +56,7 @@ def _mesh(config: DispatcherConfig) -> Iterator[str]:
         yield f"grpc://{dispatcher.address}"
     finally:
         for member in reversed(members):
-            member.tell_to_end()
+            member.end()
         for member in members:
             member.close()
 

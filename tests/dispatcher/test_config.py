@@ -1,11 +1,12 @@
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.runtime import settings
 from penstock_dispatcher.config import DispatcherConfig
+from tests.credentials.keyring import made
 
 
 def test_names_and_places_are_those_of_the_reference():
@@ -161,6 +162,15 @@ def test_bounds_and_credentials_reach_the_entrance_and_contradictions_are_refuse
         DispatcherConfig(credentials=5)
     with pytest.raises(ConfigError, match="True or False"):
         DispatcherConfig(insecure="yes")
+
+
+def test_with_a_port_for_tensorflow_two_share_the_files_that_the_process_may_have_open(tmp_path):
+    keys = str(made(tmp_path / "keys") / "dispatcher")
+    config = DispatcherConfig(credentials=keys)
+    opened = replace(config, tensorflow_port=0, tensorflow_datasets=("train",)).entrance()
+
+    assert config.entrance().ports == 1
+    assert (opened.ports, opened.for_tensorflow().ports) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from penstock.errors import ConfigError, DefinitionError, Overloaded, Refused, StoreFull
-from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions, own_key
+from penstock_dispatcher.definition_store import KEPT, FileDefinitions, MemoryDefinitions
 
 
 class Clock:
@@ -199,13 +199,3 @@ async def test_a_definition_that_somebody_put_there_without_the_key_is_none(tmp_
 
     assert await FileDefinitions(tmp_path, key=b"k" * 32).find("d") is None
     assert "somebody changed it" in caplog.text
-
-
-def test_the_key_of_a_work_dir_is_made_once_and_for_its_user_alone(tmp_path):
-    key = own_key(tmp_path / "new")
-
-    assert own_key(tmp_path / "new") == key
-    assert (tmp_path / "new" / "definitions.key").stat().st_mode & 0o777 == 0o600
-    (tmp_path / "new" / "definitions.key").chmod(0o644)
-    with pytest.raises(ConfigError, match="chmod 600"):
-        own_key(tmp_path / "new")

@@ -1,10 +1,14 @@
 """What pipelines take together, and of whom."""
 
+import asyncio
+
 import pytest
 
 from penstock.credentials.per_identity import answer_to
-from penstock.errors import Overloaded
+from penstock.errors import Overloaded, StoreFull
+from penstock_dispatcher import service
 from penstock_dispatcher.config import DispatcherConfig
+from penstock_dispatcher.definition_store import MemoryDefinitions
 from penstock_dispatcher.registered_bytes import RegisteredBytes
 from tests.dispatcher.running_dispatcher import VERSIONS, near
 from tests.dispatcher.test_registrar import DEFINITION, OTHER
@@ -88,3 +92,62 @@ async def test_one_identity_that_fills_its_part_leaves_room_for_others():
             await api.register_dataset(second, VERSIONS)
         answer_to("bob")
         assert await api.register_dataset(second, VERSIONS) == OTHER.fingerprint
+
+
+class FullAtFirst(MemoryDefinitions):
+    """Has no room for the first *failing* definitions that come, which it says when it is told."""
+
+    def __init__(self, failing):
+        super().__init__()
+        self.failing, self.tell, self.came = failing, asyncio.Event(), 0
+
+    async def keep(self, dataset, definition, python=""):
+        self.came += 1
+        if self.came <= self.failing:
+            await self.tell.wait()
+            raise StoreFull("no room")
+        await super().keep(dataset, definition, python)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2, 3])
+async def test_of_some_that_bring_the_same_the_one_whose_write_ends_well_is_who_brought_it(
+    monkeypatch, failing
+):
+    store, names = FullAtFirst(failing), ["ann", "bob", "eve"]
+    monkeypatch.setattr(service, "definitions_at", lambda *_, **__: store)
+    async with near(DispatcherConfig()) as (api, body):
+
+        async def register(name):
+            answer_to(name)
+            return await api.register_dataset(BOTH[0], VERSIONS)
+
+        calls = [asyncio.create_task(register(name)) for name in names]
+        for _ in range(20):  # each goes as far as it can
+            await asyncio.sleep(0)
+        store.tell.set()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+
+        kept = body._registrar._kept
+        assert [type(end) for end in ends] == [StoreFull] * failing + [str] * (3 - failing)
+        assert kept.total == sum(nbytes for _, _, nbytes in store.sizes())
+        expected = {names[failing]: len(BOTH[0])} if failing < 3 else {}
+        assert {name: kept._each[name] for name in names if kept._each[name]} == expected
+
+
+async def test_one_that_hangs_up_leaves_what_it_brought_to_whoever_waits_for_it(monkeypatch):
+    store = FullAtFirst(1)
+    monkeypatch.setattr(service, "definitions_at", lambda *_, **__: store)
+    async with near(DispatcherConfig()) as (api, body):
+        first, second = (
+            asyncio.create_task(api.register_dataset(BOTH[0], VERSIONS)) for _ in range(2)
+        )
+        for _ in range(20):
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait({first})
+        assert not second.done()
+        store.tell.set()
+
+        assert await second == DEFINITION.fingerprint
+        assert body._registrar._kept.total == len(BOTH[0])
+        assert not body._registrar._new

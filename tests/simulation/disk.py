@@ -19,8 +19,8 @@ NOWHERE = Path("/dev/null/journal.db")
 class Disk:
     """What has been written; it outlives its dispatchers."""
 
-    file = log = NOWHERE
-    """No file: so none is ever found missing."""
+    file = log = key = NOWHERE
+    """No files: so none is ever found missing."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, bytes]] = []

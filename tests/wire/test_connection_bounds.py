@@ -12,7 +12,7 @@ from penstock.credentials.caller import caller_with
 from penstock.credentials.entrance import Entrance, Security, entrance_of
 from penstock.credentials.guard import OpenGuard
 from penstock.errors import Refused
-from penstock.wire import connection
+from penstock.wire import connection, connection_watch
 from penstock.wire.codec import Form
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
@@ -102,6 +102,22 @@ async def test_one_that_said_hello_and_calls_nothing_is_closed_in_time(monkeypat
         reader, _ = await raw(port)
         await until_closed(reader)
         assert await ASK.call(channel, b"abc", 5) == b"3"  # by a new connection
+
+
+@pytest.mark.parametrize(("ports", "most"), [(1, 6), (2, 3)])
+async def test_the_ports_of_a_process_share_the_files_that_it_may_have_open(
+    monkeypatch, raw, ports, most
+):
+    monkeypatch.setattr(connection, "most_files", lambda: 8)
+    monkeypatch.setattr(connection_watch, "EVERY", 60.0)
+    entrance = Entrance(Security.INSECURE, OpenGuard(), ports=ports)
+    line = listening(Answers().handlers(), host=HERE, port=0, drain=0, entrance=entrance)
+    async with line as port:
+        for _ in range(most):
+            reader, _ = await raw(port)
+            assert await reader.read(1)  # it is greeted
+        reader, _ = await raw(port)
+        await until_closed(reader)
 
 
 async def test_a_tls_handshake_that_never_ends_is_closed_in_time(monkeypatch, tmp_path):

@@ -178,7 +178,7 @@ async def test_a_reader_that_is_gone_has_nothing(met):
 async def test_a_worker_that_is_gone_leaves_what_was_seen(tmp_path):
     runners = Runners()
     with shm_door.opened(str(tmp_path)) as door:
-        door.serve(Worker(runners), runners)
+        door.serve(Worker(runners), runners, WorkerConfig())
         profile = WorkerProfile(boot_id=door.boot_id, shm_socket=door.path, shm_token=door.token)
         async with to_worker(KnownWorker("w:1", 7, profile)) as transport:
             async with reading(transport) as frame:

@@ -54,6 +54,8 @@ class Entrance:
     """How many of them one identity may have."""
     max_http_connections: int = MAX_HTTP_CONNECTIONS
     """How many connections of HTTP there may be."""
+    ports: int = 1
+    """At how many ports this process answers by gRPC: they share the files it may have open."""
     folder: WatchedFolder | None = None
     """What TLS is done with; None is no TLS."""
     calls: CallCounts = field(default_factory=CallCounts)

@@ -13,17 +13,21 @@ LARGEST = 1 << 20
 """Bytes of a file of credentials; what is larger is none."""
 
 
-def read_secret(file: Path) -> bytes:
+REPLACE = "replace what is in it, which they may have read"
+
+
+def read_secret(file: Path, exposed: str = REPLACE) -> bytes:
     """Return what is in *file*, which nobody else may read.
 
     One that belongs to root may be read by a group, too: so secrets are mounted into containers.
+    *exposed* says what is to be done, beside `chmod`, about one that others can read.
 
     Raises:
         ConfigError: when it is not there, belongs to somebody else, or others may read it.
     """
     try:
         with file.open("rb") as opened:
-            _check_private(file, os.fstat(opened.fileno()))
+            _check_private(file, os.fstat(opened.fileno()), exposed)
             return _bounded(file, opened.read(LARGEST + 1))
     except OSError as exc:
         raise ConfigError(f"{file} cannot be read: {exc.strerror}") from exc
@@ -65,7 +69,7 @@ def write_file(file: Path, data: bytes, *, secret: bool) -> None:
         raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
 
 
-def _check_private(file: Path, found: os.stat_result) -> None:
+def _check_private(file: Path, found: os.stat_result, exposed: str) -> None:
     if not hasattr(os, "getuid"):
         return  # Windows says who may read a file in another way
     allowed = 0o740 if found.st_uid == 0 and os.getuid() != 0 else 0o700
@@ -78,7 +82,7 @@ def _check_private(file: Path, found: os.stat_result) -> None:
     if mode & 0o777 & ~allowed:
         raise ConfigError(
             f"{file} can be read or changed by others (mode {mode:04o}): take it from them with "
-            f"`chmod 600 {file}`, and replace what is in it, which they may have read"
+            f"`chmod 600 {file}`, and {exposed}"
         )
 
 

@@ -86,6 +86,7 @@ class ServiceSettings:
         made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
         for name in OF_ENTRANCE:
             setattr(made, name, getattr(self, name))
+        made.ports = 1 if self.tensorflow_port is None else 2
         return made
 
     @classmethod

@@ -254,7 +254,7 @@ async def _serving(
 ) -> AsyncIterator[int]:
     connections = None
     if entrance is not None:
-        connections = Connections(entrance.max_connections_per_identity, most_files())
+        connections = Connections(entrance.max_connections_per_identity, _files(entrance))
     server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
@@ -299,11 +299,16 @@ def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
     its bound get there, to be told so.
     """
     # Some files are needed for other things: without any, gRPC accepts nobody and cannot go on.
-    most = min(entrance.max_connections, max(most_files() * 3 // 4, 1))
+    most = min(entrance.max_connections, max(_files(entrance) * 3 // 4, 1))
     return (
         ("grpc.max_allowed_incoming_connections", most),
         ("grpc.max_concurrent_streams", min(entrance.max_calls_per_identity, MOST - TOLD) + TOLD),
     )
+
+
+def _files(entrance: Entrance) -> int:
+    """Return how many files this process may have open for a port: each gets as many."""
+    return most_files() // entrance.ports
 
 
 def _open_channel(

@@ -11,22 +11,16 @@ import hashlib
 import hmac
 import logging
 import re
-import secrets
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from penstock.credentials.secret_file import read_secret, write_file
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
-from penstock_dispatcher.atomic_file import (
-    remove_unfinished,
-    unwritten,
-    without_descriptors,
-    write_whole,
-)
+from penstock_dispatcher.atomic_file import unwritten, without_descriptors, write_whole
+from penstock_dispatcher.folder_key import own_key
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 """Fingerprints name files, and come from clients."""
@@ -34,9 +28,6 @@ _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
 _PYTHON = re.compile(r"(\d{1,3}\.\d{1,3})?")
 
 _FILE = re.compile(rf"({_SAFE.pattern})\.(any|{_PYTHON.pattern})")
-
-KEY = "definitions.key"
-"""The file in a work_dir with the key of definitions that no credentials have one for."""
 
 _SUM = 16
 """Bytes before a definition on disk: a keyed digest of its name and of all that follows. Who has no
@@ -80,23 +71,6 @@ def definitions_at(work_dir: str | None, *, power: bool, key: bytes = b"") -> De
         return MemoryDefinitions()
     folder = Path(work_dir)
     return FileDefinitions(folder / "datasets", power=power, key=key or own_key(folder))
-
-
-def own_key(work_dir: Path) -> bytes:
-    """Return the key in *work_dir*, which nobody but this user can read; make it if need be.
-
-    Raises:
-        ConfigError: when others can read it, or it cannot be written.
-    """
-    file = work_dir / KEY
-    remove_unfinished(file)
-    if not file.exists():
-        try:
-            work_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise ConfigError(f"work_dir: {work_dir} cannot be used: {exc.strerror}") from exc
-        write_file(file, secrets.token_bytes(32), secret=True)
-    return read_secret(file)
 
 
 class MemoryDefinitions:

@@ -42,6 +42,8 @@ class Registrar:
         self._kept = kept
         self._keeping: set[asyncio.Future[None]] = set()
         """Those that are being written, also for callers that have gone."""
+        self._new: dict[tuple[DatasetId, str], asyncio.Future[None]] = {}
+        """Those of them that are counted for whoever brought them, and not known to be kept."""
         for dataset, python, nbytes in store.sizes():
             kept.found(dataset, python, nbytes)
         self._used: AbstractSet[DatasetId] | None = None
@@ -109,13 +111,22 @@ class Registrar:
 
     async def _keep(self, dataset: DatasetId, definition: bytes, python: str) -> None:
         """Keep *definition* before its dataset is announced: what is has to be found."""
+        name = dataset, python
+        # The count of a write that fails is given back: till then it counts for nobody else.
+        while (before := self._new.get(name)) is not None:
+            await asyncio.wait({before})
         new = self._kept.take(dataset, python, len(definition), identity_answered())
         keeping = asyncio.ensure_future(self._store.keep(dataset, definition, python))
         self._keeping.add(keeping)
+        if new:
+            self._new[name] = keeping
 
         def over(kept: asyncio.Future[None]) -> None:
             self._keeping.discard(kept)
-            if new and (kept.cancelled() or kept.exception() is not None):
+            if not new:
+                return
+            del self._new[name]
+            if kept.cancelled() or kept.exception() is not None:
                 self._kept.give_back(dataset, python)
 
         keeping.add_done_callback(over)

@@ -114,14 +114,8 @@ class ShmDoor:
             self._sock.close()
             raise
 
-    def serve(
-        self,
-        worker: Lender,
-        runners: ActiveRunners,
-        bounds: WorkerConfig | None = None,
-    ) -> None:
+    def serve(self, worker: Lender, runners: ActiveRunners, bounds: WorkerConfig) -> None:
         """Let readers in, from now on: of each user as many, with as many streams, as by gRPC."""
-        bounds = bounds or WorkerConfig()
         self._largest = bounds.max_message_bytes
         self._worker, self._runners = worker, runners
         # Each is a file of this process, which needs some for other things.

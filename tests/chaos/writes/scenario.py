@@ -33,7 +33,7 @@ LEASE = 30.0
 
 BEAT = 0.05
 
-KEPT = {"datasets", "definitions.key", "journal.db", "listings", "lock", "preemption.jsonl"}
+KEPT = {"datasets", "journal.db", "listings", "lock", "preemption.jsonl", "work_dir.key"}
 """What a dispatcher that ended has in its folder."""
 
 

@@ -80,7 +80,9 @@ async def test_wherever_a_fault_is_the_dispatcher_stops(config, monkeypatch, met
 
 
 @pytest.mark.parametrize(
-    "gone", [".", "journal.db", "journal.db-wal", "lock"], ids=["all", "journal", "log", "lock"]
+    "gone",
+    [".", "journal.db", "journal.db-wal", "lock", "work_dir.key"],
+    ids=["all", "journal", "log", "lock", "key"],
 )
 async def test_a_folder_that_is_removed_stops_its_dispatcher_before_it_sends_anything(
     config, gone, monkeypatch

@@ -365,9 +365,9 @@ async def test_a_process_that_is_told_to_stop_leaves_nothing_to_repair(tmp_path,
         assert time.monotonic() - began < 6
     assert sorted(os.listdir(tmp_path)) == [
         "datasets",
-        "definitions.key",
         "journal.db",
         "listings",
         "lock",
+        "work_dir.key",
     ]
     assert kept(tmp_path).iterations

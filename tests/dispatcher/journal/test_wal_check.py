@@ -1,9 +1,12 @@
 """What a write-ahead log holds behind its last whole transaction."""
 
+import shutil
+
 import pytest
 
 from penstock.errors import JournalError
 from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.folder_key import KEY
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import RandomFacts, copied, loaded, written
@@ -25,6 +28,7 @@ def test_a_log_cut_at_any_byte_gives_a_prefix_with_all_that_was_acknowledged(fil
         main, data = file.read_bytes(), log.read_bytes()
     again = tmp_path / "again"
     again.mkdir()
+    shutil.copy(file.with_name(KEY), again)
     cuts = {*range(0, len(data), 3989), *sizes, *(s - 1 for s in sizes[1:]), *range(0, 60, 7)}
 
     for cut in sorted(cuts):

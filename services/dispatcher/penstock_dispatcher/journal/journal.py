@@ -163,7 +163,9 @@ class DurableJournal:
         self.full: StoreFull | None = None
         self.writes = Durations()
         self._lock, self._store = lock, store
-        self._folder_check = JournalFolder(store.file.parent, (lock.file, store.file, store.log))
+        self._folder_check = JournalFolder(
+            store.file.parent, (lock.file, store.file, store.log, store.key)
+        )
         self._changes = loaded.changes
         self._since, self._live = loaded.pending, loaded.live
         self._batch: list[msgspec.Raw] = []

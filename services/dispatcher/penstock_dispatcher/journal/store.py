@@ -6,7 +6,6 @@ import gc
 import logging
 import os
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,24 +15,29 @@ from typing import Any, Self
 from penstock.errors import JournalError, StoreFull
 from penstock.protocol.malformed import MALFORMED
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.folder_key import KEY, kept_key, own_key
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
+from penstock_dispatcher.journal.line_table import LineTable
+from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import Changes, Snapshot
 
 log = logging.getLogger("penstock.dispatcher")
 
-FORMAT = 2
+FORMAT = 3
 """The version of the tables below. Fields that have defaults may come and go without a new one."""
 
 APPLICATION = 0x50535431
 """Tells a journal from any other SQLite file."""
 
-TABLES = """
-CREATE TABLE facts (length INTEGER PRIMARY KEY, body BLOB NOT NULL, sum INTEGER NOT NULL);
-CREATE TABLE live (length INTEGER PRIMARY KEY, body BLOB NOT NULL, sum INTEGER NOT NULL);
-CREATE TABLE lines (rank INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL,
-    body BLOB NOT NULL, sum INTEGER NOT NULL, UNIQUE (kind, key));
-"""
+TABLES = (
+    "CREATE TABLE facts (length INTEGER PRIMARY KEY, body BLOB NOT NULL, mac INTEGER NOT NULL)",
+    """CREATE TABLE live (length INTEGER PRIMARY KEY, body BLOB NOT NULL, total INTEGER NOT NULL,
+    mac INTEGER NOT NULL)""",
+    """CREATE TABLE lines (rank INTEGER PRIMARY KEY, kind TEXT NOT NULL, key BLOB NOT NULL,
+    body BLOB NOT NULL, mac INTEGER NOT NULL, UNIQUE (kind, key))""",
+)
+"""All that the file's schema says, to the letter; `RowMacs` has what *mac* and *total* are."""
 
 PAGES = 1000
 """The write-ahead log is copied into the file when it has so many pages, and begun anew."""
@@ -66,17 +70,26 @@ class Store:
     def __init__(self, file: Path, *, power: bool, max_pages: int | None = None) -> None:
         """Open *file*, or create it. With *power* each write survives power failures.
 
+        Its rows are checked with the key of its folder, which is made with the first one there.
+
         Raises:
-            JournalError: when the file, or its write-ahead log, is damaged or of a newer version.
+            ConfigError: when the key cannot be read, or others can read it.
+            JournalError: when the file, or its write-ahead log, is damaged or of a newer version;
+                when its key is gone.
             StoreFull: when there is no room to create it.
         """
         self.file, self.log = file, file.with_name(f"{file.name}-wal")
+        self.key = file.with_name(KEY)
         self._check_log()
         with self._damage_told():
             self._db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
         try:
+            with self._damage_told():
+                is_new = self._is_new()
+            self._macs = RowMacs(self._key(is_new))
+            self._lines = LineTable(self._db, self._macs)
             with self._damage_told(), self._room_told():
-                self._set_up(power, max_pages)
+                self._set_up(is_new, power, max_pages)
         except BaseException:
             self._db.close()
             raise
@@ -111,14 +124,29 @@ class Store:
         if tail.nbytes and not tail.at:
             os.truncate(logged, 0)
 
-    def _set_up(self, power: bool, max_pages: int | None) -> None:
+    def _is_new(self) -> bool:
+        self._ask("PRAGMA locking_mode = EXCLUSIVE")  # no shared memory: no other process reads
+        if not self._ask("SELECT count(*) FROM sqlite_schema")[0][0]:
+            return True
+        self._check_version()
+        return False
+
+    def _key(self, is_new: bool) -> bytes:
+        if is_new:
+            return own_key(self.file.parent)
+        if not self.key.exists():  # another one would refuse every row
+            raise JournalError(
+                f"{self.key} is missing, and nothing else tells what the dispatcher wrote in "
+                f"{self.file} from what somebody changed there: restore it from a copy of the "
+                "folder, or delete the folder to begin anew: readers and workers of what it held "
+                "end with an error that says so"
+            )
+        return kept_key(self.file.parent)
+
+    def _set_up(self, is_new: bool, power: bool, max_pages: int | None) -> None:
         ask = self._ask
-        ask("PRAGMA locking_mode = EXCLUSIVE")  # no shared memory: no other process reads
-        is_new = not ask("SELECT count(*) FROM sqlite_schema")[0][0]
         if is_new:
             ask("PRAGMA auto_vacuum = INCREMENTAL")
-        else:
-            self._check_version()
         ask("PRAGMA journal_mode = WAL")
         ask(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
         ask(f"PRAGMA wal_autocheckpoint = {PAGES}")
@@ -131,10 +159,16 @@ class Store:
         found = [row[0] for row in ask("PRAGMA quick_check(3)")]
         if found != ["ok"]:
             raise self._damaged("; ".join(found).replace("\n", " "))
+        # A trigger or a view of somebody else's would take part in all that is done here.
+        if {row[0] for row in ask("SELECT sql FROM sqlite_schema WHERE sql > ''")} != set(TABLES):
+            raise self._damaged("its tables are not those of a journal")
+        live = ask("SELECT total, mac FROM live") or [(0, 0)]
+        facts = ask("SELECT mac FROM facts ORDER BY length DESC LIMIT 1")
+        self._total, self._behind = live[0][0], (facts or [live[0][1:]])[0][0]
 
     def _begin(self) -> None:
         with self._transaction():
-            for statement in TABLES.split(";"):
+            for statement in TABLES:
                 self._ask(statement)
             self._ask(f"PRAGMA application_id = {APPLICATION}")
             self._ask(f"PRAGMA user_version = {FORMAT}")
@@ -158,35 +192,47 @@ class Store:
             JournalError: naming the row that cannot be read.
         """
         state, live, pending = DispatcherState(), 0, 0
-        changes = Changes(state)
+        changes, macs = Changes(state), self._macs
+        total = found = behind = 0
 
-        def take_live(_: int, body: bytes) -> None:
-            nonlocal state, live
-            state, live = decode_live(body), len(body)
+        def take_live(length: int, body: bytes, lines: int, mac: int) -> None:
+            nonlocal state, live, total, behind
+            if live:
+                raise ValueError("there may be one snapshot, and it is the second")
+            _expect(mac, macs.live(length, lines, body))
+            state, live, total, behind = decode_live(body), len(body), lines, mac
 
-        def take_line(_: int, kind: str, key: bytes, body: bytes) -> None:
+        def take_line(rank: int, kind: str, key: bytes, body: bytes, mac: int) -> None:
+            nonlocal found
+            _expect(mac, macs.line(rank, kind, key, body))
+            found = wrapped(found + mac)
             put_line(state, kind, key, body)
 
-        def take_facts(length: int, body: bytes) -> None:
-            nonlocal pending
+        def take_facts(length: int, body: bytes, mac: int) -> None:
+            nonlocal pending, behind
+            _expect(mac, macs.facts(behind, length, body))
             self._replay(state, changes, length, body)
-            pending += len(body)
+            pending, behind = pending + len(body), mac
 
         with self._damage_told(), _no_collection():
-            self._read("live", "length", "body", take_live)
-            self._read("lines", "rank", "kind, key, body", take_line)
+            self._read("live", "length, body, total, mac", take_live)
+            self._read("lines", "rank, kind, key, body, mac", take_line)
+            if found != total:
+                raise self._damaged(
+                    "table lines is not as it was when the row of table live was written: rows are "
+                    "missing or too many, or of another time"
+                )
             state.iterations = dict(sorted(state.iterations.items()))
             changes = Changes(state)
-            self._read("facts", "length", "body", take_facts)
+            self._read("facts", "length, body, mac", take_facts)
         return LoadedJournal(state, changes, pending, live)
 
-    def _read(self, table: str, key: str, columns: str, take: Callable[..., None]) -> None:
+    def _read(self, table: str, columns: str, take: Callable[..., None]) -> None:
         row = 0
         try:
-            for row, check, *values in self._db.execute(
-                f"SELECT {key}, sum, {columns} FROM {table} ORDER BY {key}"  # noqa: S608  names only
+            for row, *values in self._db.execute(
+                f"SELECT {columns} FROM {table} ORDER BY 1"  # noqa: S608  names only
             ):
-                _verify(values, check)
                 take(row, *values)
         except MALFORMED as exc:
             raise self._damaged(f"row {row} of table {table} cannot be read: {exc}") from exc
@@ -206,7 +252,8 @@ class Store:
         Raises:
             StoreFull: when there is no room, even after some was made.
         """
-        values = (length, row, _sum(row))
+        mac = self._macs.facts(self._behind, length, row)
+        values = (length, row, mac)
         with self._room_told():
             try:
                 self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values)
@@ -215,6 +262,7 @@ class Store:
                     raise
                 self._shrink_log()
                 self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values)
+        self._behind = mac
 
     def compact(self, snapshot: Snapshot) -> None:
         """Write *snapshot* in the place of all facts before it.
@@ -239,22 +287,14 @@ class Store:
 
     def _put(self, snapshot: Snapshot) -> None:
         db = self._db
-        kept = [line for line in snapshot.lines if not line.last]
-        last = [line for line in snapshot.lines if line.last]
         with self._transaction():
             db.execute("DELETE FROM facts")
             db.execute("DELETE FROM live")
-            db.executemany("DELETE FROM lines WHERE kind = ? AND key = ?", snapshot.gone)
-            db.executemany(
-                "UPDATE lines SET body = ?, sum = ? WHERE kind = ? AND key = ?",
-                [(n.body, _sum(n.key, n.body), n.table, n.key) for n in kept],
-            )
-            db.executemany(
-                "REPLACE INTO lines (kind, key, body, sum) VALUES (?, ?, ?, ?)",
-                [(n.table, n.key, n.body, _sum(n.key, n.body)) for n in last],
-            )
-            live = (snapshot.length, snapshot.live, _sum(snapshot.live))
-            db.execute("INSERT INTO live VALUES (?, ?, ?)", live)
+            total = self._lines.write(snapshot, self._total)
+            mac = self._macs.live(snapshot.length, total, snapshot.live)
+            live = (snapshot.length, snapshot.live, total, mac)
+            db.execute("INSERT INTO live VALUES (?, ?, ?, ?)", live)
+        self._total, self._behind = total, mac
 
     def close(self) -> None:
         """Copy the write-ahead log into the file, and close it."""
@@ -339,16 +379,12 @@ def _is_full(exc: sqlite3.OperationalError) -> bool:
     return getattr(exc, "sqlite_errorcode", None) in _FULL
 
 
-def _verify(values: list[Any], check: int) -> None:
-    if _sum(*(value for value in values if isinstance(value, bytes))) != check:
-        raise ValueError("it is not what was written")
-
-
-def _sum(*parts: bytes) -> int:
-    check = 0
-    for part in parts:
-        check = zlib.crc32(part, check)
-    return check
+def _expect(found: int, mac: int) -> None:
+    if found != mac:
+        raise ValueError(
+            f"it is not what was written there with the key in {KEY}. The disk or somebody changed "
+            "it, moved it, or removed what stood before it; or the key is another folder's"
+        )
 
 
 def _size(file: Path) -> int:
