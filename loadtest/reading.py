@@ -62,6 +62,11 @@ class Seen:
         self.asked += other.asked
 
 
+NEXT_AFTER = 2.0
+"""Seconds after which the next reader of a process starts, if this one has not had its first
+element before: hundreds that start in the same moment are another question than a load."""
+
+
 def pipeline(what: Input) -> Dataset:
     """Return the pipeline, distributed. It never ends."""
     count, work = max(1, what.nbytes // 4), what.work
@@ -88,6 +93,7 @@ def read(whats: Sequence[Input], rate: float, reports: Connection) -> None:
         reporting.start()
         for reading in readings:
             reading.start()
+            reading.ready.wait(NEXT_AFTER)
         reporting.join()
     except KeyboardInterrupt:
         pass  # told to stop

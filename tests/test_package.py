@@ -156,8 +156,8 @@ LIBRARY = {"numpy", "penstock.dataset.dataset", "penstock.ops.map"}
     [
         ("from penstock import *", GRPC | LOOPS | FRAMEWORKS),
         ("import penstock_worker.runner.fork_child", GRPC | LOOPS | FRAMEWORKS),
-        ("import penstock_worker.__main__", OPTIONS | LIBRARY | FRAMEWORKS),
-        ("import penstock_dispatcher.__main__", OPTIONS | LIBRARY - {"numpy"} | FRAMEWORKS),
+        ("import penstock_worker.process", OPTIONS | LIBRARY | FRAMEWORKS),
+        ("import penstock_dispatcher.process", OPTIONS | LIBRARY | FRAMEWORKS),
         ("import penstock_cluster", GRPC | LIBRARY | FRAMEWORKS),
         ("import penstock_cluster.cli.app", SERVICES | LIBRARY - {"numpy"} | FRAMEWORKS),
     ],

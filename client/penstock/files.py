@@ -11,12 +11,13 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
 from penstock.protocol.splits import FilePattern
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
@@ -78,6 +79,8 @@ def order(found: Sequence[str], seed: int) -> Order:
     for name in found:
         text = name.encode("utf-8", "surrogateescape")
         places += hashlib.blake2b(text, digest_size=16, key=key).digest()
+    import numpy as np  # noqa: PLC0415  a dispatcher starts without
+
     high, low = np.frombuffer(places, ">u8").astype(np.uint64).reshape(-1, 2).T
     return np.lexsort((low, high)).astype(np.uint32)
 

@@ -24,7 +24,12 @@ from penstock_worker.config import WorkerConfig
 from tests.docs.pages import DOCS
 
 CONFIGS = {"dispatcher": DispatcherConfig, "worker": WorkerConfig}
-SUMS = {"buffer_bytes", "cross_trainer_cache_size_bytes", "runner_memory_bytes"}
+SUMS = {
+    "buffer_bytes",
+    "total_buffer_bytes",
+    "cross_trainer_cache_size_bytes",
+    "runner_memory_bytes",
+}
 """Limits that are not called so."""
 
 FIXED = {

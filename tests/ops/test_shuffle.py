@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.ops.shuffle import contents
 
@@ -20,7 +20,7 @@ def model(values, size, seed):
     total, slots, out = len(values), values[:size], []
     for j in range(total):
         left = min(size, total - j)
-        slot = int(seeds.draw(seed, j, j + 1)[0] >> np.uint64(32)) * left >> 32
+        slot = int(draws.draw(seed, j, j + 1)[0] >> np.uint64(32)) * left >> 32
         out.append(slots[slot])
         if j + size < total:
             slots[slot] = values[j + size]
@@ -69,7 +69,7 @@ def test_what_the_slots_hold_follows_from_counters(size, total):
     for n in range(total):
         at[n] = list(slots)
         left = min(size, total - n)
-        slot = int(seeds.below(seeds.draw(5, n, n + 1), left)[0])
+        slot = int(draws.below(draws.draw(5, n, n + 1), left)[0])
         if n + size < total:
             slots[slot] = n + size
         else:

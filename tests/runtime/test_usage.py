@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-from penstock.runtime.usage import usage
+from penstock.runtime import usage as module
+from penstock.runtime.usage import REST, Usage, UsageMeter, usage
 
 
 def test_memory_that_is_written_to_shows():
@@ -43,3 +44,21 @@ def test_a_child_counts_while_it_lives():
         child.communicate()
 
     assert grown > 60 << 20
+
+
+def test_what_takes_long_to_find_out_is_found_out_seldom(monkeypatch):
+    now, looks = [100.0], []
+
+    def slow():
+        now[0] += 0.5
+        looks.append(now[0])
+        return Usage(float(len(looks)), 0)
+
+    monkeypatch.setattr(module, "usage", slow)
+    meter = UsageMeter(lambda: now[0])
+
+    assert [meter.look().cpu for _ in range(3)] == [1, 1, 1]
+    now[0] += REST * 0.5 - 0.001
+    assert meter.look().cpu == 1
+    now[0] += 0.001
+    assert meter.look().cpu == 2

@@ -47,6 +47,22 @@ async def test_the_log_says_once_that_the_dispatcher_is_away_and_once_that_it_is
     assert said[1] == "the dispatcher at 127.0.0.1:1 is back"
 
 
+async def test_a_worker_that_ends_right_behind_its_dispatcher_does_not_warn(
+    dispatcher, worker, wait, caplog
+):
+    control = worker[0].control
+    await control.registered.wait()
+    dispatcher.absent = True
+    dispatcher.hang_up()
+    await asyncio.wait_for(control.disconnected.wait(), 10)
+    assert control.reason
+
+    worker[0].controlling.cancel()
+    await asyncio.wait({worker[0].controlling})
+
+    assert [record for record in caplog.records if record.name == "penstock.worker"] == []
+
+
 async def test_beats_come_without_being_asked_and_carry_stats(dispatcher, worker, wait):
     await wait(lambda: len(dispatcher.beats) >= 4)
 

@@ -23,8 +23,16 @@ from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
 from penstock.transport import over_grpc, pool, shared_memory
 from penstock.transport.pool import TransportPool
-from penstock.transport.shared_memory import to_worker
-from penstock.transport.shm_messages import FromReader, FromWorker, GiveBack, Hello, OpenStream
+from penstock.transport.shared_memory import SharedMemoryTransport, to_worker
+from penstock.transport.shm_messages import (
+    Denied,
+    FromReader,
+    FromWorker,
+    GiveBack,
+    Hello,
+    OpenStream,
+    Welcome,
+)
 from penstock_worker import shm_door, shm_reader
 from penstock_worker.config import WorkerConfig
 from penstock_worker.runner.messages import FrameReady
@@ -223,6 +231,21 @@ async def test_who_cannot_come_in_is_told_why(met, wrong, why):
     with pytest.raises(Unavailable, match=why):
         async with to_worker(KnownWorker("w:1", 7, replace(known.profile, **wrong))):
             pass
+
+
+async def test_a_welcome_that_comes_too_late_is_nothing_to_anybody(monkeypatch):
+    monkeypatch.setattr(shared_memory, "WELCOME_WITHIN", 0.01)
+    went_wrong, (mine, theirs) = [], socket.socketpair()
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: went_wrong.append(about))
+    mine.setblocking(False)
+    transport = SharedMemoryTransport(KnownWorker("host:1", 1, WorkerProfile("host")), mine)
+    with theirs:
+        with pytest.raises(Unavailable, match="it said nothing for 0.01 s"):
+            await transport.greet("here", "token")
+        theirs.sendall(pack(Welcome()) + pack(Denied("it is late")))
+        await until(lambda: transport.broken)
+
+    assert not went_wrong
 
 
 async def test_who_insists_gets_an_error_that_names_both_hosts(met, monkeypatch):

@@ -13,6 +13,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 
+from penstock.credentials.access import named, needs_nothing
 from penstock.credentials.folder import CERTIFICATE, KEY, WatchedFolder
 from penstock.credentials.guard import Guard
 from penstock.credentials.roles import Identity
@@ -57,7 +58,15 @@ def admit(guard: Guard, method: str, target: str, authorization: str) -> Identit
             "as `Authorization: Bearer TOKEN`"
         )
     row = f"{'GET' if method == 'HEAD' else method} {path}"
-    return guard.admit(row, _shown(authorization))
+    shown = _shown(authorization)
+    if not shown and guard.certificates and not needs_nothing(row, loopback=False):
+        # Words for who has no `credentials=`: they are all that a browser shows.
+        raise Unauthenticated(
+            f"{named(row)} needs a token, which `penstock keys token` makes: a browser shows it as "
+            "a password, with any name (reload to be asked again), all else as `Authorization: "
+            "Bearer TOKEN`"
+        )
+    return guard.admit(row, shown)
 
 
 def refusal(exc: PenstockError) -> HttpRefusal:

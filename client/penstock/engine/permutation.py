@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.engine import seeds
+from penstock.engine import draws, seeds
 
 SORTED = 4096
 """The size up to which an order is kept, as a table."""
@@ -38,11 +38,11 @@ class Permutation:
         self._size = np.uint64(size)
         self._table: NDArray[np.int64] | None = None
         if size <= SORTED:
-            self._table = np.argsort(seeds.draw(own, 0, size), kind="stable").astype(np.int64)
+            self._table = np.argsort(draws.draw(own, 0, size), kind="stable").astype(np.int64)
             return
         lefts = math.isqrt(size - 1) + 1
         self._lefts, self._rights = np.uint64(lefts), np.uint64(-(-size // lefts))
-        self._keys = seeds.draw(own, 0, _ROUNDS).tolist()
+        self._keys = draws.draw(own, 0, _ROUNDS).tolist()
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers at *places* of the order, each 0 or more and below the size."""
@@ -67,7 +67,7 @@ class Permutation:
 
 def _amounts(key: int, side: NDArray[np.uint64], size: np.uint64) -> NDArray[np.uint64]:
     """Return a random number below *size* (at most 2**32) for each of *side*."""
-    bits = seeds.numbered(key, side)
+    bits = draws.numbered(key, side)
     bits >>= _HALF
     bits *= size
     bits >>= _HALF

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
 from penstock.element import Element, preview
+from penstock.engine.draws import ElementRng
 from penstock.engine.rows import Block
-from penstock.engine.seeds import ElementRng
 from penstock.errors import TransformError, describe
 from penstock.executors.batch_memory import Room
 from penstock.normalise import normalise, normalise_block

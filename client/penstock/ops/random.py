@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.element import Element
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.graph.node import INFINITE, Node
@@ -45,7 +45,7 @@ class _RandomIterator(OpIterator):
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Number k is a function of the seed and k."""
-        bits = seeds.draw(self._seed, self._number, self._number + n)
+        bits = draws.draw(self._seed, self._number, self._number + n)
         self._number += n
         return list((bits >> np.uint64(32)).astype(np.int64))
 

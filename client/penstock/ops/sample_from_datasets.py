@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
@@ -83,7 +83,7 @@ class _Chance:
             shares = np.where(live, self._weights, 0.0)
             self._bounds = np.cumsum(shares / shares.sum())
         if not self._drawn:
-            bits = seeds.draw(self._seed, self._number, self._number + DRAWN)
+            bits = draws.draw(self._seed, self._number, self._number + DRAWN)
             self._drawn = ((bits >> np.uint64(11)) * 2.0**-53)[::-1].tolist()
         place = int(np.searchsorted(self._bounds, self._drawn[-1], side="right"))
         return min(place, max(i for i, alive in enumerate(live) if alive))

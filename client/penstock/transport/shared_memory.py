@@ -182,10 +182,14 @@ class SharedMemoryTransport:
             self._line.close()
             self._on_gone(str(exc))
 
+    def _on_welcome(self) -> None:
+        if not self._welcome.done():  # too late, nobody waits for it any more
+            self._welcome.set_result(None)
+
     def _take_in(self, message: FromWorker) -> None:
         match message:
             case Welcome():
-                self._welcome.set_result(None)
+                self._on_welcome()
             case Denied(why):
                 self._line.close()
                 self._on_gone(why)

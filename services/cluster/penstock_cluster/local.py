@@ -17,6 +17,7 @@ from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
+from penstock_worker.memory_share import buffer_size
 
 SLOTS = 1
 """How many slots a worker has by default."""
@@ -162,6 +163,8 @@ class LocalCluster:
     def _start_workers(self, count: int, deadline: float) -> list[Member]:
         slots, address = self._worker_config.slots or SLOTS, self.dispatcher.address
         config = replace(self._worker_config, dispatcher_address=address, slots=slots)
+        if config.total_buffer_bytes is None:  # they share this machine's memory
+            config = replace(config, total_buffer_bytes=buffer_size(self._count))
         with self._lock:
             if self._closed:
                 raise Closed("this cluster was stopped; make another one")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-
-from penstock_dispatcher import process
 
 
 def main() -> None:
     """Be the command ``penstock-dispatcher``."""
+    # Modules stay for good: collections while they load are a tenth of the time of a start.
+    gc.disable()
+    from penstock_dispatcher import process  # noqa: PLC0415
+
+    gc.freeze()
+    gc.enable()
     if len(sys.argv) == 1:
         process.run()
         return

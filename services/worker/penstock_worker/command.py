@@ -55,6 +55,10 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     buffer_bytes: Annotated[
         int | None, typer.Option(help="bytes of a job that may be produced before they are acked")
     ] = None,
+    total_buffer_bytes: Annotated[
+        int | None,
+        typer.Option(help="the same of all jobs together; by default a quarter of the memory"),
+    ] = None,
     max_element_bytes: Annotated[
         int | None, typer.Option(help="bytes of the largest element that is delivered")
     ] = None,
@@ -63,6 +67,9 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     ] = None,
     runner_memory_bytes: Annotated[
         int | None, typer.Option(help="bytes of memory that a runner may have for itself")
+    ] = None,
+    runner_niceness: Annotated[
+        int | None, typer.Option(help="how much nicer runners are than the worker, 0 to 19")
     ] = None,
     runner_user: Annotated[
         str | None, typer.Option(help="user that runners become; the worker is root then")

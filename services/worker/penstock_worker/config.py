@@ -19,6 +19,7 @@ from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_W
 from penstock.runtime.address import is_address
 from penstock.runtime.cores import cores
 from penstock.runtime.settings import ServiceSettings, is_number
+from penstock_worker.memory_share import buffer_size
 
 PORT = "%port%"
 """Stands in `WorkerConfig.worker_address` for the port that is bound."""
@@ -30,6 +31,8 @@ DISPATCHER_TIMEOUT = 60.0
 
 LEAST = 64 << 20
 """Bytes of memory that a runner needs."""
+
+MOST_NICE = 19
 
 CACHE_SIZE = 10 << 30
 
@@ -103,6 +106,11 @@ class WorkerConfig(ServiceSettings):
     """How many bytes of a job may be produced here before they are acked. Tasks that run at once
     share them equally."""
 
+    total_buffer_bytes: int | None = None
+    """How many bytes of all jobs may be produced here before they are acked, but for those with a
+    cache; by default a quarter of the memory that the worker may use. Where their `buffer_bytes`
+    would be more, their tasks have equal parts of it, of 4 MiB at least."""
+
     max_element_bytes: int = 1 << 30
     """The largest element that is delivered; a larger one is an error of its task."""
 
@@ -163,6 +171,11 @@ class WorkerConfig(ServiceSettings):
     """How much memory of its own a runner may have, in bytes, without what it has made; None is no
     bound. What a function asks for beyond it is a `MemoryError` of that function."""
 
+    runner_niceness: int = 10
+    """How much nicer (`os.nice`, 0 to 19) runners are than the worker: where there are fewer cores
+    than work, what hands elements out goes before what makes them, and so does a training loop on
+    the same host. Where nothing else wants the cores it changes nothing."""
+
     runner_user: str | None = None
     """The user that runners become, who cannot read this worker's credentials; root has to start
     the worker then. None is the worker's own user."""
@@ -191,8 +204,9 @@ class WorkerConfig(ServiceSettings):
         self._check_runners()
         for name in ("buffer_bytes", "max_element_bytes", "cross_trainer_cache_size_bytes"):
             value = getattr(self, name)
-            if not isinstance(value, int) or not is_number(value, 1):
-                raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
+            self._check_bytes(name, value)
+        if self.total_buffer_bytes is not None:
+            self._check_bytes("total_buffer_bytes", self.total_buffer_bytes)
         if self.slots is not None and (
             not isinstance(self.slots, int) or not is_number(self.slots, 1)
         ):
@@ -209,12 +223,21 @@ class WorkerConfig(ServiceSettings):
             )
         object.__setattr__(self, "worker_tags", tuple(tags))
 
+    def _check_bytes(self, name: str, value: object) -> None:
+        if not isinstance(value, int) or not is_number(value, 1):
+            raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
+
     def _check_runners(self) -> None:
         memory, user, names = self.runner_memory_bytes, self.runner_user, self.runner_environment
         if memory is not None and (not isinstance(memory, int) or not is_number(memory, LEAST)):
             raise ConfigError(
                 f"runner_memory_bytes must be a number of bytes from {LEAST} on (64 MiB: Python "
                 f"and NumPy alone need that), not {memory!r}"
+            )
+        nice = self.runner_niceness
+        if isinstance(nice, bool) or not isinstance(nice, int) or not 0 <= nice <= MOST_NICE:
+            raise ConfigError(
+                f"runner_niceness must be an integer from 0 to {MOST_NICE}, not {nice!r}"
             )
         if user is not None and not (isinstance(user, str) and user):
             raise ConfigError(f"runner_user must be the name of a user, not {user!r}")
@@ -280,6 +303,11 @@ class WorkerConfig(ServiceSettings):
     def slot_count(self) -> int:
         """How many slots there are."""
         return min(cores(), MOST_SLOTS) if self.slots is None else self.slots
+
+    @property
+    def total_buffer_size(self) -> int:
+        """How many bytes of all jobs there may be."""
+        return buffer_size() if self.total_buffer_bytes is None else self.total_buffer_bytes
 
     @property
     def patience(self) -> float:

@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from typing import NoReturn
 
 from penstock.errors import InternalError, PenstockError, Unavailable
 from penstock.protocol.control import (
@@ -91,11 +92,16 @@ class ControlStream:
                 ours = exc is self._refusal or isinstance(exc, InternalError)
                 if ours or not (self.registered.is_set() or exc.retryable):
                     raise
-                self._on_lost(exc)
-            await asyncio.sleep(self._wait * random.uniform(0.5, 1.0))
-            self._wait = min(2 * self._wait, LONGEST_WAIT)
+                news = self.registered.is_set() and not self.reason
+                self.reason = str(exc)
+                self.disconnected.set()
+                await asyncio.sleep(self._wait * random.uniform(0.5, 1.0))
+                self._wait = min(2 * self._wait, LONGEST_WAIT)
+                # Not before: who ends a whole cluster ends this worker right behind the dispatcher.
+                if news:
+                    log.warning("%s; reading goes on, and the connection is tried again", exc)
 
-    async def _run_once(self) -> None:
+    async def _run_once(self) -> NoReturn:
         stream = self._api.worker_control(self._events())
         async with aclosing(stream) as commands:  # type: ignore[type-var]  # a generator
             async for command in commands:
@@ -130,9 +136,3 @@ class ControlStream:
         self.disconnected.clear()
         self._handle(command)
         self.registered.set()
-
-    def _on_lost(self, trouble: PenstockError) -> None:
-        if not self.reason and self.registered.is_set():
-            log.warning("%s; reading goes on, and the connection is tried again", trouble)
-        self.reason = str(trouble)
-        self.disconnected.set()

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
+from typing import Any, TypeAlias, TypeVar
 
 from penstock.errors import Overloaded, PenstockError, Unavailable
 from penstock.protocol.control import TaskAssignment
-from penstock.protocol.definition import PYTHON, Definition
-from penstock.protocol.types import DatasetId, Failure, Mode
+from penstock.protocol.types import Failure, Mode
 from penstock.runtime import log_lines
 from penstock.wire.dispatcher import DispatcherApi
 from penstock_worker.core.events import (
@@ -25,6 +22,7 @@ from penstock_worker.core.events import (
     StartRunner,
 )
 from penstock_worker.core.loans import BorrowerId, Loan, Loans
+from penstock_worker.definition_cache import DefinitionCache
 from penstock_worker.runner import capacity
 from penstock_worker.runner.arena import LeftMemory
 from penstock_worker.runner.messages import (
@@ -48,19 +46,19 @@ from penstock_worker.runner.messages import (
 )
 from penstock_worker.runner.pool import RunnerPool
 from penstock_worker.runner.process import RunnerDied, RunnerProcess
+from penstock_worker.start_gate import StartGate
 
 log = logging.getLogger("penstock.worker")
 
+T = TypeVar("T")
+
 OnEvent: TypeAlias = Callable[[FromRunner], None]
 
-CACHED = 8
-"""The most definitions that are cached: epochs and tasks of a job use the same ones."""
+LEAST_STARTS = 2
+"""So many runs may begin at once where there are fewer slots: one waits while another works."""
 
 COPIED = 64 << 20
 """The most bytes of a runner that died that are copied: streams wait for that."""
-
-RETRY = 0.2
-"""Seconds until a definition is requested again when the dispatcher does not answer."""
 
 
 class ActiveRunners:
@@ -71,12 +69,17 @@ class ActiveRunners:
     """
 
     def __init__(
-        self, pool: RunnerPool, dispatcher: DispatcherApi, buffer_bytes: int = 64 << 20
+        self,
+        pool: RunnerPool,
+        dispatcher: DispatcherApi,
+        buffer_bytes: int = 64 << 20,
+        gate: StartGate | None = None,
     ) -> None:
         self.loans: Loans[RunnerProcess] = Loans(buffer_bytes // 2, 2 * buffer_bytes, buffer_bytes)
         """What readers on this host look at. *buffer_bytes* is what a runner may have produced."""
         self._pool = pool
         self._definitions = DefinitionCache(dispatcher)
+        self._gate = gate or StartGate(LEAST_STARTS)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_failure: Callable[[BaseException], None] = _log
         """Called with errors that no attempt gets."""
@@ -104,6 +107,7 @@ class ActiveRunners:
     def stop(self, run: int) -> None:
         """Stop a run, whether it has started or not."""
         self._starting.pop(run, None)
+        self._gate.begun(run)
         placed = self._runners.pop(run, None)
         if placed is not None:
             # Of what was left of a runner that died, frames are needed yet.
@@ -213,30 +217,47 @@ class ActiveRunners:
     ) -> None:
         try:
             if report.run in self._starting:
+                if not isinstance(report, SplitsNeeded):
+                    self._gate.begun(report.run)
                 self._place(report.run, runner)
                 on_event(_event(report))
         except Exception as exc:  # noqa: BLE001  a report that is lost would be missed for ever
             self.on_failure(exc)
 
     async def _start(self, effect: StartRunner, on_event: OnEvent) -> None:
-        run, task = effect.run, effect.assignment
+        run, dataset = effect.run, effect.assignment.dataset
         await asyncio.sleep(effect.delay)
-        try:
-            definition = await self._definitions.get(task.dataset)
+        definition = await self._had(self._definitions.get(dataset), effect, on_event)
+        if definition is None:
+            return
+        async with self._gate.turn(run) as turn:
             if run not in self._starting:
                 return
             on_report = partial(self._on_report, on_event)
-            runner = await self._pool.start(definition.data, _start(effect), on_report)
+            start = self._pool.start(definition.data, _start(effect), on_report)
+            runner = await self._had(start, effect, on_event)
+            if runner is None:
+                return
+            turn.pid = runner.pid
+            if run not in self._starting:
+                await runner.stop()
+                return
+            self._place(run, runner)
+            if definition.nondeterministic:
+                on_event(NondeterminismFound(run))
+
+    async def _had(
+        self, wanted: Coroutine[Any, Any, T], effect: StartRunner, on_event: OnEvent
+    ) -> T | None:
+        """Return what a run needs, or None where it cannot be had, or is not needed any more."""
+        run = effect.run
+        try:
+            return await wanted
         except Exception as exc:  # noqa: BLE001  whatever it is, an attempt waits for this run
+            self._gate.begun(run)
             if run in self._starting:
-                on_event(_why_not(run, task.checkpoint.number, exc))
-            return
-        if run not in self._starting:
-            await runner.stop()
-            return
-        self._place(run, runner)
-        if definition.nondeterministic:
-            on_event(NondeterminismFound(run))
+                on_event(_why_not(run, effect.assignment.checkpoint.number, exc))
+            return None
 
     def _place(self, run: int, runner: RunnerProcess) -> None:
         if run not in self._runners:
@@ -269,54 +290,6 @@ class _Left:
 
     runner: RunnerProcess
     memory: LeftMemory
-
-
-@dataclass(frozen=True, slots=True)
-class CachedDefinition:
-    """A definition as it travels, and why its pipeline is nondeterministic, if it is."""
-
-    data: bytes
-    nondeterministic: str
-
-
-class DefinitionCache:
-    """Definitions by dataset, each fetched once; the last few are cached."""
-
-    def __init__(self, dispatcher: DispatcherApi) -> None:
-        self._dispatcher = dispatcher
-        self._cached: OrderedDict[DatasetId, CachedDefinition] = OrderedDict()
-        self._locks: WeakValueDictionary[DatasetId, asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes cached."""
-        return sum(len(cached.data) for cached in self._cached.values())
-
-    async def get(self, dataset: DatasetId) -> CachedDefinition:
-        """Return a definition; waits however long the dispatcher is away.
-
-        Raises:
-            PenstockError: when the dispatcher refuses, or the definition is malformed.
-        """
-        lock = self._locks.setdefault(dataset, asyncio.Lock())
-        async with lock:
-            if dataset not in self._cached:
-                data = await self._fetch(dataset)
-                self._cached[dataset] = CachedDefinition(
-                    data, Definition.from_bytes(data).nondeterministic
-                )
-            self._cached.move_to_end(dataset)
-            definition = self._cached[dataset]
-            if len(self._cached) > CACHED:
-                self._cached.popitem(last=False)
-            return definition
-
-    async def _fetch(self, dataset: DatasetId) -> bytes:
-        while True:
-            try:
-                return await self._dispatcher.get_definition(dataset, PYTHON)
-            except Unavailable:
-                await asyncio.sleep(RETRY)
 
 
 def _log(failure: BaseException) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.credentials.caller import PLAIN, caller_with
@@ -29,14 +30,16 @@ from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import DispatcherClient
 from penstock.wire.worker import TraceReply, worker_handlers
 from penstock_worker import shm_door
-from penstock_worker.cache_size import cache_size
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream
 from penstock_worker.drain import Drain
+from penstock_worker.memory_share import cache_size
 from penstock_worker.runner.confinement import confinement_of
 from penstock_worker.runner.pool import RunnerPool
-from penstock_worker.runners import ActiveRunners
+from penstock_worker.runners import LEAST_STARTS, ActiveRunners
 from penstock_worker.service import WorkerService
+from penstock_worker.shm_door import ShmDoor
+from penstock_worker.start_gate import HostTurns, StartGate
 from penstock_worker.tensorflow.element_service import ElementService, element_service
 
 if TYPE_CHECKING:
@@ -46,6 +49,9 @@ log = logging.getLogger("penstock.worker")
 
 KEPT_WARM = 4
 """How many runners without a run are kept at least: for tasks that fill no slots."""
+
+HOST_STARTS = 2
+"""So many runs for each core of a host begin at once: one computes while another waits."""
 
 TOO_MANY = 4
 """More slots than so many for each core are hardly meant."""
@@ -109,7 +115,7 @@ async def serve(
         door.channel = channel
         inside = ExitStack()
         shm = inside.enter_context(shm_door.opened(config.socket_dir))
-        runners = ActiveRunners(pool, api, config.buffer_bytes)
+        runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, shm))
         worker = door.worker = WorkerService(
             advertised(config, port),
             config,
@@ -140,6 +146,12 @@ def _routes(
     return routes(worker, entrance, control.registered)
 
 
+def _gate(config: WorkerConfig, shm: ShmDoor | None) -> StartGate:
+    """Return the gate of a worker, whose host is where its socket's folder is."""
+    host = None if shm is None else HostTurns(Path(shm.path).parent, HOST_STARTS * cores())
+    return StartGate(max(LEAST_STARTS, config.slot_count), host)
+
+
 def _within_memory(config: WorkerConfig) -> WorkerConfig:
     wanted = config.cross_trainer_cache_size_bytes
     bound = cache_size(wanted, by_default=wanted == CACHE_SIZE)
@@ -159,6 +171,7 @@ def _pool(config: WorkerConfig) -> RunnerPool:
             credentials=config.credentials,
             read_only=config.runner_read_only,
             writable=config.runner_writable,
+            niceness=config.runner_niceness,
         ),
     )
 

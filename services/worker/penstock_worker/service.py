@@ -18,7 +18,7 @@ from penstock.protocol.data import Ack, ReadRequest, Subscribe
 from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
 from penstock.protocol.types import Versions, WorkerId
 from penstock.runtime import log_lines
-from penstock.runtime.usage import usage
+from penstock.runtime.usage import UsageMeter
 from penstock.wire.stream import from_this_host
 from penstock.wire.worker import Replies, TraceReply
 from penstock_worker.config import TRANSPORTS, WorkerConfig
@@ -105,6 +105,7 @@ class WorkerService:
             config.buffer_bytes,
             config.cross_trainer_cache_size_bytes,
             config.slot_count,
+            config.total_buffer_size,
         )
         profile = (platform.node(), TRANSPORTS, config.worker_tags, config.slot_count)
         self._profile = WorkerProfile(*profile, tensorflow=tensorflow)
@@ -122,7 +123,7 @@ class WorkerService:
         self._failure: InternalError | None = None
         self._failed = asyncio.Event()
         self._connections: dict[StreamId, SendBuffer[Any]] = {}
-        self._trace = FrameTrace()
+        self._trace, self._usage = FrameTrace(), UsageMeter()
         self._streams = 0
         self._wakes = self._copies = 0
         self._stats_at = 0.0
@@ -355,7 +356,7 @@ class WorkerService:
             tasks=task_stats(self._core.attempts.values()),
             buffers=self._buffers(),
             caches=cache_stats(self._core.attempts.values()),
-            usage=usage(),
+            usage=self._usage.look(),
             security=self._config.security.value,
             tensorflow=self._profile.tensorflow,
             http=self.http,

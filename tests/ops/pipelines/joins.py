@@ -6,7 +6,7 @@ from itertools import accumulate
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine import seeds
+from penstock.engine import draws
 from pipelines.stage import Join, flags
 
 ZIP = Join(
@@ -48,7 +48,7 @@ def sampled(lists, weights, seed, stop):
     while any(live):
         shares = [weight if alive else 0.0 for weight, alive in zip(weights, live)]
         bounds = [bound / sum(shares) for bound in accumulate(shares)]
-        number = (int(seeds.draw(seed, turn, turn + 1)[0]) >> 11) * 2.0**-53
+        number = (int(draws.draw(seed, turn, turn + 1)[0]) >> 11) * 2.0**-53
         which = bisect_right(bounds, number)
         if rests[which]:
             out.append(rests[which].pop(0))

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.engine.permutation import Permutation
 from pipelines.stage import Pipeline, Stage, flags, folder, sizes
 
@@ -96,7 +96,7 @@ def counters(draw):
 @st.composite
 def random_numbers(draw):
     seed, n = draw(st.integers(0, 3)), draw(lengths)
-    drawn = [int(bits) >> 32 for bits in seeds.draw(seed, 0, n)]
+    drawn = [int(bits) >> 32 for bits in draws.draw(seed, 0, n)]
     return Pipeline(
         f"random({seed}).take({n})",
         lambda: (

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.errors import TransformError
 
 pytestmark = pytest.mark.usefixtures("no_threads_of_other_tests")
@@ -24,7 +24,7 @@ def shuffled(values, size, seed):
     slots, out = values[:size], []
     for j in range(len(values)):
         left = min(size, len(values) - j)
-        slot = int(seeds.below(seeds.draw(seed, j, j + 1), left)[0])
+        slot = int(draws.below(draws.draw(seed, j, j + 1), left)[0])
         out.append(slots[slot])
         if j + size < len(values):
             slots[slot] = values[j + size]

@@ -58,6 +58,17 @@ async def test_a_function_sees_only_the_variables_that_are_passed_on(working, mo
     assert [str(value) for value in seen] == ["None", "None", "/d"]
 
 
+async def test_a_runner_is_nicer_than_its_worker_by_as_much_as_it_is_told(working):
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    dataset = Dataset.range(1).map(lambda _: os.getpriority(os.PRIO_PROCESS, 0))
+
+    for niceness in (0, 3):
+        told = confinement_of(None, None, None, credentials=None, niceness=niceness)
+        async with working(confinement=told) as workplace:
+            (its,) = (await workplace.read(dataset)).elements
+        assert its == min(19, ours + niceness)
+
+
 async def test_a_runner_gets_no_new_privileges(working):
     async with working() as workplace:
         (seen,) = (await workplace.read(Dataset.range(1).map(status("NoNewPrivs")))).elements

@@ -30,6 +30,7 @@ from penstock_worker.runner.messages import (
     RunFailed,
     RunStopped,
     SetLink,
+    SetRoom,
     SetWindow,
     SplitsNeeded,
     StopRun,
@@ -219,6 +220,45 @@ def test_a_full_arena_holds_the_runner_up_until_places_are_freed(thread_runner):
 
     assert len(unacked) == 2
     same(heard.elements, list(arrays))
+
+
+def test_a_runner_has_less_room_while_others_need_it_and_more_when_they_are_gone(thread_runner):
+    runner = thread_runner(budget=4 << 20)
+    arrays = Dataset.range(12).map(lambda x: np.full(1 << 20, x, np.uint8))
+    heard = runner.begin(arrays)
+    runner.hear(heard, lambda heard: heard.of(ArenaFull), free=False)
+
+    runner.send(SetRoom(1, 2 << 20))
+    runner.hear(heard, lambda heard: len(heard.of(ArenaFull)) == 2, free=False)
+    runner.send(FreeFrames(1, tuple(made.offset for made in heard.made)))
+    runner.hear(heard, lambda heard: len(heard.of(ArenaFull)) == 3, free=False)
+    assert len(heard.made) == 4 + 2
+    assert os.fstat(runner.sealed.fd).st_blocks * 512 <= 3 << 20
+
+    runner.send(SetRoom(1, 4 << 20))
+    runner.hear(heard, lambda heard: len(heard.made) == 4 + 4, free=False)
+    runner.send(FreeFrames(1, tuple(made.offset for made in heard.made[4:])))
+    runner.hear(heard, ended)
+
+    same(heard.elements, list(arrays))
+
+
+def test_a_runner_that_is_told_of_less_room_before_it_begins_has_that(thread_runner):
+    runner = thread_runner(budget=4 << 20)
+    arrays = Dataset.range(12).map(lambda x: np.full(1 << 20, x, np.uint8))
+    heard = runner.begin(arrays)
+    runner.send(SetRoom(1, 1 << 20))
+    runner.hear(heard, lambda heard: heard.of(ArenaFull), free=False)
+    made = len(heard.made)
+    for one in list(heard.made):
+        runner.send(FreeFrames(1, (one.offset,)))
+    runner.hear(heard, lambda heard: len(heard.made) > made and _waits(heard), free=False)
+
+    assert len(heard.made) == made + 1
+
+
+def _waits(heard):
+    return isinstance(heard.reports[-1], ArenaFull)
 
 
 def test_a_runner_that_waits_for_room_stops_when_told(thread_runner):

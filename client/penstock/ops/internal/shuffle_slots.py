@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.element import Element
-from penstock.engine import seeds
+from penstock.engine import draws
 from penstock.engine.rows import Block, Rows, Table, elements_of, same
 
 PICKS = 1024
@@ -26,11 +26,11 @@ def picks(
     seed: int, start: int, stop: int, size: int, total: int | None = None
 ) -> NDArray[np.int64]:
     """Return which slots picks *start* to *stop* empty."""
-    bits = seeds.draw(seed, start, stop)
+    bits = draws.draw(seed, start, stop)
     if total is None:
-        return seeds.below(bits, size)
+        return draws.below(bits, size)
     left = np.minimum(total - np.arange(start, stop), size)
-    return seeds.below(bits, left.astype(np.uint64))
+    return draws.below(bits, left.astype(np.uint64))
 
 
 class SlotColumn:

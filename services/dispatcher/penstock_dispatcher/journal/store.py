@@ -16,7 +16,6 @@ from penstock.errors import JournalError, StoreFull
 from penstock.protocol.malformed import MALFORMED
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.folder_key import KEY, kept_key, own_key
-from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
 from penstock_dispatcher.journal.line_table import LineTable
 from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
@@ -41,6 +40,9 @@ TABLES = (
 
 PAGES = 1000
 """The write-ahead log is copied into the file when it has so many pages, and begun anew."""
+
+LOG_HEADER, FRAME_HEADER = 32, 24
+"""Bytes of that log before its first frame, and of each frame before its page."""
 
 SPARE = 256
 """Free pages that the file keeps for its next snapshot; the file system gets the rest."""
@@ -101,6 +103,11 @@ class Store:
         what is left behind the new frames could be taken for frames of theirs.
         """
         logged = self.log
+        if not _size(logged):
+            return
+        # It loads NumPy, which a dispatcher that was not killed starts without.
+        from penstock_dispatcher.journal import wal_check  # noqa: PLC0415
+
         tail = wal_check.inspect(logged)
         if tail.broken:
             raise JournalError(
@@ -116,7 +123,7 @@ class Store:
                 tail.nbytes,
                 tail.at,
             )
-        if logged.exists() and logged.stat().st_size and not _size(self.file):
+        if not _size(self.file):
             raise JournalError(
                 f"{self.file} is empty or missing, and {logged.name} is not: restore both from a "
                 "copy, or delete the folder to begin anew"
@@ -150,7 +157,7 @@ class Store:
         ask("PRAGMA journal_mode = WAL")
         ask(f"PRAGMA synchronous = {'FULL' if power else 'NORMAL'}")
         ask(f"PRAGMA wal_autocheckpoint = {PAGES}")
-        largest = wal_check.HEADER.size + PAGES * (wal_check.FRAME.size + 4096)
+        largest = LOG_HEADER + PAGES * (FRAME_HEADER + 4096)
         ask(f"PRAGMA journal_size_limit = {largest}")
         if max_pages is not None:
             ask(f"PRAGMA max_page_count = {max_pages}")

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
 
-from penstock.analysis.array_spec import Specs, spec_from_bytes
-from penstock.frames.tensors import structured
 from penstock.graph.node import INFINITE
 from penstock.protocol.definition import Definition
 from penstock.protocol.registration import RegisteredDataset
@@ -77,8 +75,7 @@ class TensorFlowService:
         found = await self._known.find_dataset(request.dataset_id)
         spec = b""
         if found.element_spec:
-            # Of tasks: the last batch of each may be short.
-            spec = structured(Specs(*spec_from_bytes(found.element_spec)).divided)
+            spec = _structured(found.element_spec)
         endless = Definition.from_bytes(found.definition).cardinality == INFINITE
         count = INFINITE_CARDINALITY if endless else UNKNOWN_CARDINALITY
         packed = SNAPPY if found.codec is Codec.SNAPPY else UNCOMPRESSED
@@ -130,3 +127,12 @@ class TensorFlowService:
 
     def _finished(self, job: JobMade, repetition: int) -> bool:
         return self._known.is_finished(job.dataset_id, job.name, repetition)
+
+
+def _structured(spec: bytes) -> bytes:
+    """Return the element spec of tasks, of which each may end with a short batch."""
+    # They load NumPy, which a dispatcher starts without.
+    from penstock.analysis.array_spec import Specs, spec_from_bytes  # noqa: PLC0415
+    from penstock.frames.tensors import structured  # noqa: PLC0415
+
+    return structured(Specs(*spec_from_bytes(spec)).divided)

@@ -20,6 +20,7 @@ from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
 from penstock.protocol.types import Checkpoint, Failure
 from penstock_worker.core.attempt_config import AttemptConfig, policy_of
+from penstock_worker.core.buffer_room import BufferRoom
 from penstock_worker.core.cache_room import CacheRoom
 from penstock_worker.core.checkpoints import AttemptCheckpoints
 from penstock_worker.core.counters import AttemptCounters
@@ -89,6 +90,7 @@ class Attempt:
         self._leaving_since: float | None = None
         self._produced_at = now
         self._config, self._worker_counters = config, config.counters
+        self.buffer = BufferRoom(config.room // self._share)
 
     @property
     def state(self) -> str:
@@ -104,9 +106,7 @@ class Attempt:
     @property
     def room(self) -> int:
         """How many bytes of frames may be kept."""
-        if self.cache_room is not None:
-            return self.cache_room.nbytes
-        return max(1, self._config.room // self._share)
+        return self.buffer.nbytes if self.cache_room is None else self.cache_room.nbytes
 
     def progress(self) -> AttemptProgress:
         """Return what the dispatcher should know."""
@@ -142,7 +142,7 @@ class Attempt:
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)
         after, flush_each = self._restart_policy.next_delay(now), self._restart_policy.flush_each
         window = None if self.cache_room is None else self.cache_room.start(self.run)
-        share, room = self._share, 0 if window is not None else self.room
+        share, room = self._share, 0 if window is not None else self.buffer.on_runner_started()
         start = (assignment, delivery.head, flush_each, after, window, share, room)
         out.append(StartRunner(self.run, *start))
         self.share.on_runner_started(self.run, out)

@@ -21,7 +21,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock_worker.core import cache_room, slot_share
+from penstock_worker.core import buffer_room, cache_room, slot_share
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
@@ -72,8 +72,9 @@ PAST = 1000
 class WorkerCore:
     """One incarnation of a worker: a restarted one remembers nothing.
 
-    *room* is how many bytes of a job may be produced before they are acked, *cache* how many of a
-    cached job may be kept. The tasks that fill its *slots* share what a job has.
+    *room* is how many bytes of a job may be produced before they are acked, *total* of all that are
+    not cached, *cache* how many of a cached job may be kept. The tasks that fill its *slots* share
+    what a job has.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class WorkerCore:
         room: int,
         cache: int = 1 << 30,
         slots: int = 1,
+        total: int = 1 << 40,
     ) -> None:
         self.worker = worker
         self.incarnation = incarnation
@@ -93,6 +95,7 @@ class WorkerCore:
         self.counters = WorkerCounters()
         self.draining = False
         self._drained = False
+        self._total = total
         self._config = AttemptConfig(worker, room, cache, slots, self.counters, self._new_run)
         self._interval = beat_interval
         self._heartbeat_interval = beat_interval or 1.0
@@ -178,6 +181,7 @@ class WorkerCore:
             self._on_drain(now, out)
         for run in assignment.tasks:
             self._on_task(run, now, out)
+        buffer_room.divide(self.attempts.values(), self._total, out)
         cache_room.divide(self.attempts.values(), self._config.cache, out)
         slot_share.divide(self.attempts.values(), self._config.slots, out)
         self._open_early(now, out)
@@ -219,6 +223,7 @@ class WorkerCore:
         self._runs = {run: other for run, other in self._runs.items() if other is not attempt}
         if attempt.cache_room is not None:
             cache_room.divide(self.attempts.values(), self._config.cache, out)
+        buffer_room.divide(self.attempts.values(), self._total, out)
 
     def _on_splits(self, grant: SplitGrant, out: list[Effect]) -> None:
         attempt = self.attempts.get(grant.task)

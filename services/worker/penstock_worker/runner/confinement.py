@@ -64,6 +64,7 @@ class Confinement(NamedTuple):
         home: that user's folder.
         variables: patterns of the variables that it gets; None is all but `DROPPED`.
         files: what of the file system is left to it.
+        niceness: how much more it is nice (`os.nice`) than its worker.
     """
 
     memory: int = 0
@@ -72,6 +73,7 @@ class Confinement(NamedTuple):
     home: str = ""
     variables: tuple[str, ...] | None = None
     files: FileRules = FileRules()
+    niceness: int = 0
 
     def passed_on(self, environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
         """Return those variables of *environment* that a runner gets."""
@@ -100,6 +102,7 @@ def confinement_of(
     credentials: str | None,
     read_only: bool = False,
     writable: tuple[str, ...] = (),
+    niceness: int = 0,
 ) -> Confinement:
     """Return what settings ask for.
 
@@ -110,6 +113,7 @@ def confinement_of(
         credentials: the worker's folder of them, if it has one.
         read_only: whether runners may change no files, but for those that are *writable*.
         writable: paths below which they may even so.
+        niceness: how much nicer than the worker they are.
 
     Raises:
         ConfigError: when there is no such user, this process may not become it, or files cannot
@@ -121,7 +125,7 @@ def confinement_of(
     files = FileRules(_hidden(credentials) if made.uid < 0 else (), read_only, writable)
     if files:
         landlock.check(files)
-    return made._replace(files=files)
+    return made._replace(files=files, niceness=niceness)
 
 
 def _hidden(credentials: str | None) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from penstock_worker.runner.messages import (
     RunnerReport,
     SetLink,
     SetProcesses,
+    SetRoom,
     SetWindow,
     StartRun,
     StopRun,
@@ -108,6 +109,8 @@ class RunInbox:
             (start.window, start.elsewhere) if start.window else None
         )
         """The bytes that all frames of a cached task may take, and those that other runs' take."""
+        self.room = start.room
+        """The bytes that all frames may take where there is no window; 0 is as the arena is."""
         self.link = FAST_LINK
         """Bytes a second that frames travel with."""
         self.processes = ProcessShare()
@@ -252,6 +255,7 @@ class WorkerConnection:
                 | FreeFrames()
                 | KeepPlaces()
                 | SetWindow()
+                | SetRoom()
                 | SetLink()
                 | SetProcesses()
                 | Flush()
@@ -280,6 +284,8 @@ def _note(inbox: RunInbox, command: RunCommand) -> None:
             inbox.kept.extend(offsets)
         case SetWindow(_, nbytes, elsewhere):
             inbox.window = nbytes, elsewhere
+        case SetRoom(_, nbytes):
+            inbox.room = nbytes
         case SetLink(_, speed):
             inbox.link = speed
         case SetProcesses(_, processes):

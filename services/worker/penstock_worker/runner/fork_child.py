@@ -39,6 +39,7 @@ def run(
     try:
         _detach(zygote, inherited)
         _set_environment(request)
+        os.nice(request.niceness)
         confine(request.memory, request.uid, request.gid, request.files)
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
         log_lines.configure_within()

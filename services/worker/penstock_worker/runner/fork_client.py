@@ -243,6 +243,7 @@ class ForkClient:
             confined.uid,
             confined.gid,
             confined.files,
+            confined.niceness,
         )
 
 

@@ -32,6 +32,7 @@ class ForkRunner(ForkPacket, frozen=True):
     uid: int = -1
     gid: int = -1
     files: FileRules = FileRules()
+    niceness: int = 0
 
 
 class KillRunner(ForkPacket, frozen=True):

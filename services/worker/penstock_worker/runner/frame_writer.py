@@ -46,6 +46,7 @@ class FrameWriter:
         self._lock = threading.Lock()
         self._pending: list[Element] = []
         self._window, single = inbox.window, inbox.start.consumers > 0
+        self._told_room = inbox.start.room  # by which the arena was made ready
         self._most = _most(self._window)
         self._builder = FrameBuilder(self._most, 1 if single else FRAME_COUNT)
         self._frame: tuple[Layout, Elements] | None = None
@@ -172,8 +173,9 @@ class FrameWriter:
                 self._arena.keep(inbox.kept.popleft())
             while self._connection.returned:
                 self._arena.free(self._connection.returned.popleft())
-            if inbox.window is not self._window:
-                self._window = inbox.window
+            if inbox.window is not self._window or inbox.room != self._told_room:
+                self._window, self._told_room = inbox.window, inbox.room
+                self._arena.set_budget(self._told_room)
                 self._arena.set_window(self._window)
             offset = self._arena.take(nbytes)
             if offset is not None or not patient:
@@ -189,7 +191,9 @@ class FrameWriter:
     def _room_changed(self) -> bool:
         inbox = self._inbox
         changed = inbox.freed or inbox.kept or self._connection.returned
-        return bool(changed) or inbox.window is not self._window or inbox.stopped
+        if inbox.window is not self._window or inbox.room != self._told_room:
+            return True
+        return bool(changed) or inbox.stopped
 
     def _least(self) -> int:
         """Return how many bytes a frame takes of the arena at least."""

@@ -31,9 +31,9 @@ class StartRun(Command, frozen=True):
     (*flush_each*) each element is sent by itself for a while, so that none is lost unsent. With
     *consumers* each element is a frame: they go to different readers.
     With a *window* this run's frames are bounded as `SetWindow` says, else with a *room* by that,
-    else as the arena is. One in *share* parts of the host's cores and memory is for it. With
-    *skip_errors* elements that cannot be made are left out. With *shards* this is the part of
-    number *index* among so many, which *mode* cuts.
+    until `SetRoom` says otherwise, else as the arena is. One in *share* parts of the host's cores
+    and memory is for it. With *skip_errors* elements that cannot be made are left out. With
+    *shards* this is the part of number *index* among so many, which *mode* cuts.
     """
 
     run: int
@@ -100,6 +100,13 @@ class SetWindow(Command, frozen=True):
     elsewhere: int
 
 
+class SetRoom(Command, frozen=True):
+    """Frames may take *nbytes*, from now on; what is there already stays."""
+
+    run: int
+    nbytes: int
+
+
 class SetLink(Command, frozen=True):
     """Frames travel to readers with so many bytes a second."""
 
@@ -133,7 +140,15 @@ class StopRun(Command, frozen=True):
 
 
 RunCommand = (
-    AddSplits | FreeFrames | KeepPlaces | SetWindow | SetLink | SetProcesses | Flush | PauseRun
+    AddSplits
+    | FreeFrames
+    | KeepPlaces
+    | SetWindow
+    | SetRoom
+    | SetLink
+    | SetProcesses
+    | Flush
+    | PauseRun
 )
 """What is sent to a run under way."""
 

@@ -75,7 +75,7 @@ function View({ shown, address, theme, live }) {
 }
 
 function Page() {
-  const [{ shown, live, since }, setState] = useState({ shown: null, live: false, since: null });
+  const [{ shown, live, since, refused }, setState] = useState({ shown: null, live: false, since: null, refused: false });
   const address = useAddress();
   const { theme, choose, seen } = useTheme();
   const moved = useRef(false);
@@ -93,7 +93,7 @@ function Page() {
   }, [shown, address.kind, address.name]);
   return html`<a class="skip" href="#first" onClick=${(event) => { event.preventDefault(); document.getElementById("first")?.focus(); }}>Skip to what it says</a>
     <${Bar} shown=${shown} live=${live} since=${since} address=${address} theme=${theme} choose=${choose} />
-    ${!live && since && html`<div class="banner" role="alert">The dispatcher does not answer since ${time(since)}; the page asks again every two seconds.${shown && ` What is below is from ${time(shown.at)}.`}</div>`}
+    ${!live && since && html`<div class="banner" role="alert">${refused ? html`Since ${time(since)} the dispatcher refuses the token that this page was opened with: reload, and show another one, which <code>penstock keys token</code> makes.` : `The dispatcher does not answer since ${time(since)}; the page asks again every two seconds.`}${shown && ` What is below is from ${time(shown.at)}.`}</div>`}
     ${shown && html`<${Spoken} headline=${shown.headline} />`}
     <main id="main" class=${live || !shown ? "" : "stale"}>${shown ? html`<${View} shown=${shown} address=${address} theme=${seen} live=${live} />` : html`<section class="first"><h1 id="first" tabindex="-1">${since ? "No answer from the dispatcher" : "Asking the dispatcher…"}</h1></section>`}</main>`;
 }

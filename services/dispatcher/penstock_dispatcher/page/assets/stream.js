@@ -50,18 +50,29 @@ export function changed(before, change) {
   return next;
 }
 
-/** Call `tell({shown, live, since})` whenever there is something new; `since` is when it went away. */
+/** Whether the dispatcher answers, and refuses this page: its token has expired, or is trusted no more. */
+async function isRefused() {
+  try {
+    return [401, 403].includes((await fetch("assets/icon.svg", { method: "HEAD", cache: "no-store" })).status);
+  } catch {
+    return false;
+  }
+}
+
+/** Call `tell({shown, live, since, refused})` whenever there is something new; `since` is when it went away. */
 export function follow(tell) {
-  let state = { shown: null, live: false, since: null };
+  let state = { shown: null, live: false, since: null, refused: false };
   const now = (more) => tell((state = { ...state, ...more }));
   const open = () => {
     const source = new EventSource("events");
-    const hear = (make) => (event) => now({ shown: make(state.shown, JSON.parse(event.data)), live: true, since: null });
+    const hear = (make) => (event) => now({ shown: make(state.shown, JSON.parse(event.data)), live: true, since: null, refused: false });
     source.addEventListener("snapshot", hear(renewed));
     source.addEventListener("change", hear(changed));
-    source.addEventListener("error", () => {
+    source.addEventListener("error", async () => {
       now({ live: false, since: state.since ?? Date.now() / 1000 });
-      if (source.readyState === EventSource.CLOSED) setTimeout(open, AGAIN);
+      if (source.readyState !== EventSource.CLOSED) return;
+      now({ refused: await isRefused() });
+      setTimeout(open, AGAIN);
     });
   };
   open();

@@ -5,8 +5,8 @@ import resource
 
 import pytest
 
-from penstock_worker import cache_size as module
-from penstock_worker.cache_size import cache_size, memory_limits
+from penstock_worker import memory_share as module
+from penstock_worker.memory_share import buffer_size, cache_size, memory_limits
 
 
 def write(path, text):
@@ -82,3 +82,15 @@ def test_control_groups_of_the_first_version_count_also_where_their_path_is_anot
 
 def test_where_there_are_no_control_groups_there_is_the_machine(tmp_path):
     assert list(memory_limits(tmp_path, tmp_path / "member")) == ["physical memory"]
+
+
+def test_buffers_are_a_quarter_of_the_memory_divided_among_the_workers_of_a_host(limits):
+    memory, _ = limits
+    memory.update({"physical memory": 8000, "its group": 4000})
+
+    assert buffer_size() == 1000
+    assert buffer_size(workers=4) == 250
+
+
+def test_where_the_system_says_nothing_of_memory_buffers_are_as_they_are_set(limits):
+    assert buffer_size() >= 1 << 38

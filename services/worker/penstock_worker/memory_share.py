@@ -1,4 +1,4 @@
-"""How large the cross-trainer cache of a worker can be: what is set, within what the system has."""
+"""How much of the system's memory a worker's cross-trainer cache may be, and its buffers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ log = logging.getLogger("penstock.worker")
 
 SHARE = 2
 """Of the memory one in so many bytes may be the cache: the rest is for pipelines."""
+
+BUFFERS = 4
+"""Of the memory one in so many bytes may be elements that readers have not acked."""
+
+NO_LIMIT = 1 << 40
+"""The bytes of memory where the system says nothing of it."""
 
 ADDRESSES = 16
 """Of limited addresses one in so many may be those of one task's cache: each runner maps it, in the
@@ -41,6 +47,11 @@ def cache_size(wanted: int, *, by_default: bool) -> int:
         text = "cross_trainer_cache_size_bytes is %d here, not %d: that is %s"
         log.log(level, text, size, wanted, what)
     return size
+
+
+def buffer_size(workers: int = 1) -> int:
+    """Return how many bytes the buffers of a worker have by default, of *workers* on this host."""
+    return min(memory_limits().values(), default=NO_LIMIT) // (BUFFERS * max(1, workers))
 
 
 def memory_limits(groups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> dict[str, int]:

@@ -7,8 +7,8 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import Unavailable, UnknownDataset
-from penstock_worker import runners
-from penstock_worker.runners import CACHED, CachedDefinition, DefinitionCache
+from penstock_worker import definition_cache
+from penstock_worker.definition_cache import CACHED, CachedDefinition, DefinitionCache
 
 
 def definition(n):
@@ -61,7 +61,7 @@ async def test_the_definitions_used_last_are_kept():
 
 
 async def test_a_definition_is_asked_for_until_the_dispatcher_answers(monkeypatch):
-    monkeypatch.setattr(runners, "RETRY", 0)
+    monkeypatch.setattr(definition_cache, "RETRY", 0)
     store = Definitions()
     store.absent = 3
 
