@@ -1,6 +1,10 @@
 """Workers in the training process, read without a socket."""
 
 import gc
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ from penstock import errors
 from penstock.dataset.dataset import Dataset
 from penstock_worker import WorkerConfig, WorkerServer
 from tests.conftest import faults
+from tests.mesh.worker_status import kept_bytes, status_of
 from tests.reader.session.opened_sessions import session_of, wait_until
 
 
@@ -158,3 +163,33 @@ def test_what_is_read_locally_leaves_no_threads_and_no_files(cluster, nothing_le
         next(reading)
         reading.close()
     gc.collect()  # the server's thread of gRPC ends with what refers to it in circles
+
+
+def test_what_a_loop_keeps_is_never_overwritten_and_all_of_it_is_given_back(cluster):
+    blocks = Dataset.range(200).map(lambda x: np.full(1 << 14, x, np.int64))
+    with WorkerServer(WorkerConfig(cluster.target, buffer_bytes=8 << 20)) as worker:
+        far = blocks.distribute("distributed_epoch", cluster.target, target_workers="LOCAL")
+        with iter(far) as reading:
+            kept = [next(reading) for _ in range(40)]
+        for reading in (iter(far), iter(far)):
+            kept += [next(reading) for _ in range(40)]
+            for pid in runners_of_this_process():
+                os.kill(pid, signal.SIGKILL)
+            kept += reading
+        seen = status_of(worker.address)
+
+        assert all((block == block[0]).all() for block in kept)
+        assert sorted(int(block[0]) for block in kept[40:]) == sorted([*range(200)] * 2)
+        assert seen["lent"] > 0
+        assert kept_bytes(worker.address) > 0
+        del kept
+        wait_until(lambda: gc.collect() is not None and kept_bytes(worker.address) == 0)
+
+
+def runners_of_this_process():
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            mine = b"--worker" in command and str(os.getpid()).encode() in command
+            if mine and (folder / "comm").read_text() == "penstock-runner\n":
+                yield int(folder.name)

@@ -1,7 +1,6 @@
 """Frames that readers on the worker's host look at where they were made."""
 
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -10,9 +9,7 @@ import sys
 import numpy as np
 
 from penstock.dataset.dataset import Dataset
-from penstock.runtime.event_loop import LoopThread
-from penstock.wire.connection import connect
-from penstock.wire.worker import WorkerClient
+from tests.mesh.worker_status import kept_bytes
 from tests.reader.session.opened_sessions import wait_until
 
 MIB = 1 << 20
@@ -147,15 +144,5 @@ os.kill(os.getpid(), signal.SIGKILL)
         )
         assert (shown.stdout, shown.returncode) == ("40\n", -signal.SIGKILL)
 
-        wait_until(lambda: kept_bytes(cluster) == 0)
+        wait_until(lambda: kept_bytes(cluster.workers[0].address) == 0)
         assert whole(list(shared(blocks(100), cluster))) == list(range(100))
-
-
-def kept_bytes(cluster):
-    async def ask():
-        async with connect(cluster.workers[0].address) as channel:
-            return json.loads(await WorkerClient(channel).status())
-
-    with LoopThread.shared() as loop:
-        buffers = loop.run(ask(), 10)["buffers"]
-    return next(b["nbytes"] for b in buffers if b["name"] == "frames that readers keep")

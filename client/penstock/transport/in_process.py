@@ -1,7 +1,7 @@
 """Workers in this process, and the transport to them: calls in one event loop, and no socket.
 
 A worker that is started in a training process enters itself here; so this library need not know
-the services. What it sends is handed over as it is: headers, and one copy of each payload.
+the services. What it sends is handed over as it is: headers, and payloads to look at for ever.
 """
 
 from __future__ import annotations

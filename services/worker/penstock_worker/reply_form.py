@@ -38,11 +38,6 @@ def _encoded(frames: Frames, payload: Payload) -> bytes:
     return encode_frames([(header, payload(frame)) for header, frame in frames])
 
 
-def _copied(frames: Frames, payload: Payload) -> Replies:
-    # What is copied from belongs to the runner, which writes there again once this is acked.
-    return [(header, memoryview(bytes(payload(frame)))) for header, frame in frames]
-
-
 def _alone(reply: ReadReply) -> Replies:
     return [(reply, memoryview(b""))]
 
@@ -54,5 +49,14 @@ def _payload_bytes(replies: Replies) -> int:
 ENCODED = ReplyForm(_encoded, encode_reply, len)
 """For readers elsewhere."""
 
-HANDED_OVER = ReplyForm(_copied, _alone, _payload_bytes, near=True, borrows=True)
-"""For readers in this process."""
+
+def handed_over(take: Callable[[FrameReady, Payload], memoryview]) -> ReplyForm[Replies]:
+    """Return the form for readers in this process: *take* returns what they may look at for ever.
+
+    Where its runner wrote a frame it writes again once that is acked.
+    """
+
+    def taken(frames: Frames, payload: Payload) -> Replies:
+        return [(header, take(frame, payload)) for header, frame in frames]
+
+    return ReplyForm(taken, _alone, _payload_bytes, near=True, borrows=True)

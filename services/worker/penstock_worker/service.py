@@ -50,7 +50,8 @@ from penstock_worker.core.events import (
 )
 from penstock_worker.core.state_machine import WorkerCore
 from penstock_worker.frame_trace import FrameTrace
-from penstock_worker.reply_form import ENCODED, HANDED_OVER, ReplyForm
+from penstock_worker.lent_here import LentHere
+from penstock_worker.reply_form import ENCODED, ReplyForm, handed_over
 from penstock_worker.request_checks import check_subscription
 from penstock_worker.runner.messages import FrameReady
 from penstock_worker.runners import ActiveRunners
@@ -118,6 +119,7 @@ class WorkerService:
             )
         self._runners, self._outbox = runners, outbox
         runners.on_failure = self._fail
+        self._here = LentHere(runners)
         self._failure: InternalError | None = None
         self._failed = asyncio.Event()
         self._connections: dict[StreamId, SendBuffer[Any]] = {}
@@ -193,7 +195,7 @@ class WorkerService:
 
     def hand_over(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[Replies]:
         """See `InProcessWorker.hand_over`."""
-        return self._read(requests, HANDED_OVER)
+        return self._read(requests, handed_over(self._here.payload))
 
     def lend(self, requests: AsyncIterator[ReadRequest], form: ReplyForm[M]) -> AsyncIterator[M]:
         """See `penstock_worker.shm_door.Lender.lend`."""
