@@ -248,6 +248,20 @@ async def test_a_welcome_that_comes_too_late_is_nothing_to_anybody(monkeypatch):
     assert not went_wrong
 
 
+async def test_where_there_is_nothing_to_give_back_it_is_looked_for_seldom(met, monkeypatch):
+    monkeypatch.setattr(shared_memory, "GIVE_BACK_EVERY", 0.001)
+    monkeypatch.setattr(shared_memory, "GIVE_BACK_AT_LEAST", 60.0)
+    _, _, known = met
+    async with to_worker(known) as idle:
+        looks = []
+        monkeypatch.setattr(idle._borrowed, "returned", lambda: looks.append(1) or ())
+        await until(lambda: len(looks) >= 4)
+        before = len(looks)
+        await asyncio.sleep(0.01)
+
+        assert len(looks) - before <= 2
+
+
 async def test_who_insists_gets_an_error_that_names_both_hosts(met, monkeypatch):
     _, _, known = met
     monkeypatch.setattr(pool, "boot_id", lambda: "mine")

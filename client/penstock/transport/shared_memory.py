@@ -44,8 +44,9 @@ log = logging.getLogger("penstock.reader")
 WELCOME_WITHIN = 2.0
 """Seconds that a worker gets to welcome a reader."""
 
-GIVE_BACK_EVERY = 0.02
-"""Seconds between two looks at what to give back, if nothing else is said meanwhile."""
+GIVE_BACK_EVERY, GIVE_BACK_AT_LEAST = 0.02, 0.32
+"""Seconds between two looks at what to give back, if nothing else is said meanwhile: doubled each
+time that there is nothing, for a process may have hundreds of these and be idle."""
 
 
 @asynccontextmanager
@@ -104,6 +105,7 @@ class SharedMemoryTransport:
             takes_files=True,
         )
         self._timer: asyncio.TimerHandle | None = None
+        self._pause = GIVE_BACK_EVERY
         self._give_back_later()
 
     async def greet(self, boot_id: str, token: str) -> None:
@@ -245,14 +247,18 @@ class SharedMemoryTransport:
 
     # --- giving back ---
 
-    def _give_back(self) -> None:
+    def _give_back(self) -> bool:
+        """Give back what no view is left of; return whether there was any."""
+        any_loans = False
         while loans := self._borrowed.returned():
+            any_loans = True
             self._line.send(GiveBack(loans))
+        return any_loans
 
     def _give_back_later(self) -> None:
-        self._give_back()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(GIVE_BACK_EVERY, self._give_back_later)
+        self._pause = GIVE_BACK_EVERY if self._give_back() else 2 * self._pause
+        pause = self._pause = min(self._pause, GIVE_BACK_AT_LEAST)
+        self._timer = asyncio.get_running_loop().call_later(pause, self._give_back_later)
 
 
 async def _next(
