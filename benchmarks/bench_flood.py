@@ -86,16 +86,6 @@ def _memory(pid: int) -> float:
     return int(status.partition("VmRSS:")[2].split()[0]) / 1000
 
 
-def _dispatcher() -> int:
-    found = subprocess.run(
-        ["pgrep", "-n", "-f", "penstock_dispatcher"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(found.stdout)
-
-
 def main() -> None:
     """Measure at rest, then in the flood."""
     question = (__doc__ or "").partition("\n")[0]
@@ -105,8 +95,9 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(workers=1, dispatcher=DispatcherConfig(work_dir=folder)) as cluster,
     ):
-        address, pid = cluster.target.removeprefix("grpc://"), _dispatcher()
+        address, pid = cluster.target.removeprefix("grpc://"), cluster.dispatcher.pid
         fingerprint = asyncio.run(_registered(address))
+        assert pid is not None
         elements = iter(Dataset.range(10**9).distribute("distributed_epoch", address))
         next(elements)
         rest = asyncio.run(_waits(address, 2.0))

@@ -62,7 +62,7 @@ class Seen:
         self.asked += other.asked
 
 
-NEXT_AFTER = 2.0
+NEXT_AFTER = 10.0
 """Seconds after which the next reader of a process starts, if this one has not had its first
 element before: hundreds that start in the same moment are another question than a load."""
 

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import resource
+import shutil
 import socket
 import tempfile
 import threading
@@ -78,7 +79,8 @@ def mesh(clusters):
         assert len(list(Dataset.range(10).distribute("distributed_epoch", cluster.target))) == 10
         cluster.socket_dir = sockets
         yield cluster
-    sockets.rmdir()
+    assert not list(sockets.glob("*.sock"))
+    shutil.rmtree(sockets)
 
 
 class Place:

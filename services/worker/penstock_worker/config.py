@@ -85,6 +85,7 @@ class WorkerConfig(ServiceSettings):
     """The folder of the unix socket by which readers on this host share memory with this worker;
     by default one of this user's own, for temporary files. Containers of a host have to share it,
     under the same path. A worker leaves no socket behind, and removes those that killed ones left.
+    Its empty files ``start-N.lock`` stay: by them the workers of a host let few runs begin at once.
     """
 
     host: str = "127.0.0.1"

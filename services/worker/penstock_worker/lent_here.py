@@ -13,8 +13,6 @@ from collections import deque
 from contextlib import suppress
 from typing import Protocol
 
-import numpy as np
-
 from penstock_worker.core.loans import BorrowerId, Loan
 from penstock_worker.reply_form import Payload
 from penstock_worker.runner.messages import FrameReady
@@ -68,6 +66,8 @@ class LentHere:
             copy = memoryview(bytes(payload(frame)))
             self._lender.give_back(HERE, (loan.number,))
             return copy
+        import numpy as np  # noqa: PLC0415  workers do without; who reads here has it
+
         root = np.frombuffer(payload(frame), np.uint8)
         self._note(loan.number, root)
         return root.data

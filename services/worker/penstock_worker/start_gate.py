@@ -9,13 +9,16 @@ host share `HostTurns`.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import random
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
 
 WITHIN = 5.0
 """Seconds for which a run that has shown nothing yet is said to begin, and others wait for that."""
