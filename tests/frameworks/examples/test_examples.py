@@ -24,7 +24,10 @@ def test_keras_fits_on_each_backend(cluster, tmp_path, backend):
 def test_jax_fits_with_batches_divided_among_devices(cluster, tmp_path):
     devices = "--xla_force_host_platform_device_count=4"
 
-    said = run("jax_sharded.py", cluster.target, "--run", "alone", log=tmp_path, XLA_FLAGS=devices)
+    # XLA's threads wait for each other in a collective: with as many as there are cores (NPROC says
+    # how many it takes there to be) four devices have once waited for ever.
+    more = {"XLA_FLAGS": devices, "NPROC": "16"}
+    said = run("jax_sharded.py", cluster.target, "--run", "alone", log=tmp_path, **more)
 
     assert said == ["80 steps of 16 rows; the loss went down: True"]
 
