@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import subprocess
 import sys
@@ -166,6 +167,21 @@ async def test_where_no_file_can_be_had_nobody_waits(tmp_path):
     await asyncio.gather(*starts.tasks)
 
 
+@pytest.mark.usefixtures("patient")
+async def test_where_files_cannot_be_locked_nobody_waits(tmp_path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(start_gate.fcntl, "flock", refused)
+    starts = Starts(2, StartGate(2, HostTurns(tmp_path, 1)))
+
+    await starts.until(0, 1)
+    for run in (0, 1):
+        starts.gate.begun(run)
+    await asyncio.gather(*starts.tasks)
+    assert not [name for name in _open_files() if name.startswith(str(tmp_path))]
+
+
 async def test_a_host_whose_turns_are_never_given_back_keeps_nobody_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(start_gate, "HOST_WITHIN", 0.1)
     turns = HostTurns(tmp_path, 1)
@@ -173,6 +189,15 @@ async def test_a_host_whose_turns_are_never_given_back_keeps_nobody_for_ever(tmp
         starts = Starts(1, StartGate(1, turns))
         await starts.until(0)
         await asyncio.gather(*starts.tasks)
+
+
+@pytest.mark.usefixtures("patient")
+async def test_one_that_is_not_wanted_any_more_when_its_turn_comes_keeps_nobody():
+    gate = StartGate(1)
+    async with asyncio.timeout(10):
+        for run in range(3):
+            async with gate.turn(run):
+                gate.begun(run)
 
 
 def test_a_run_that_does_not_wait_may_be_said_to_have_begun():

@@ -231,7 +231,8 @@ class ActiveRunners:
         if definition is None:
             return
         async with self._gate.turn(run) as turn:
-            if run not in self._starting:
+            if run not in self._starting:  # it was stopped while others had their turns
+                self._gate.begun(run)
                 return
             on_report = partial(self._on_report, on_event)
             start = self._pool.start(definition.data, _start(effect), on_report)

@@ -104,17 +104,24 @@ class HostTurns:
         while time.monotonic() < until:
             for path in self._files:
                 try:
-                    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-                except OSError:
+                    return _locked(path)
+                except BlockingIOError:
+                    continue
+                except OSError:  # no folder, no right to it, no descriptor, no locks there
                     return None
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    os.close(file)
-                else:
-                    return file
             await asyncio.sleep(random.uniform(*PAUSES))
         return None
+
+
+def _locked(path: Path) -> int:
+    """Return the file at *path*, locked; raise `BlockingIOError` where another has the lock."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
 
 
 def _waits(pid: int) -> bool:

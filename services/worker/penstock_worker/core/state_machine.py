@@ -223,7 +223,6 @@ class WorkerCore:
         self._runs = {run: other for run, other in self._runs.items() if other is not attempt}
         if attempt.cache_room is not None:
             cache_room.divide(self.attempts.values(), self._config.cache, out)
-        buffer_room.divide(self.attempts.values(), self._total, out)
 
     def _on_splits(self, grant: SplitGrant, out: list[Effect]) -> None:
         attempt = self.attempts.get(grant.task)
@@ -268,6 +267,7 @@ class WorkerCore:
         if attempt.over and self.attempts.get(task) is attempt:
             self._ended[task] = attempt.progress()
             self._stop(task, attempt, out)
+            buffer_room.divide(self.attempts.values(), self._total, out)
             out.append(HeartbeatDue())
 
     # --- runners ---
