@@ -38,19 +38,35 @@ def written(kind: type, names: Sequence[str], fields: Sequence[FieldCode]) -> tu
         puts += [f"x = value.{name}", *(line.replace("$", f"_{i}_") for line in one.put)]
         gets.append(one.get.replace("$", f"_{i}_"))
         known |= {f"_{i}_{word}": value for word, value in one.refers.items()}
-    return _compiled(kind.__name__, puts, f"kind({', '.join(gets)})", known)
+    if not _is_plain(kind, names):
+        return _compiled(kind.__name__, puts, [f"return kind({', '.join(gets)})"], known)
+    # A frozen dataclass is told each field by a call, which takes longer than to read it: one that
+    # is not frozen, and has the same slots, is filled and becomes it.
+    known |= {"new": object.__new__, "twin": type(kind.__name__, (), {"__slots__": names})}
+    sets = [f"made.{name} = {get}" for name, get in zip(names, gets, strict=True)]
+    made = ["made = new(twin)", *sets, "made.__class__ = kind", "return made"]
+    return _compiled(kind.__name__, puts, made, known)
+
+
+def _is_plain(kind: type, names: Sequence[str]) -> bool:
+    """Return whether an instance of *kind* is its fields, in slots, and no code looks at them."""
+    slots = tuple(kind.__dict__.get("__slots__", ()))
+    alike = kind.__bases__ == (object,) and slots == tuple(names) != ()
+    return alike and not hasattr(kind, "__post_init__")
 
 
 def alone(one: FieldCode) -> tuple[Put, Get]:
     """Return what puts and gets a field by itself, as one of a union is."""
     known = {f"_{word}": value for word, value in one.refers.items()}
     lines = ["x = value", *(line.replace("$", "_") for line in one.put)]
-    return _compiled("alternative", lines, one.get.replace("$", "_"), known)
+    return _compiled("alternative", lines, [f"return {one.get.replace('$', '_')}"], known)
 
 
-def _compiled(name: str, puts: Sequence[str], get: str, known: dict[str, Any]) -> tuple[Put, Get]:
-    body = "".join(f"    {line}\n" for line in puts or ["pass"])
-    source = f"def put(pb, value):\n{body}\ndef get(pb):\n    return {get}\n"
+def _compiled(
+    name: str, puts: Sequence[str], gets: Sequence[str], known: dict[str, Any]
+) -> tuple[Put, Get]:
+    put, get = ("".join(f"    {line}\n" for line in lines) for lines in (puts or ["pass"], gets))
+    source = f"def put(pb, value):\n{put}\ndef get(pb):\n{get}"
     exec(compile(source, f"<fields of {name}>", "exec"), known)  # noqa: S102  see the first lines
     return known["put"], known["get"]
 
