@@ -24,6 +24,10 @@ from penstock_cluster.local import LocalCluster
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# How long an example takes says how busy the machine is. What a law may cost is its max_examples.
+settings.register_profile("penstock", deadline=None)
+settings.load_profile("penstock")
+
 # A shell that starts the tests in the background has it ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

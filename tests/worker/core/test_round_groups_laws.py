@@ -171,7 +171,7 @@ STEPS = st.tuples(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     consumers=st.integers(1, 4),
     remainder=st.sampled_from(Remainder),

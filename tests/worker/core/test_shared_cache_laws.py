@@ -237,7 +237,7 @@ def gets_each_element_once_or_it_is_counted(world, steps):
             assert sorted(taken) == list(range(world.total))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     when_full=st.sampled_from(WhenFull),
     total=st.integers(0, 30),
