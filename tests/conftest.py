@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.executors import process_pool
@@ -24,12 +24,17 @@ from penstock_cluster.local import LocalCluster
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# How long an example takes says how busy the machine is. What a law may cost is its max_examples.
-settings.register_profile("penstock", deadline=None)
-settings.load_profile("penstock")
-
 # A shell that starts the tests in the background has it ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes, and how long it takes to make it, says how busy the machine is.
+settings.register_profile(
+    "any machine",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own

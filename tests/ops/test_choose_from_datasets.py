@@ -28,7 +28,10 @@ def model(sizes, choices, stop):
     return out
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=3),
     data=st.data(),

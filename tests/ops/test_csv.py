@@ -317,7 +317,10 @@ def test_text_that_is_no_utf8_is_an_error_unless_it_is_bytes(write):
 FIELD = st.text(st.sampled_from('ab1,;" \n\rü'), max_size=5)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.tuples(FIELD, FIELD), max_size=8), st.sampled_from([3, 7, 1 << 16]))
 def test_any_text_that_is_quoted_comes_back(tmp_path, monkeypatch, rows, chunk):
     monkeypatch.setattr(csv_rows, "CHUNK", chunk)

@@ -46,7 +46,10 @@ def test_lines_lose_their_ends_and_nothing_else(check_states, tmp_path, data):
     assert got == lines_of(data)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     parts=st.lists(
         st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b"\r", b"\xff", b"\xe2\x82\xac"])),

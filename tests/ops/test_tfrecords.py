@@ -46,7 +46,10 @@ def test_records_come_file_after_file(check_states, tmp_path, compression):
     check_states(lambda: tfrecords(files, compression), [b"one", b"", b"x" * 1000, b"last"])
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.lists(st.binary(max_size=40), max_size=4), min_size=1, max_size=3))
 def test_any_bytes_have_exact_states(check_states, tmp_path, parts):
     files = [write(tmp_path / str(i), *datas) for i, datas in enumerate(parts)]

@@ -12,7 +12,10 @@ def unique(dataset):
     return dataset.unique()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
 def test_each_comes_when_it_comes_first(check_states, values):
     check_states(
