@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock import Dataset, PreemptionHandler, TerminationConfig
 from penstock.errors import Closed, ConfigError, Unavailable
+from penstock.protocol.preemption import PreemptionVerdict
 
 LIMIT = 2000
 
@@ -69,6 +70,101 @@ def test_a_signal_stops_at_a_step_and_saves_that(begun):
 
     assert made < LIMIT
     assert [step for step, _ in loop.saved] == [20 + made] == [loop.handler.total_run_calls]
+
+
+class Answers:
+    """Where trainers meet: *answer* says what a report is told."""
+
+    def __init__(self, answer):
+        self.answer, self.said = answer, []
+
+    def report(self, said):
+        self.said.append(said)
+        return self.answer(said)
+
+    def leave_host(self):
+        pass
+
+
+@pytest.fixture
+def meeting(monkeypatch):
+    def at(answer):
+        there = Answers(answer)
+        monkeypatch.setattr("penstock.preemption.handler._meeting", lambda *_: there)
+        return there
+
+    return at
+
+
+def test_who_hears_between_two_steps_that_it_is_at_the_agreed_one_makes_no_other(begun, meeting):
+    told = PreemptionVerdict(7)
+    meeting(lambda _: told)
+    loop = begun()
+    assert loop.run(7) == 7
+
+    told = PreemptionVerdict(7, noticed=True, agreed=7, all_saved=True)
+
+    assert loop.run() == 0
+    assert [step for step, _ in loop.saved] == [7]
+
+
+def test_who_is_beyond_the_agreed_step_says_so_and_stops_at_a_later_one(begun, meeting):
+    def answer(said):
+        if said.leaving or said.saved:
+            return PreemptionVerdict(12, noticed=True, agreed=12, all_saved=True)
+        return PreemptionVerdict(12, noticed=said.steps > 9, agreed=12 if said.steps > 9 else 0)
+
+    meeting(answer)
+    loop = begun()
+    assert loop.run(9) == 9
+    loop.handler._hear(PreemptionVerdict(8, noticed=True, agreed=8))
+
+    assert loop.run() == 3
+    assert [step for step, _ in loop.saved] == [12]
+
+
+def test_before_it_stops_it_says_where_it_is(begun, meeting):
+    def answer(said):
+        return PreemptionVerdict(5, noticed=True, agreed=5, all_saved=True)
+
+    there = meeting(answer)
+    loop = begun()
+    loop.save = lambda: places.append(there.said[-1].steps)
+    places = []
+
+    loop.run()
+
+    assert places == [5]
+
+
+def test_a_report_says_up_to_where_it_may_make_steps(begun, meeting):
+    there = meeting(lambda _: PreemptionVerdict(40))
+    loop = begun()
+    loop.run(3)
+
+    loop.handler.close()
+
+    assert (there.said[-1].steps, there.said[-1].allowed, there.said[-1].alone) == (3, 40, False)
+
+
+def test_without_answers_it_goes_on_and_says_so_when_there_is_one(begun, meeting, monkeypatch):
+    monkeypatch.setattr("penstock.preemption.handler.AWAY", 0.1)
+    away = [PreemptionVerdict(2)]
+
+    def answer(said):
+        if not away:
+            raise Unavailable("away")
+        return away.pop() if len(away) == 1 else PreemptionVerdict(said.steps + 100)
+
+    there = meeting(answer)
+    loop = begun()
+
+    assert loop.run(20) == 20
+    away += [PreemptionVerdict(0)] * 3
+    loop.handler.close()
+
+    assert there.said[-1].alone
+    assert there.said[-1].allowed >= 20
 
 
 def test_the_watcher_of_ones_own_is_asked_and_what_it_raises_ends_nothing(begun, caplog):

@@ -3,8 +3,9 @@
 A trainer reports how many steps it has made, and is allowed some more: it makes no step beyond that
 before it has heard again. So the largest of what was allowed is a step that every trainer can still
 stop at, and nobody has to wait for another in the middle of a collective operation. After a restart
-nothing is agreed before each trainer that was known has reported again, or is given up. A trainer
-that went on without an answer for too long may be beyond what was agreed: unless others have saved,
+nothing is agreed before each trainer that was known has reported again, with what it was allowed
+before, or is given up. A trainer that goes on without an answer for too long is not counted on
+until it waits for leave again. It may be beyond what was agreed: unless another has stopped there,
 all stop at a later step.
 """
 
@@ -52,9 +53,10 @@ class Noticed(GroupFact, frozen=True):
 
 
 class Agreed(GroupFact, frozen=True):
-    """All stop at *step*."""
+    """All stop at *step*, and *fixed* says that one of them has."""
 
     step: int
+    fixed: bool = False
 
 
 class TrainerSaved(GroupFact, frozen=True):
@@ -72,6 +74,8 @@ class _Member:
     heard_at: float | None = None
     """When it was heard of in this life of the dispatcher."""
     allowed: int = 0
+    alone: bool = False
+    """It goes on without leave: what it is allowed is no bound."""
 
 
 class _Group:
@@ -81,6 +85,7 @@ class _Group:
         self.trainers: dict[str, _Member] = {}
         self.noticed = False
         self.agreed = 0
+        self.fixed = False
 
 
 class Agreements:
@@ -99,7 +104,7 @@ class Agreements:
         for name, group in self._groups.items():
             out += [TrainerKnown(name, trainer) for trainer in group.trainers]
             out += [Noticed(name)] if group.noticed else []
-            out += [Agreed(name, group.agreed)] if group.agreed else []
+            out += [Agreed(name, group.agreed, group.fixed)] if group.agreed else []
             out += [TrainerSaved(name, t) for t, one in group.trainers.items() if one.saved]
         return out
 
@@ -120,15 +125,11 @@ class Agreements:
         if said.trainer not in group.trainers:
             self._commit(TrainerKnown(said.group, said.trainer))
         mine = group.trainers[said.trainer]
-        mine.heard_at = now
-        if group.agreed and said.steps > group.agreed and not mine.saved:
-            if any(one.saved for one in group.trainers.values()):
-                raise Refused(
-                    f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
-                    f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
-                    "the way to it, was away for long"
-                )
-            self._commit(Agreed(said.group, said.steps + LEAST_AHEAD))
+        mine.heard_at, mine.alone = now, said.alone
+        # A dispatcher that was started again does not know what was allowed before.
+        mine.allowed = max(mine.allowed, said.allowed)
+        if group.agreed and not mine.saved:
+            self._keep_to(group, said)
         if said.noticed and not group.noticed:
             self._commit(Noticed(said.group))
         if said.saved and not mine.saved:
@@ -151,10 +152,25 @@ class Agreements:
                     self._commit(TrainerGone(said.group, name))
         return self._groups.setdefault(said.group, _Group())
 
+    def _keep_to(self, group: _Group, said: PreemptionReport) -> None:
+        """Have a trainer stop where was agreed, or all stop later if it is beyond that."""
+        if said.steps > group.agreed and group.fixed:
+            raise Refused(
+                f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
+                f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
+                "the way to it, was away for long"
+            )
+        if said.alone:
+            return  # where it will be when it hears of this is not known
+        if said.steps > group.agreed:
+            self._commit(Agreed(said.group, max(said.steps + LEAST_AHEAD, said.allowed)))
+        elif said.steps == group.agreed and not group.fixed:
+            self._commit(Agreed(said.group, group.agreed, fixed=True))
+
     def _agree(self, name: str, group: _Group) -> None:
-        """Agree, once all have been heard of since a restart."""
+        """Agree, once all have been heard of since a restart, and wait for leave."""
         trainers = group.trainers.values()
-        if all(one.heard_at is not None for one in trainers):
+        if all(one.heard_at is not None and not one.alone for one in trainers):
             self._commit(Agreed(name, max(one.allowed for one in trainers)))
 
     def _verdict(self, group: _Group, mine: _Member) -> PreemptionVerdict:
@@ -181,8 +197,9 @@ class Agreements:
             case Noticed():
                 group.noticed = True
             case Agreed():
-                group.agreed = fact.step
+                group.agreed, group.fixed = fact.step, fact.fixed
             case TrainerSaved():
+                group.fixed = True
                 if (one := group.trainers.get(fact.trainer)) is not None:
                     one.saved = True
             case _:

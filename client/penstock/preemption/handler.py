@@ -27,10 +27,6 @@ T = TypeVar("T")
 REPORT_EVERY = 0.25
 """Seconds between two reports."""
 
-AT_A_STEP = 1.0
-"""Seconds for which a step waits that is further than its trainer may go, though the dispatcher
-answers."""
-
 AWAY = 5.0
 """Seconds without an answer after which steps are made without leave: the dispatcher may be away
 for long. One that restarts meanwhile finds nobody beyond the step that was agreed."""
@@ -133,6 +129,7 @@ class PreemptionHandler:
         self._save_fn, self._config, self._group = save_fn, config, group
         self._trainer = f"{platform.node()}:{os.getpid()}:{uuid4().hex[:8]}"
         self._steps, self._began = 0, time.monotonic()
+        self._bound, self._alone = 0, False
         self._noticed_at: float | None = None
         self._verdict = PreemptionVerdict(0)
         self._changed = threading.Condition()
@@ -173,6 +170,7 @@ class PreemptionHandler:
 
         Raises:
             Closed: when it has saved and was told not to exit, or was closed.
+            Refused: when the others have stopped at an earlier step, while nobody answered here.
 
         >>> import penstock
         >>> with penstock.PreemptionHandler([], lambda step, states: None) as handler:
@@ -188,6 +186,7 @@ class PreemptionHandler:
 
         Raises:
             Closed: as `run`.
+            Refused: as `run`.
 
         >>> import penstock
         >>> with penstock.PreemptionHandler([], lambda step, states: None) as handler:
@@ -195,15 +194,12 @@ class PreemptionHandler:
         ...         handler.total_run_calls
         0
         """
-        if self._ended or self._over.is_set():
-            raise Closed("this PreemptionHandler has ended: start the program again to go on")
+        self._check_open()
         self._await_leave()
+        self._check_open()  # it may have stopped here
         yield
         self._steps += 1
-        if self.noticed and not self._verdict.agreed and self._tells:
-            self._reports.now()
-        if self._verdict.agreed and self._steps >= self._verdict.agreed:
-            self._finish()
+        self._stop_where_agreed()
 
     def save(self) -> None:
         """Call *save_fn* now, for a checkpoint on the way; how long that takes is remembered.
@@ -251,16 +247,34 @@ class PreemptionHandler:
 
     # --- the end ---
 
+    def _check_open(self) -> None:
+        if self._ended or self._over.is_set():
+            raise Closed("this PreemptionHandler has ended: start the program again to go on")
+
     def _await_leave(self) -> None:
         """Wait for leave to make the next step, unless the dispatcher is away for long."""
-        until = time.monotonic() + AT_A_STEP
         while self._steps >= self._verdict.allowed and not self._over.is_set():
-            answered = self._reports.silent_for < AWAY and self._reports.now()
-            if self._reports.silent_for >= AWAY or (answered and time.monotonic() >= until):
-                return
+            if self._reports.silent_for >= AWAY:
+                self._alone = True  # before the step: a report on the way may not say less
+                break
+            self._reports.now()
+            self._stop_where_agreed()  # it may have heard so behind its last step
             with self._changed:
-                if self._steps >= self._verdict.allowed:
+                if self._steps >= self._verdict.allowed and not self._over.is_set():
                     self._changed.wait(REPORT_EVERY)
+        self._bound = max(self._verdict.allowed, self._steps + 1)
+
+    def _stop_where_agreed(self) -> None:
+        """Save and exit at the step that was agreed, unless all stop later.
+
+        Before it stops it says where it is: from then on nobody stops elsewhere. One that is beyond
+        the step never stops on its own account: it hears of a later one, or is refused.
+        """
+        agreed = self._verdict.agreed
+        if self._steps >= agreed and (agreed or (self.noticed and self._tells)):
+            self._reports.now()
+        if self._verdict.agreed and self._steps == self._verdict.agreed:
+            self._finish()
 
     def _finish(self) -> None:
         self._ended = True
@@ -301,11 +315,13 @@ class PreemptionHandler:
             self._noticed_at is not None and self._tells,
             self._saved,
             self._leaving,
+            max(self._bound, self._verdict.allowed),
+            self._alone,
         )
 
     def _hear(self, verdict: PreemptionVerdict) -> None:
         with self._changed:
-            self._verdict = verdict
+            self._verdict, self._alone = verdict, False
             self._changed.notify_all()
 
     # --- notices ---

@@ -10,7 +10,8 @@ class PreemptionReport:
     """What a trainer says: how many *steps* it has made, and how many it makes a second.
 
     *noticed* says that its machine is to be taken away, *saved* that it has saved what was agreed,
-    and *leaving* that it ends.
+    and *leaving* that it ends. It makes no step beyond *allowed* before it hears again, unless
+    it is *alone*: nobody answered for long, and it goes on without leave.
     """
 
     group: str
@@ -20,6 +21,8 @@ class PreemptionReport:
     noticed: bool = False
     saved: bool = False
     leaving: bool = False
+    allowed: int = 0
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PreemptionReport(_message.Message):
-    __slots__ = ("group", "trainer", "steps", "rate", "noticed", "saved", "leaving")
+    __slots__ = ("group", "trainer", "steps", "rate", "noticed", "saved", "leaving", "allowed", "alone")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TRAINER_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -13,6 +13,8 @@ class PreemptionReport(_message.Message):
     NOTICED_FIELD_NUMBER: _ClassVar[int]
     SAVED_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    ALONE_FIELD_NUMBER: _ClassVar[int]
     group: str
     trainer: str
     steps: int
@@ -20,7 +22,9 @@ class PreemptionReport(_message.Message):
     noticed: bool
     saved: bool
     leaving: bool
-    def __init__(self, group: _Optional[str] = ..., trainer: _Optional[str] = ..., steps: _Optional[int] = ..., rate: _Optional[float] = ..., noticed: bool = ..., saved: bool = ..., leaving: bool = ...) -> None: ...
+    allowed: int
+    alone: bool
+    def __init__(self, group: _Optional[str] = ..., trainer: _Optional[str] = ..., steps: _Optional[int] = ..., rate: _Optional[float] = ..., noticed: bool = ..., saved: bool = ..., leaving: bool = ..., allowed: _Optional[int] = ..., alone: bool = ...) -> None: ...
 
 class PreemptionVerdict(_message.Message):
     __slots__ = ("allowed", "noticed", "agreed", "all_saved")
