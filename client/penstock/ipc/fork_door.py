@@ -46,7 +46,7 @@ class ChildProcess(Protocol):
 class ForkedProcess:
     """A process that a fork server forked, for any thread; what it has of `Popen` is the same."""
 
-    def __init__(self, line: FramedSocket[Reply], pid: int, watch: int) -> None:
+    def __init__(self, pid: int, line: int, watch: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._line, self._watch = line, watch
@@ -56,7 +56,7 @@ class ForkedProcess:
 
     def __del__(self) -> None:
         # Not before: another thread may wait for these.
-        self._line.sock.close()
+        os.close(self._line)
         os.close(self._watch)
 
     def poll(self) -> int | None:
@@ -90,17 +90,21 @@ class ForkedProcess:
 
     @property
     def _waited_for(self) -> int:
-        return self._watch if self._orphan else self._line.sock.fileno()
+        return self._watch if self._orphan else self._line
 
     def _on_end(self) -> None:
         if self._orphan:
             self.returncode = UNKNOWN
         else:
-            match self._line.receive():
-                case Ended(code):
-                    self.returncode = code
-                case _:
-                    self._orphan = True
+            sock = socket.socket(fileno=self._line)
+            try:
+                match _line(sock).receive():
+                    case Ended(code):
+                        self.returncode = code
+                    case _:
+                        self._orphan = True
+            finally:
+                sock.detach()
 
     def _send(self, signum: signal.Signals) -> None:
         with self._lock, suppress(ProcessLookupError):
@@ -178,7 +182,7 @@ class ForkDoor:
         directory = ProcessEnvironment.here().directory
         start = Start(module, [*flags], [*arguments], directory, dict(environment), [*files])
         ours, theirs = socket.socketpair()
-        line: FramedSocket[Reply] = FramedSocket(ours, Reply)  # type: ignore[arg-type]
+        line = _line(ours)
         with ExitStack() as undo:
             undo.callback(ours.close)
             try:
@@ -186,14 +190,14 @@ class ForkDoor:
                     self._knock(theirs, files)
                 ours.settimeout(within)
                 line.send(start)
-                process = ForkedProcess(line, _started(line.receive()), line.receive_file())
+                pid, watch = _started(line.receive()), line.receive_file()
             except Unavailable:
                 raise
             except (ConnectionError, TimeoutError) as exc:
                 raise Unavailable(f"the fork server does not answer: {exc}") from exc
             ours.settimeout(None)
             undo.pop_all()
-            return process
+        return ForkedProcess(pid, ours.detach(), watch)
 
     def _knock(self, line: socket.socket, files: Mapping[str, int]) -> None:
         with Path(os.devnull).open("wb") as nothing:
@@ -209,6 +213,10 @@ class ForkDoor:
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()
+
+
+def _line(sock: socket.socket) -> FramedSocket[Reply]:
+    return FramedSocket(sock, Reply)  # type: ignore[arg-type]  # a union is a type, too
 
 
 def _started(reply: Reply | None) -> int:

@@ -209,9 +209,11 @@ class ForkServer:
             return self._mains[start.module]
         self._lines[pid] = line
         watch = os.pidfd_open(pid)
-        with suppress(OSError):  # a client that is gone asks for nothing
+        try:
             line.send(Started(pid))
             line.send_file(watch)
+        except OSError:  # a client that has given it up has another one by now
+            os.kill(pid, signal.SIGKILL)
         os.close(watch)
         return None
 
