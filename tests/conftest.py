@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.executors import process_pool
@@ -28,6 +28,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell that starts the tests in the background has it ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes, and how long it takes to make it, says how busy the machine is.
+settings.register_profile(
+    "any machine",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own

@@ -138,13 +138,14 @@ class _Run:
         mesh.first = counting.newest_in(mesh.status()) + 1
         left = self._wanted(life) - self.ids.total()
         story = _Story(mesh, life, max(left, 1), self._deadline, self.outcome)
-        cached_job = isinstance(self.plan.sharing, Cached)
-        if cached_job:  # so that no trainer comes late
+        # No trainer comes late; and who comes when the others are gone begins at a state again.
+        all_first = self.state is not None or isinstance(self.plan.sharing, Cached)
+        if all_first:
             story.act.begin(life, self.state)
-            story.await_readers(life.readers)
+            story.await_readers()
         for worker in mesh.add_workers(life.workers):
             worker.process.wait_ready()
-        if not cached_job:
+        if not all_first:
             story.act.begin(life, self.state)
         story.can_end = self.state is not None
         copies = self.copies
@@ -262,9 +263,10 @@ class _Story:
         self._last = self._looked = self._moved = time.monotonic()
         self._logged = 0
 
-    def await_readers(self, count: int) -> None:
-        """Wait until the dispatcher knows so many readers."""
-        while sum(len(it["readers"]) for it in self.mesh.status()["iterations"]) < count:
+    def await_readers(self) -> None:
+        """Wait until the dispatcher knows all readers of this life that were started."""
+        mesh = self.mesh
+        while counting.readers_in(mesh.status(), mesh.first) < len(mesh.readers):
             self._check(time.monotonic())
             time.sleep(TURN)
 
@@ -392,4 +394,4 @@ def _end_within() -> float:
 def _next_task(path: Path) -> int:
     """Return how many tasks there were when a state was saved; 0 of a pass that was over."""
     (passes,) = json.loads(path.read_text())["jobs"].values()
-    return int(passes[0]["state"].get("next", 0))
+    return int(passes[0]["state"].get("next_task", 0))

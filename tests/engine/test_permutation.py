@@ -33,13 +33,13 @@ def unevenness(counts):
     return (((counts - expected) ** 2).sum() / expected - freedom) / (2 * freedom) ** 0.5
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=seeds, size=sizes)
 def test_an_order_has_each_number_once(seed, size):
     assert np.bincount(order(seed, size), minlength=size).tolist() == [1] * size
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=seeds, size=st.integers(2**32 - 2, MOST), data=st.data())
 def test_an_order_of_many_numbers_has_none_twice(seed, size, data):
     first = data.draw(st.integers(0, size - 1000))
@@ -51,7 +51,7 @@ def test_an_order_of_many_numbers_has_none_twice(seed, size, data):
     assert 0 <= int(numbers.min()) <= int(numbers.max()) < size
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(seed=seeds, size=st.one_of(st.integers(1, 10_000), st.integers(1, MOST)), data=st.data())
 def test_any_part_of_an_order_can_be_had_alone(seed, size, data):
     places = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20))

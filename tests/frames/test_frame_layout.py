@@ -37,7 +37,7 @@ def test_named_tuples_with_renamed_fields_travel():
     check([odd(np.int8(1), "x", b"y")])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=3)),
     st.data(),

@@ -29,7 +29,8 @@ def model(sizes, choices, stop):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     sizes=st.lists(st.integers(0, 6), min_size=1, max_size=3),

@@ -162,7 +162,8 @@ def test_errors_of_the_input_come_where_they_were_and_only_once(check_states, si
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(
     values=st.lists(st.integers(0, 30), max_size=30),

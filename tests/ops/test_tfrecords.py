@@ -47,7 +47,8 @@ def test_records_come_file_after_file(check_states, tmp_path, compression):
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(st.binary(max_size=40), max_size=4), min_size=1, max_size=3))
 def test_any_bytes_have_exact_states(check_states, tmp_path, parts):

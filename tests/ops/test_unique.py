@@ -13,7 +13,8 @@ def unique(dataset):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
 def test_each_comes_when_it_comes_first(check_states, values):

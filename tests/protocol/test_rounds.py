@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.rounds import Grouped, Remainder, RoundEntry, RoundsView
@@ -27,7 +27,6 @@ def test_a_short_group_is_filled_with_its_own_elements():
     assert [grouped.element(3, index, None) for index in range(4)] == [22, 23, 24, 25]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 7), small, small, st.sampled_from(Remainder))
 def test_each_element_is_of_one_consumer_and_one_group(consumers, base, made, remainder):
     grouped = Grouped(consumers, base, remainder)

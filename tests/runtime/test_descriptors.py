@@ -46,11 +46,11 @@ def room_for(more):
 
 
 def test_where_there_is_room_nothing_is_left_open():
-    before = os.listdir("/proc/self/fd")
+    before = set(os.listdir("/proc/self/fd"))
 
     check_room()
 
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= before  # less where what others dropped is closed
 
 
 @pytest.mark.parametrize("free", [0, 1, NEEDED - 1])

@@ -97,7 +97,7 @@ def forms():
     ("kind", "codec"), forms(), ids=lambda it: getattr(it, "__name__", "union")
 )
 def test_every_message_comes_back_as_it_was(kind, codec):
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(values(kind))
     def there_and_back(value):
         back = codec.decode(codec.encode(value))

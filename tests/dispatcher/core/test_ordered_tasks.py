@@ -220,7 +220,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ACTS, st.integers(0, 400), st.integers(1, 3), st.sampled_from([0, 1, 10]))
 def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, units, count, grid):
     world, most = World(units, count, grid=grid), 0

@@ -244,7 +244,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(EVENTS, max_size=20))
 def test_no_job_has_more_than_its_share_for_long_and_none_has_nothing(events):
     world = World()

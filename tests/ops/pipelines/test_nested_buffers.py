@@ -149,7 +149,6 @@ STEPS = st.one_of(
 
 @settings(
     max_examples=30,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

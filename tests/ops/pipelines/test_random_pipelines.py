@@ -71,7 +71,6 @@ def patient(suite, share):
         max_examples=int(PIPELINES * share) or suite,
         derandomize=not PIPELINES,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         print_blob=True,

@@ -197,7 +197,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(STEPS, st.lists(st.integers(0, 4), min_size=6, max_size=6))
 def test_whatever_comes_first_one_reader_gets_all_in_order(steps, sizes):
     reading = Reading()

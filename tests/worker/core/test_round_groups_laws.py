@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.rounds import Remainder
@@ -171,7 +171,6 @@ STEPS = st.tuples(
 )  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     consumers=st.integers(1, 4),
     remainder=st.sampled_from(Remainder),

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.cache import Cached, TrainerProgress, WhenFull
@@ -237,7 +237,6 @@ def gets_each_element_once_or_it_is_counted(world, steps):
             assert sorted(taken) == list(range(world.total))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     when_full=st.sampled_from(WhenFull),
     total=st.integers(0, 30),
