@@ -65,7 +65,7 @@ class Load:
 SHORT = Load(2.0, 5.0, 4.0, 2_000)
 
 
-async def _until(happens: Callable[[], bool]) -> float:
+async def until(happens: Callable[[], bool]) -> float:
     """Return after how many seconds it happens."""
     began = time.perf_counter()
     while not happens():
@@ -87,6 +87,11 @@ class Process:
         before, self._since = self._since, self._spent()
         return (self._since[1] - before[1]) / (self._since[0] - before[0])
 
+    def cpu(self) -> float:
+        """Return how many seconds of a core it used since this was asked before."""
+        before, self._since = self._since, self._spent()
+        return self._since[1] - before[1]
+
     def mib(self) -> float:
         """Return the MiB of memory that it uses."""
         lines = (self._folder / "status").read_text().splitlines()
@@ -97,7 +102,8 @@ class Process:
         return time.perf_counter(), (int(fields[11]) + int(fields[12])) / TICKS
 
 
-async def _opened(client: DispatcherClient, dataset: DatasetId, job: str) -> IterationId:
+async def opened(client: DispatcherClient, dataset: DatasetId, job: str) -> IterationId:
+    """Open a job of that name, and return its pass."""
     request = OpenIterationRequest(versions(), dataset, Mode.DYNAMIC, job, 1, Codec.NONE)
     return (await client.open_iteration(request)).iteration
 
@@ -108,18 +114,18 @@ async def loaded(address: str, pid: int, workers: int, load: Load) -> list[Figur
     async with connect(address) as channel:
         client = DispatcherClient(channel)
         dataset = await client.register_dataset(encode(SOURCE.node).to_bytes(), versions())
-        iteration = await _opened(client, dataset, "shared")
+        iteration = await opened(client, dataset, "shared")
     dispatcher, here = Process(pid), Process(os.getpid())
     working = [Worker(number, splits) for number in range(workers)]
     talking = [asyncio.ensure_future(work(address, worker)) for worker in working]
-    await _until(lambda: all(worker.there for worker in working))
+    await until(lambda: all(worker.there for worker in working))
     await asyncio.sleep(load.settle)
     dispatcher.cores()
     await asyncio.sleep(load.counted / 2)
     unread = dispatcher.cores()
     reading = [Reader(number, iteration, views) for number in range(workers // 2)]
     talking += [asyncio.ensure_future(read(address, reader)) for reader in reading]
-    took = await _until(lambda: all(reader.reads == workers for reader in reading))
+    took = await until(lambda: all(reader.reads == workers for reader in reading))
     await asyncio.sleep(load.drained)
     cores, busy = await _counted((splits, views), (dispatcher, here), load.counted)
     if ended := [one for one in talking if one.done()]:
@@ -163,7 +169,7 @@ async def many_jobs(address: str, pid: int, load: Load) -> list[Figure]:
         dataset = await client.register_dataset(encode(SOURCE.node).to_bytes(), versions())
         for number in range(load.jobs):
             began = time.perf_counter()
-            await _opened(client, dataset, f"job {number}")
+            await opened(client, dataset, f"job {number}")
             took.append(1000 * (time.perf_counter() - began))
     dispatcher = Process(pid)
     await asyncio.sleep(load.counted)

@@ -70,13 +70,24 @@ class Answers:
 
     def p99(self) -> float:
         """Return what 99 of 100 answers took at most, in ms."""
-        return 1000 * sorted(self.waits)[int(0.99 * (len(self.waits) - 1))]
+        return self.quantile(0.99)
+
+    def quantile(self, share: float) -> float:
+        """Return what such a *share* of the answers took at most, in ms."""
+        return 1000 * sorted(self.waits)[int(share * (len(self.waits) - 1))]
 
 
 class Worker:
-    """One life of a simulated worker: it acks what it makes, as if readers had it at once."""
+    """One life of a simulated worker: it acks what it makes, as if readers had it at once.
 
-    def __init__(self, number: int, answers: Answers) -> None:
+    It has *stats* bytes to tell of each of its tasks. Between heartbeats are *pause* seconds, and
+    none is sent while it does not go.
+    """
+
+    def __init__(self, number: int, answers: Answers, stats: int = 0) -> None:
+        self.pause, self.goes = 1.0, asyncio.Event()
+        self.goes.set()
+        self._stats = b"." * stats
         self._me, self._answers = WorkerId(f"10.0.{number // 250}.{number % 250}:7000"), answers
         self._revision, self._began = -1, time.monotonic()
         self._attempts: dict[TaskId, int] = {}
@@ -87,6 +98,11 @@ class Worker:
     def there(self) -> bool:
         """Whether it was told anything."""
         return self._revision >= 0
+
+    @property
+    def runs(self) -> int:
+        """How many tasks it was told to run."""
+        return len(self._attempts)
 
     def hear(self, command: WorkerCommand) -> None:
         """Do what the dispatcher says."""
@@ -106,10 +122,10 @@ class Worker:
         await asyncio.sleep(random.random())
         for beat in itertools.count(random.randrange(3)):
             yield self._heartbeat()
-            for task, attempt in self._attempts.items() if beat % 3 == 0 else ():
+            for task, attempt in list(self._attempts.items()) if beat % 3 == 0 else ():
                 self._answers.asked(task)
                 yield SplitRequest(self._me, 1, task, attempt, 0, self._logs[task])
-            await asyncio.sleep(1.0)
+            await _pause(self)
 
     def _heartbeat(self, *, first: bool = False) -> WorkerHeartbeat:
         made = int((time.monotonic() - self._began) * EACH)
@@ -123,6 +139,7 @@ class Worker:
             self._revision,
             progress,
             versions=versions() if first else None,
+            stats=self._stats * len(progress),
             profile=self._profile,
         )
 
@@ -134,6 +151,8 @@ class Reader:
     """A simulated reader, to whom all tasks it is told of send something all the time."""
 
     def __init__(self, number: int, iteration: IterationId, answers: Answers) -> None:
+        self.pause, self.goes = 1.0, asyncio.Event()
+        self.goes.set()
         self._session, self._iteration, self._answers = f"s{number}", iteration, answers
         self._me: ReaderId | None = None
         self._tasks, self._turn, self._answered = KnownTasks(), 0, 0
@@ -163,7 +182,7 @@ class Reader:
         for seq in itertools.count(1):
             self._answers.asked((self._session, seq))
             yield self._heartbeat(seq)
-            await asyncio.sleep(1.0)
+            await _pause(self)
 
     def _heartbeat(self, seq: int) -> ReaderHeartbeat:
         had = int((time.monotonic() - self._began) * EACH)
@@ -194,6 +213,11 @@ class Reader:
         waits = [task for task, seen in self._streams if seen.worker is None]
         turn, self._turn = self._turn, (self._turn + IN_TURN) % max(1, self.reads)
         return waits + [task for task, _ in (self._streams * 2)[turn : turn + IN_TURN]]
+
+
+async def _pause(peer: Worker | Reader) -> None:
+    await asyncio.sleep(peer.pause)
+    await peer.goes.wait()
 
 
 async def _hear(stream: AsyncIterator[Heard], hear: Callable[[Heard], None]) -> None:

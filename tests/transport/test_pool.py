@@ -128,3 +128,51 @@ async def test_what_is_wanted_and_not_offered_is_said_and_replaced_by_grpc(
     assert caplog.messages == [
         "worker a is not read by transport 'shared', but by gRPC: it offers grpc, local"
     ]
+
+
+async def test_a_worker_that_does_not_answer_is_no_wait_for_the_others(channels, monkeypatch):
+    answers = asyncio.Event()
+
+    @asynccontextmanager
+    async def open_(worker, _caller):
+        if worker.address == "slow":
+            await answers.wait()
+        yield Way(f"memory of {worker.address}")
+
+    kinds = {**registry.KINDS, "shared": TransportKind("shared", Distance.SAME_HOST, open_)}
+    monkeypatch.setattr(pool, "KINDS", kinds)
+    monkeypatch.setattr(pool.platform, "node", lambda: "h")
+    async with TransportPool() as transports:
+        first = asyncio.ensure_future(transports.to(known("slow")))
+        await asyncio.sleep(0)
+
+        assert await transports.to(known("a")) == Way("memory of a")
+        await transports.keep({"a"})
+        assert not first.done()
+
+        answers.set()
+        assert await first == await transports.to(known("slow")) == Way("memory of slow")
+
+
+async def test_all_that_is_not_kept_is_closed_also_when_that_is_cut_short(monkeypatch):
+    closed = set()
+
+    @asynccontextmanager
+    async def open_(worker, _caller):
+        yield Way(worker.address)
+        closed.add(worker.address)
+        await asyncio.sleep(0)
+
+    kinds = {**registry.KINDS, "shared": TransportKind("shared", Distance.SAME_HOST, open_)}
+    monkeypatch.setattr(pool, "KINDS", kinds)
+    monkeypatch.setattr(pool.platform, "node", lambda: "h")
+    async with TransportPool() as transports:
+        for name in "abc":
+            await transports.to(known(name))
+        keeping = asyncio.ensure_future(transports.keep(set()))
+        await asyncio.sleep(0)
+        assert transports.chosen == {}
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+        assert closed == set("abc")

@@ -145,7 +145,7 @@ def test_leaving_the_block_stops_at_once(target, dispatcher):
             wait_for(lambda: dispatcher.beats[-1].progress)
             began = time.monotonic()
 
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10  # by default it waits for a minute
 
 
 def test_join_returns_when_another_thread_stops_the_worker(target):
@@ -179,7 +179,7 @@ def test_a_dispatcher_that_is_absent_at_the_start_is_named_in_time(nothing_left)
         WorkerServer(WorkerConfig(address, dispatcher_timeout=0.3))
 
     assert "dispatcher_timeout=0.3" in str(caught.value)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # by default it waits for a minute
 
 
 def test_a_worker_that_waits_for_a_dispatcher_says_so_before_it_gives_up(

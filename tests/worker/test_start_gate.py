@@ -38,7 +38,7 @@ class Starts:
         return self.begun
 
     async def until(self, *begun):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.begun != list(begun):
                 await asyncio.sleep(0.001)
 
@@ -194,7 +194,7 @@ async def test_a_host_whose_turns_are_never_given_back_keeps_nobody_for_ever(tmp
 @pytest.mark.usefixtures("patient")
 async def test_one_that_is_not_wanted_any_more_when_its_turn_comes_keeps_nobody():
     gate = StartGate(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for run in range(3):
             async with gate.turn(run):
                 gate.begun(run)

@@ -68,7 +68,7 @@ class WorkerProfile:
     @property
     def colocated(self) -> bool:
         """Whether it is there for the training process that it runs in."""
-        return any(tag.upper() == COLOCATED for tag in self.tags)
+        return bool(self.tags) and any(tag.upper() == COLOCATED for tag in self.tags)
 
 
 UNKNOWN_WORKER = WorkerProfile()

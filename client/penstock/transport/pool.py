@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Self
+from weakref import WeakValueDictionary
 
 from penstock.credentials.caller import LOCAL, Caller
 from penstock.errors import DatasetError, PenstockError, Unavailable
@@ -53,7 +54,8 @@ class TransportPool:
         """The name of the transport to each worker; it stays behind the end."""
         self._wanted, self._caller = wanted, caller
         self._made: dict[WorkerId, _Opened] = {}
-        self._making = asyncio.Lock()
+        self._making: WeakValueDictionary[WorkerId, asyncio.Lock] = WeakValueDictionary()
+        """One for each worker: what one takes to answer is no wait for the others."""
         self._said: set[str] = set()
         self._refused: dict[tuple[WorkerId, int], float] = {}
         """Since when those that are insisted on have not answered."""
@@ -90,12 +92,12 @@ class TransportPool:
             raise refusal from exc
 
     async def _made_to(self, worker: KnownWorker) -> Transport:
-        async with self._making:
+        async with self._making.setdefault(worker.address, asyncio.Lock()):
             made = self._made.get(worker.address)
             if made is not None and (
                 worker.incarnation not in {0, made.incarnation} or made.transport.broken
             ):
-                await self._drop(worker.address)
+                await self._forget(worker.address).aclose()
                 made = None
             if made is None:
                 made = self._made[worker.address] = await self._open(worker)
@@ -104,14 +106,15 @@ class TransportPool:
 
     async def keep(self, workers: AbstractSet[WorkerId]) -> None:
         """Close what leads to others than *workers*: workers come and go as long as a job lasts."""
-        async with self._making:  # else two might drop one, or one drop what the other opens
+        async with AsyncExitStack() as closing:  # all of them, also if this is cancelled
             for worker in self._made.keys() - workers:
-                await self._drop(worker)
+                closing.push_async_callback(self._forget(worker).aclose)
 
-    async def _drop(self, worker: WorkerId) -> None:
+    def _forget(self, worker: WorkerId) -> AsyncExitStack:
+        """Return what is to be closed; whoever reads *worker* from now on opens it anew."""
         made = self._made.pop(worker)
         self.chosen = {name: by for name, by in self.chosen.items() if name != worker}
-        await made.line.aclose()
+        return made.line
 
     async def _open(self, worker: KnownWorker) -> _Opened:
         inside = in_this_loop(worker.address, worker.incarnation)

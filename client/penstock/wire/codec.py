@@ -26,8 +26,6 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
-from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -37,6 +35,25 @@ from google.protobuf.message_factory import GetMessageClass
 from penstock.errors import ConfigError, Refused, VersionMismatch
 from penstock.protocol.control import TaskView
 from penstock.protocol.malformed import MALFORMED
+from penstock.wire.field_code import (
+    FieldCode,
+    Get,
+    Put,
+    alone,
+    enum,
+    map_of_enums,
+    map_of_messages,
+    map_of_scalars,
+    messages,
+    nested,
+    optional,
+    pairs,
+    present_scalar,
+    scalar,
+    scalars,
+    shared,
+    written,
+)
 
 T = TypeVar("T")
 
@@ -48,11 +65,6 @@ _SAME_TO_MANY = frozenset({TaskView})
 _MOST_KEPT, _LARGEST_KEPT = 8192, 512
 """Values whose bytes are kept, and how many bytes one may have: some 8 MiB. One with an error in it
 may be large, and is seldom told."""
-
-Put = Callable[[Any, Any], None]
-"""Write a value into a message."""
-Get = Callable[[Any], Any]
-"""Read a value out of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +151,11 @@ def _dataclass(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
     if set(names) != set(descriptor.fields_by_name):
         differ = sorted(set(names) ^ set(descriptor.fields_by_name))
         raise TypeError(f"{kind.__name__} and its protobuf message differ in {differ}")
-    parts = [_field(hints[name], descriptor.fields_by_name[name]) for name in names]
-    puts, gets = [put for put, _ in parts], [get for _, get in parts]
-    if not names:
-        return (lambda _pb, _value: None), (lambda _pb: kind())
-    values = attrgetter(*names)
-    if len(names) == 1:
-        put_one, get_one = puts[0], gets[0]
-
-        def get_only(pb: Any) -> Any:
-            return kind(get_one(pb))
-
-        only = _checked(get_only) if hasattr(kind, "check") else get_only
-        return (lambda pb, value: put_one(pb, values(value))), only
-
-    def put_all(pb: Any, value: Any) -> None:
-        for put, part in zip(puts, values(value), strict=True):
-            put(pb, part)
-
-    def get_all(pb: Any) -> Any:
-        return kind(*[get(pb) for get in gets])
-
-    return (_kept(put_all, descriptor) if kind in _SAME_TO_MANY else put_all), get_all
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    lines = [_field(hints[name], descriptor.fields_by_name[name], defaults[name]) for name in names]
+    put, get = written(kind, names, lines)
+    get = _checked(get) if hasattr(kind, "check") else get
+    return (_kept(put, descriptor) if kind in _SAME_TO_MANY else put), get
 
 
 def _kept(put: Put, descriptor: Descriptor) -> Put:
@@ -200,7 +195,7 @@ def _union(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
     if set(names.values()) != {field.name for field in oneof.fields}:
         raise TypeError(f"{kind} and the oneof of {descriptor.name} differ")
     fields = {arg: descriptor.fields_by_name[name] for arg, name in names.items()}
-    parts = {arg: _present(arg, field) for arg, field in fields.items()}
+    parts = {arg: alone(_present(arg, field)) for arg, field in fields.items()}
     puts = {arg: put for arg, (put, _) in parts.items()}
     gets = {names[arg]: get for arg, (_, get) in parts.items()}
 
@@ -217,123 +212,66 @@ def _union(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
     return put, get
 
 
-# --- fields: a put into the message around it, and a get out of it ---
+# --- fields: what is written into the message around one, and read out of it ---
 
 
-def _field(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+def _field(hint: Any, field: FieldDescriptor, default: Any) -> FieldCode:
     hint = _plain(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in _UNIONS:
         (kind,) = (arg for arg in args if arg is not type(None))
-        return _optional(*_present(kind, field), field.name)
+        return optional(_present(kind, field), field.name)
     if origin is tuple or origin is frozenset:
         return _repeated(args[0], field, origin)
     if origin is Mapping:
         return _map(args[1], field)
     if field.message_type is not None:
-        return _present(hint, field)
+        return _nested(hint, field, default)
     return _scalar(hint, field)
 
 
-def _scalar(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
-    name = field.name
+def _scalar(hint: Any, field: FieldDescriptor) -> FieldCode:
     if _is_enum(hint):
-        there, back = _enum(hint, field.enum_type)
-        return (
-            lambda pb, value: setattr(pb, name, there[value]),
-            lambda pb: back[getattr(pb, name)],
-        )
-
-    def put(pb: Any, value: Any) -> None:
-        if value:
-            setattr(pb, name, value)
-
-    return put, attrgetter(name)
+        return enum(field.name, *_enum(hint, field.enum_type))
+    return scalar(field.name)
 
 
-def _present(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+def _present(hint: Any, field: FieldDescriptor) -> FieldCode:
     """Write a field so that its presence shows even if it is zero."""
     hint, name = _plain(hint), field.name
-    if field.message_type is None:
-        if _is_enum(hint):
-            return _scalar(hint, field)
-        return (lambda pb, value: setattr(pb, name, value)), attrgetter(name)
+    if field.message_type is not None:
+        return nested(name, *_nest(hint, field.message_type))
+    return _scalar(hint, field) if _is_enum(hint) else present_scalar(name)
+
+
+def _nested(hint: Any, field: FieldDescriptor, default: Any) -> FieldCode:
+    """Write a message that is always there, unless it is all zeros: that is what absence means."""
     fill, make = _nest(hint, field.message_type)
-
-    def put(pb: Any, value: Any) -> None:
-        nested = getattr(pb, name)
-        nested.SetInParent()
-        fill(nested, value)
-
-    return put, lambda pb: make(getattr(pb, name))
-
-
-def _optional(fill: Put, make: Get, name: str) -> tuple[Put, Get]:
-    def put(pb: Any, value: Any) -> None:
-        if value is not None:
-            fill(pb, value)
-
-    return put, lambda pb: make(pb) if pb.HasField(name) else None
+    try:
+        zero = make(GetMessageClass(field.message_type)())
+        hash(zero)  # or it has a mapping, which each has for itself
+    except MALFORMED:
+        return nested(field.name, fill, make)
+    return shared(field.name, fill, make, default if default == zero else zero)
 
 
-def _repeated(hint: Any, field: FieldDescriptor, collect: type) -> tuple[Put, Get]:
-    hint, name = _plain(hint), field.name
-    items = sorted if collect is frozenset else tuple
+def _repeated(hint: Any, field: FieldDescriptor, collect: type) -> FieldCode:
+    hint = _plain(hint)
     if typing.get_origin(hint) is tuple:
-        return _pairs(len(typing.get_args(hint)), name, collect)
+        return pairs(field.name, len(typing.get_args(hint)), collect)
     if field.message_type is None:
-        return (
-            lambda pb, values: getattr(pb, name).extend(items(values)),
-            lambda pb: collect(getattr(pb, name)),
-        )
-    fill, make = _nest(hint, field.message_type)
-
-    def put(pb: Any, values: Any) -> None:
-        if values:
-            add = getattr(pb, name).add
-            for value in values:
-                fill(add(), value)
-
-    return put, lambda pb: collect(map(make, getattr(pb, name)))
+        return scalars(field.name, collect)
+    return messages(field.name, *_nest(hint, field.message_type), collect)
 
 
-def _pairs(width: int, name: str, collect: type) -> tuple[Put, Get]:
-    items = sorted if collect is frozenset else tuple
-
-    def put(pb: Any, values: Any) -> None:
-        if values:
-            getattr(pb, name).extend(chain.from_iterable(items(values)))
-
-    def get(pb: Any) -> Any:
-        numbers = iter(getattr(pb, name))
-        return collect(zip(*[numbers] * width, strict=True))
-
-    return put, get
-
-
-def _map(hint: Any, field: FieldDescriptor) -> tuple[Put, Get]:
+def _map(hint: Any, field: FieldDescriptor) -> FieldCode:
     hint, name = _plain(hint), field.name
     item = field.message_type.fields_by_name["value"]
     if item.message_type is not None:
-        fill, make = _nest(hint, item.message_type)
-
-        def put(pb: Any, values: Any) -> None:
-            if values:
-                entries = getattr(pb, name)
-                for key, value in values.items():
-                    fill(entries[key], value)
-
-        return put, lambda pb: {key: make(value) for key, value in getattr(pb, name).items()}
+        return map_of_messages(name, *_nest(hint, item.message_type))
     if _is_enum(hint):
-        there, back = _enum(hint, item.enum_type)
-        return (
-            lambda pb, values: getattr(pb, name).update({k: there[v] for k, v in values.items()}),
-            lambda pb: {key: back[value] for key, value in getattr(pb, name).items()},
-        )
-    return (
-        lambda pb, values: getattr(pb, name).update(values),
-        lambda pb: dict(getattr(pb, name)),
-    )
+        return map_of_enums(name, *_enum(hint, item.enum_type))
+    return map_of_scalars(name)
 
 
 # --- type hints ---

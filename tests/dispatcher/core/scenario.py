@@ -23,8 +23,10 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
+from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.registration import Registration
 from penstock.protocol.skipped_errors import SkippedError, SkippedErrors
 from penstock.protocol.splits import FilePattern
@@ -61,6 +63,7 @@ class Player(Answers):
         list(self.handle(StartHistory(0)))
         self.incarnation, self.ended, self.python = {}, {}, {}
         self.seqs, self.consumed, self.unreachable = {}, {}, {}
+        self.hosts, self.links = {}, {}
         self.files, self.listed = {}, {}
         self.calls = 0
         self.errors = {}
@@ -329,8 +332,19 @@ class Player(Answers):
             self.barriers.get(reader),
             bool(leaving),
             self.consumed.get(reader, 0),
+            process=self.hosts.get(reader),
             unreachable=self.unreachable.get(reader, {}),
+            links=self.links.get(reader, ()),
         )
+
+    def is_on(self, reader, host):
+        self.hosts[reader] = ReaderProcess(host, 1)
+        yield from ()
+
+    def reads_from(self, reader, worker, transport):
+        link = LinkTraffic(worker, transport or "grpc", 1, 100, 100, 10.0)
+        self.links[reader] = (link,)
+        yield from self.reader_heartbeats(reader, leaving=False)
 
     def misses(self, reader, workers, seconds):
         self.unreachable[reader] = {
@@ -437,6 +451,8 @@ class Player(Answers):
         r"(?P<reader>\w+) saves(?: (?P<label>\w+))? within (?P<seconds>\d+)s"
         r"(?:, number (?P<number>\d+))?(?P<missing>, without missing)?": saves,
         r"(?P<reader>\w+) reads on": reads_on,
+        r"(?P<reader>r\d) is on host (?P<host>\w+)": is_on,
+        r"(?P<reader>r\d) reads from (?P<worker>w\d)(?: by (?P<transport>\w+))?": reads_from,
         r"(?P<reader>r\d) tries (?P<workers>.+) in vain for (?P<seconds>[\d.]+)s": misses,
         r"(?P<reader>r\d) reaches all again": reaches,
         r"(?P<reader>\w+) restores what (?P<saved>\w+) saved"

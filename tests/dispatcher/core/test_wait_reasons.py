@@ -12,6 +12,7 @@ from penstock_dispatcher.core.events import (
     ReplyToCall,
     SendView,
     StartHistory,
+    Tick,
     WorkerDead,
     WorkerDisconnected,
 )
@@ -83,3 +84,17 @@ def test_the_waits_of_a_job_that_is_over_are_forgotten(monkeypatch):
 
     mesh.core.ctx.forget(mesh.iteration)
     assert not (notifications.waits or notifications.views or notifications.stale)
+
+
+@pytest.mark.parametrize(
+    ("workers", "rest"), [(4, ""), (5, "; 1 more silent worker"), (9, "; 5 more silent workers")]
+)
+def test_of_many_silent_workers_some_are_named(workers, rest, monkeypatch):
+    mesh = Mesh(workers, monkeypatch)
+    for tick in range(6):
+        mesh.tell(Tick(), tick / 2)
+
+    view, _ = mesh.ask(2.5)
+
+    assert view.waiting_for.count("silent for 2.5 s, expires in") == min(workers, 4)
+    assert view.waiting_for.endswith(f"expires in 2.5 s{rest}")

@@ -18,7 +18,7 @@ from tests.reader.session.opened_sessions import UPSTREAM, far, numbers, session
 
 def test_cut_streams_are_opened_anew_and_nothing_is_lost_or_repeated(fake):
     with fake.FakeMesh(fake.frames(40, 10), fake.frames(40, 10, 1000)) as mesh:
-        it = iter(far(mesh))
+        it = iter(far(mesh, max_outstanding_requests=4))
         got = []
         for element in it:
             got.append(int(element))

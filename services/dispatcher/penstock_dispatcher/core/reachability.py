@@ -7,6 +7,9 @@ reaches no task at all gets one, if that leaves no other reader without. And wha
 of a task whose worker it cannot tell, is kept there for it: the task's next attempt gives it to
 others. Each move makes more readers served than before, or more elements free, so nothing goes to
 and fro.
+
+What a reader does not reach, and another on its host reads from, is slow: that counts only when it
+has taken very long.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import ReaderId, TaskId, WorkerId
 from penstock_dispatcher.core import readable
 from penstock_dispatcher.core.context import DecisionContext
@@ -22,8 +26,14 @@ from penstock_dispatcher.core.events import ReportUncaught
 from penstock_dispatcher.core.facts import AttemptEnded
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 
+SLOW = 6.0
+"""So many times its lease a worker may not answer a reader, while others on the reader's host read
+from it. Not for ever: what keeps one process from it need not keep the others."""
+
 Running: TypeAlias = tuple[TaskId, TaskRecord, WorkerId]
 """A task, and the worker that runs it."""
+
+NOBODY = frozenset[ReaderId]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class ReadersReach:
     """Workers with tasks that no reader may read."""
 
     @classmethod
-    def of(cls, ctx: DecisionContext, iteration: IterationRecord) -> ReadersReach:
+    def of(cls, ctx: DecisionContext, iteration: IterationRecord, now: float) -> ReadersReach:
         """Return what the readers' newest heartbeats say; readers without one reach all workers."""
         grouped, silent = iteration.rounds is not None, ctx.soft_state.silent
         live, missed = tuple(iteration.live), dict[WorkerId, frozenset[ReaderId]]()
@@ -53,8 +63,8 @@ class ReadersReach:
                 known = ctx.state.workers.get(worker)
                 if known is None or known.incarnation != report.incarnation:
                     continue
-                if report.seconds >= ctx.settings.worker_lease:
-                    missed[worker] = missed.get(worker, frozenset()) | {reader}
+                if _counts(ctx, liveness.heartbeat, worker, report.seconds, now):
+                    missed[worker] = missed.get(worker, NOBODY) | {reader}
         barred = readable.barred(ctx.state, ctx.soft_state, iteration, places(iteration))
         all_needed = grouped or iteration.ordered
         return cls(live, missed, all_needed, frozenset(barred) if live else frozenset())
@@ -70,13 +80,23 @@ class ReadersReach:
     def unserved(self, places: Iterable[WorkerId]) -> frozenset[ReaderId]:
         """Return the readers that reach none of *places*."""
         missing = frozenset(self.live)
-        for worker in places:
-            missing &= self.missed.get(worker, frozenset())
+        for worker in dict.fromkeys(places):
+            missing &= self.missed.get(worker, NOBODY)
         return missing
 
     def useful(self, workers: list[WorkerId]) -> list[WorkerId]:
         """Return those of *workers* that some reader reaches; all, if none does."""
         return [worker for worker in workers if not self.unreached(worker)] or workers
+
+
+def _counts(
+    ctx: DecisionContext, reader: ReaderHeartbeat, worker: WorkerId, seconds: float, now: float
+) -> bool:
+    """Return whether *worker* is out of a reader's reach that has tried for so many *seconds*."""
+    lease = ctx.settings.worker_lease
+    if not lease <= seconds < SLOW * lease:
+        return seconds >= lease
+    return not ctx.soft_state.heard_nearby(now).on_host_of(reader, worker)
 
 
 def places(iteration: IterationRecord) -> list[WorkerId]:
@@ -128,10 +148,15 @@ def _better_elsewhere(
 ) -> list[Running]:
     """Return a task that would serve more readers at another worker, if there is one."""
     unserved = len(reach.unserved(now_there)) if now_there else 0
+    looked_at = set[WorkerId]()  # all tasks of one worker leave the same ones behind
     for one in running if unserved else ():
+        if one[2] in looked_at:
+            continue
+        looked_at.add(one[2])
         others = now_there.copy()
         others.remove(one[2])
-        if any(len(reach.unserved([*others, worker])) < unserved for worker in able):
+        left = reach.unserved(others)
+        if any(len(left & reach.missed.get(worker, NOBODY)) < unserved for worker in able):
             return [one]
     return []
 

@@ -20,6 +20,7 @@ from penstock_dispatcher.core.context import DecisionContext, superseded
 from penstock_dispatcher.core.events import CloseReaderStream, ReaderDisconnected
 from penstock_dispatcher.core.facts import ConsumptionReported, ReaderJoined
 from penstock_dispatcher.core.records import IterationRecord
+from penstock_dispatcher.core.soft_state import misses
 
 NOBODY = ReaderId(0)
 """Stands for a reader that has no id and needs none."""
@@ -84,7 +85,8 @@ def _on_report(
     now: float,
 ) -> None:
     """Record what a live reader reported, and note what may follow from it."""
-    missed = heartbeat.unreachable or ctx.soft_state.missed(reader)
+    lease = ctx.settings.worker_lease
+    missed = misses(heartbeat, lease) or ctx.soft_state.missed(reader, lease)
     moved = heartbeat.in_process != ctx.soft_state.in_process(reader)
     ctx.soft_state.on_reader_heartbeat(reader, heartbeat, now)
     if heartbeat.leaving:

@@ -50,7 +50,7 @@ def on_refused(
     if iteration.shards:
         able = worker_entries.may_run(ctx, task, able, now)
     else:
-        able = ReadersReach.of(ctx, iteration).useful(able)
+        able = ReadersReach.of(ctx, iteration, now).useful(able)
     if able and task.failure is None and all(shortage.refusals.get(w, 0) >= ROUNDS for w in able):
         ctx.task_over(TaskFailed(name, _failure(shortage, able)))
     else:

@@ -42,7 +42,7 @@ def schedule(ctx: DecisionContext, name: IterationId, now: float) -> None:
             ctx.forget(name)
         return
     able = ctx.able(iteration)
-    reach = ReadersReach.of(ctx, iteration)
+    reach = ReadersReach.of(ctx, iteration, now)
     useful, shares = reach.useful(able), slots.shares(ctx, name, iteration, able)
     ctx.soft_state.sharing.pop(name, None)  # it is computed anew where it is needed
     if iteration.ordered:

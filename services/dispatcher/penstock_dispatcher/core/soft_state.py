@@ -18,8 +18,10 @@ from penstock.protocol.types import (
     Versions,
     WorkerId,
 )
+from penstock_dispatcher.core import heard_nearby
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
+from penstock_dispatcher.core.heard_nearby import HeardNearby
 from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
 
@@ -170,6 +172,9 @@ class SoftState:
     held_by: dict[IterationId, str] = field(default_factory=dict)
     """What silent readers have unacked, in words."""
 
+    nearby: HeardNearby | None = None
+    """On which hosts which workers are read, when that was last asked."""
+
     def times_behind(self, heartbeat: WorkerHeartbeat, now: float) -> int:
         """Return how often streams began lately behind what their incarnation had said.
 
@@ -215,10 +220,18 @@ class SoftState:
         if heartbeat.seq > liveness.heartbeat.seq:
             liveness.heartbeat, liveness.held = heartbeat, _held(heartbeat)
 
-    def missed(self, reader: ReaderId) -> bool:
-        """Return whether a reader reported workers that it cannot reach."""
+    def missed(self, reader: ReaderId, lease: float) -> bool:
+        """Return whether a reader reported workers that it does not reach for as long as that."""
         liveness = self.readers.get(reader)
-        return liveness is not None and bool(liveness.heartbeat.unreachable)
+        return liveness is not None and misses(liveness.heartbeat, lease)
+
+    def heard_nearby(self, now: float) -> HeardNearby:
+        """Return on which hosts which workers are read, by readers that are heard."""
+        if self.nearby is None or not self.nearby.stands(now):
+            known = self.readers.items()
+            heard = [one.heartbeat for name, one in known if name not in self.silent]
+            self.nearby = heard_nearby.find(heard, now)
+        return self.nearby
 
     def in_process(self, reader: ReaderId) -> Mapping[WorkerId, int]:
         """Return the workers that a reader reported in its own process."""
@@ -269,6 +282,11 @@ class SoftState:
         for reader in readers:
             self.readers.pop(reader, None)
             self.back.pop(reader, None)
+
+
+def misses(heartbeat: ReaderHeartbeat, lease: float) -> bool:
+    """Return whether *heartbeat* has workers that its reader does not reach for as long as that."""
+    return any(one.seconds >= lease for one in heartbeat.unreachable.values())
 
 
 def _held(heartbeat: ReaderHeartbeat) -> Mapping[TaskId, GroupsHeld]:

@@ -197,8 +197,10 @@ def _silent_workers(ctx: DecisionContext, iteration: IterationRecord, now: float
         late = ctx.soft_state.quiet.intersection(
             t.worker for t in iteration.tasks.values() if t.worker
         )
-        for worker in sorted(late):
-            yield _late(ctx, worker, now)
+        named = sorted(late)[:HOLDERS_NAMED]  # where a host is overloaded, all of them are late
+        yield from (_late(ctx, worker, now) for worker in named)
+        if more := len(late) - len(named):
+            yield f"{more} more silent worker{'s' * (more > 1)}"
 
 
 def _short_of_room(ctx: DecisionContext, iteration: IterationRecord) -> Iterator[str]:

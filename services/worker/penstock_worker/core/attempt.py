@@ -214,8 +214,8 @@ class Attempt:
 
     def on_runner_lost(self, how: str, out: list[Effect]) -> None:
         """Record that the runner's process is gone; `revive` starts another one."""
-        place = f"{self._label}, element {self.delivery.head}"
-        out.append(self._log(f"the runner of {place} is lost: {how}"))
+        text = f"the runner of {self._label}, element {self.delivery.head} is lost: {how}"
+        out.append(self._log(text))
         if not self._restart_policy.may_restart(self.delivery.head):
             died = TransformError("runner", self.delivery.head, how, self._config.worker)
             self.fail(Failure.of(died), out)
@@ -296,6 +296,7 @@ class Attempt:
         """Send what is ready to streams with credit; flush or recall for readers that starve."""
         self.link.tell(self.run, self.assignment.codec, out)
         served = self.delivery.send_ready(out)
+        self.buffer.on_kept(self.delivery.nbytes, self.run, out)
         self.revive(now, out)
         if served:
             if self.failure is not None or self.delivery.done:
@@ -343,8 +344,7 @@ class Attempt:
         while self._is_full and (shed := self.delivery.shed()):
             self._drop(shed, out)
             # Frames of runners before it make no room for the present one, unless it is told.
-            others = self.cache_room is None and all(frame.run != self.run for frame in shed)
-            self._arena_full = self._arena_full and others
+            self._arena_full &= self.cache_room is None and all(f.run != self.run for f in shed)
 
     def _drop(self, frames: list[FrameReady], out: list[Effect]) -> None:
         """Free *frames*, which some reader might have needed."""

@@ -3,6 +3,10 @@
 A job has *room* for so many on a worker, which tasks that fill its slots share. All jobs' together
 have a *total*: where that is less than their rooms, tasks have equal parts of it. The part is
 rounded down to a power of two, so that it changes seldom when tasks come and go.
+
+A task begins with a share of its part only, and has twice as much each time that readers have
+emptied what it had filled. Else the first of many jobs, whose part is large while they are few,
+would fill that in a moment, and keep it for the minutes that slow readers take to read it.
 """
 
 from __future__ import annotations
@@ -19,21 +23,40 @@ if TYPE_CHECKING:
 LEAST = 4 << 20
 """Bytes that a task has in any case: with less it would stop at each frame."""
 
+EARLY = 8
+"""Of its part a task begins with one in so many. Where n tasks come one by one and none is read,
+they fill a total / EARLY * (1 + 1/2 + ... + 1/n), which is less than it for a thousand."""
+
 
 class BufferRoom:
     """The bytes for one attempt, and what its runner knows of that: *usual*, unless it is told."""
 
     def __init__(self, usual: int) -> None:
-        self.usual = self.nbytes = self._told = max(1, usual)
+        self.usual = self.nbytes = self._told = self._part = max(1, usual)
+        self._wanted: int | None = None
+        self._filled = False
 
     def on_runner_started(self) -> int:
         """Return what a new runner begins with."""
         self._told = self.nbytes
         return self.nbytes
 
-    def resize(self, most: int, run: int | None, out: list[Effect]) -> None:
-        """Have it be *most*, or what is usual if that is less; tell the runner of *run*."""
-        self.nbytes = min(self.usual, most)
+    def resize(self, part: int, run: int | None, out: list[Effect]) -> None:
+        """Have it be *part* of the total at most; tell the runner of *run*."""
+        self._part = part
+        self._settle(part // EARLY if self._wanted is None else self._wanted, run, out)
+
+    def on_kept(self, nbytes: int, run: int | None, out: list[Effect]) -> None:
+        """Note that *nbytes* are kept: a room that was filled and is empty grows."""
+        if 2 * nbytes >= self.nbytes:
+            self._filled = True
+        elif self._filled and 4 * nbytes <= self.nbytes < min(self.usual, self._part):
+            self._filled = False
+            self._settle(2 * self.nbytes, run, out)
+
+    def _settle(self, wanted: int, run: int | None, out: list[Effect]) -> None:
+        self._wanted = wanted
+        self.nbytes = min(self.usual, self._part, max(LEAST, wanted))
         if run is not None and self.nbytes != self._told:
             self._told = self.nbytes
             out.append(SendToRunner(SetRoom(run, self.nbytes)))
