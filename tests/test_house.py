@@ -186,7 +186,6 @@ TRIED_THROUGH = {
     "penstock.reader.job_run": "reader/delivery/test_iterator_state.py",
     "penstock.reader.node": "reader/test_distribute.py",
     "penstock.reader.session.network": "reader/session/test_session_failures.py",
-    "penstock.reader.session.open": "reader/session/test_session_failures.py",
     "penstock.reader.session.open_sessions": "reader/session/test_session_leaving.py",
     "penstock.reader.session.rounds_read": "reader/session/test_session_reading.py",
     "penstock.reader.session.save_result": "reader/session/test_session_saves.py",
