@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from penstock.executors import process_pool
 from penstock_cluster.cli.status import fetch
 from penstock_cluster.local import LocalCluster
+from penstock_cluster.nursery import held
+from penstock_worker.runner import zygote_start
 
 # Hundreds of processes import the packages: that takes half the time when they are compiled once.
 sys.dont_write_bytecode = False
@@ -127,12 +129,21 @@ def faults(cluster):
 
 
 @pytest.fixture(scope="session")
-def clusters(tmp_path_factory):
+def forked_zygotes():
+    """Have the zygotes of all pools here forked from one process: they load nothing."""
+    with held() as nursery:
+        zygote_start.adopt(nursery.zygotes)
+        yield
+        zygote_start.adopt(None)
+
+
+@pytest.fixture(scope="session")
+def clusters(tmp_path_factory, forked_zygotes):
     if "PYTEST_XDIST_WORKER" in os.environ:  # fails where a second process comes here
         (tmp_path_factory.getbasetemp().parent / "has the clusters").touch(exist_ok=False)
-    held = Clusters()
-    yield held
-    held.close()
+    clusters = Clusters()
+    yield clusters
+    clusters.close()
 
 
 @pytest.fixture

@@ -99,6 +99,7 @@ TRIED_THROUGH = {
     "penstock_worker.runner.fork_client": "worker/runner/test_zygote.py",
     "penstock_worker.runner.frame_writer": "worker/runner/test_engine_loop.py",
     "penstock_worker.runner.main": "worker/runner/test_process.py",
+    "penstock_worker.runner.preloaded": "worker/runner/test_zygote_start.py",
     # Parts of what is tried as a whole.
     "penstock.frames.columns": "frames/test_frame_nests.py",
     "penstock.graph.dataset_base": "graph/test_traversal.py",
@@ -127,6 +128,7 @@ TRIED_THROUGH = {
     "penstock_cluster.cli.client": "cluster/cli/test_status.py",
     "penstock_cluster.cli.up": "cluster/cli/test_app.py",
     "penstock_cluster.member": "cluster/test_local.py",
+    "penstock_cluster.preloaded": "cluster/test_nursery.py",
     # What operators share is tried through them, at every state.
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",
     "penstock.ops.internal.call_batch": MAP,
@@ -184,7 +186,6 @@ TRIED_THROUGH = {
     "penstock.reader.job_run": "reader/delivery/test_iterator_state.py",
     "penstock.reader.node": "reader/test_distribute.py",
     "penstock.reader.session.network": "reader/session/test_session_failures.py",
-    "penstock.reader.session.open": "reader/session/test_session_failures.py",
     "penstock.reader.session.open_sessions": "reader/session/test_session_leaving.py",
     "penstock.reader.session.rounds_read": "reader/session/test_session_reading.py",
     "penstock.reader.session.save_result": "reader/session/test_session_saves.py",

@@ -2,9 +2,11 @@
 
 import pytest
 
+from chaos import trainer
 from chaos.consumers import ConsumersAct
 from chaos.mesh import Reader, Role
 from chaos.plan import Back, Fault, Kind, Life, Rounds
+from penstock.errors import Superseded
 
 
 class FakeProcess:
@@ -104,6 +106,34 @@ def test_who_was_superseded_by_a_process_that_was_killed_then_is_started_again(a
     act.settle()
 
     assert act.mesh.readers[-1].role == Role(consumer=0, start=7)
+
+
+def test_who_was_superseded_by_one_that_began_after_it_and_came_first_is_not_started_again(act):
+    first, two = act.mesh.readers
+    act.do(Fault(0.5, Kind.ADD_READER, 0))
+    writes(act.mesh.readers[-1], "u", 0)
+    act.mesh.readers[-1].process.kill()
+    act.settle()
+    stands_still(first, 7)
+    stands_still(two, 7)
+    act.settle()
+
+    assert first.process.told[-1] == two.process.told[-1] == "go 7"
+    assert len(act.mesh.readers) == 3
+    assert act.newest[0] is first
+
+
+class Taken:
+    """What another process reads."""
+
+    def __iter__(self):
+        raise Superseded("another process reads job 'chaos' as consumer 0")
+
+
+def test_a_loop_writes_down_that_its_place_was_taken_before_it_began(tmp_path):
+    trainer.consume(Taken(), {}, trainer.Log(tmp_path / "log"))
+
+    assert (tmp_path / "log").read_text() == "u0000000000\n"
 
 
 def test_who_comes_back_does_so_at_no_round_that_its_process_before_took(act):

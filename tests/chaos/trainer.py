@@ -185,12 +185,12 @@ def opened(begin):
 
 
 def consume(dataset, spec, log):
-    with opened(lambda: iter(dataset)) as it:
-        log.write("b", [it.round])
-        try:
+    try:  # it may have begun before the other one, and been let in later
+        with opened(lambda: iter(dataset)) as it:
+            log.write("b", [it.round])
             in_rounds(it, spec, log)
-        except Superseded:
-            log.write("u", [0])
+    except Superseded:
+        log.write("u", [0])
 
 
 def in_rounds(it, spec, log):

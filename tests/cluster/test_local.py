@@ -14,20 +14,12 @@ from penstock.errors import Closed
 from penstock_cluster import WorkerConfig
 from penstock_cluster.local import LocalCluster
 from penstock_cluster.member import GRACE
+from tests.process_tree import below
 
 
 def slow(x):
     time.sleep(0.0005)
     return x
-
-
-def descendants(pid):
-    """Return the processes that *pid* started, and those that these did."""
-    children = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):
-            children += map(int, (task / "children").read_text().split())
-    return [*children, *(far for child in children for far in descendants(child))]
 
 
 def alive(pids):
@@ -101,7 +93,7 @@ def test_a_cluster_in_mid_pass_with_stuck_user_code_ends_soon(clusters):
     for _ in range(20):
         next(it)
     members = [*cluster.workers, cluster.dispatcher]
-    everybody = [pid for m in members for pid in (m.pid, *descendants(m.pid))]
+    everybody = [pid for m in members for pid in (m.pid, *below(m.pid))]
     assert len(everybody) >= 6
     began = time.monotonic()
 

@@ -8,12 +8,15 @@ before, and goes on from there (see `guided`).
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 
+from fuzz import outside
 from fuzz.judge import Judge
 from fuzz.targets import TARGETS
 
@@ -68,7 +71,9 @@ def guided(target, seed, count):
     """Feed *target* in a process of its own, whose code is counted; return the same."""
     command = [sys.executable, "-m", "fuzz.guided", target.name]
     command += ["--inputs", str(count), "--seed", str(seed)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    with tempfile.TemporaryDirectory(prefix="penstock-fuzz-", dir="/dev/shm") as folder:
+        where = {**os.environ, outside.WHERE: folder}
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=where, text=True, check=False)
     told = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not told:
         return Counter(), [

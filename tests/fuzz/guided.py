@@ -25,7 +25,7 @@ with (
     contextlib.redirect_stderr(nowhere),  # each module that it counts the code of
     atheris.instrument_imports(include=["penstock", "penstock_dispatcher"]),
 ):
-    from fuzz import as_bytes, mutations
+    from fuzz import as_bytes, mutations, outside
     from fuzz.judge import Judge
     from fuzz.targets import TARGETS
 
@@ -117,7 +117,7 @@ def main():
 
 def _fuzz_and_keep(run, given):
     """Fuzz from seeds and corpus, in a folder; at the end tell what came of it."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-fuzz-", dir="/dev/shm"))
+    folder = outside.FOLDER
     (grown := folder / "grown").mkdir()
     seeds = as_bytes.FORMS[given.target].seeds()
     for data in [*as_bytes.kept(given.target), *seeds]:
@@ -138,6 +138,7 @@ def _fuzz(run, options, name="fuzz"):
         "-verbosity=0",
         "-timeout=0",
         "-rss_limit_mb=0",
+        "-report_slow_units=1000",  # by the clock; the judge goes by what the processor did
         f"-max_len={LONGEST}",
         "-len_control=0",
     ]
@@ -157,7 +158,8 @@ def _keep(name, folder):
     again.chmod(0o700)
     (least := folder / "least").mkdir()
     command = [str(again), "-set_cover_merge=1", str(least), str(grown)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    nowhere, where = subprocess.DEVNULL, {**os.environ, outside.WHERE: str(folder)}
+    subprocess.run(command, stdout=nowhere, stderr=nowhere, env=where, check=True)
     as_bytes.keep(name, [file.read_bytes() for file in least.iterdir()])
 
 

@@ -5,6 +5,7 @@ import atexit
 import base64
 import contextlib
 import json
+import os
 import shutil
 import socket
 import struct
@@ -44,7 +45,10 @@ from penstock.web.metrics import content_type_for
 from penstock.wire._pb import tensorflow_pb2
 from penstock.wire.codec import form
 
-FOLDER = Path(tempfile.mkdtemp(prefix="penstock-fuzz-", dir="/dev/shm"))
+WHERE = "FUZZ_FOLDER"
+"""A variable: a folder whose owner removes it, since libFuzzer ends a process without `atexit`."""
+
+FOLDER = Path(tempfile.mkdtemp(prefix="penstock-fuzz-", dir=os.environ.get(WHERE, "/dev/shm")))
 """Files that are read, in memory: thousands a second."""
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 

@@ -1,9 +1,13 @@
 """A short part of `make fuzz`, always the same, and the inputs that are kept of it."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from fuzz import as_bytes
-from fuzz.__main__ import fuzz
+from fuzz import as_bytes, outside
+from fuzz.__main__ import fuzz, guided
 from fuzz.judge import Judge
 from fuzz.targets import TARGETS
 
@@ -35,3 +39,19 @@ def test_valid_inputs_are_read_when_they_come_as_bytes(target):
         ends = {judge.judged(target, form.given(data))[0] for data in form.seeds()}
 
     assert "read" in ends
+
+
+def test_what_a_process_of_the_other_engine_leaves_in_memory_goes_with_it(monkeypatch):
+    left = []
+
+    def ends_at_once(command, env, **_):
+        left.append(Path(env[outside.WHERE], "records"))
+        left[0].write_bytes(b"damaged")
+        return subprocess.CompletedProcess(command, 0, '{"outcomes": {"read": 3}, "faults": []}\n')
+
+    monkeypatch.setattr(subprocess, "run", ends_at_once)
+    outcomes, faults = guided(TARGETS[0], 1, 3)
+
+    assert (outcomes.total(), faults) == (3, [])
+    assert not left[0].parent.exists()
+    assert outside.WHERE not in os.environ

@@ -23,20 +23,7 @@ from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.status import look
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher.config import DispatcherConfig
-
-
-def children(pid):
-    """All processes below *pid*."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid and fields[0] != "Z":
-                found += [int(entry.name), *children(int(entry.name))]
-    return found
+from tests.process_tree import below
 
 
 def wait_until(condition, seconds=20.0):
@@ -116,12 +103,12 @@ def test_runners_end_with_a_killed_worker_even_in_the_middle_of_user_code(cluste
 
         reading = threading.Thread(target=read, daemon=True)
         reading.start()
-        wait_until(lambda: len(children(cluster.workers[0].pid)) >= 2)
-        below = children(cluster.workers[0].pid)
+        wait_until(lambda: len(below(cluster.workers[0].pid)) >= 2)
+        processes = below(cluster.workers[0].pid)
 
         cluster.workers[0].kill()
 
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), seconds=5)
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in processes), seconds=5)
         far.close()
         reading.join(5)
 

@@ -11,8 +11,14 @@ import pytest
 from penstock.runtime.event_loop import LoopThread
 from penstock.wire.connection import connect, listening
 from penstock.wire.worker import WorkerClient, worker_handlers
+from tests.process_tree import below
 from tests.worker.core import random_cluster as random_cluster_module
 from tests.worker.fake_peers import FakeDispatcher, FakePool, FakeReader, at_work, until
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_zygotes(forked_zygotes):
+    """Dozens of pools are tried here."""
 
 
 @pytest.fixture
@@ -85,9 +91,7 @@ def nothing_left(warm):
     """Fail when a test leaves threads, processes or open files behind."""
 
     def counts():
-        children = f"/proc/self/task/{threading.main_thread().native_id}/children"
-        with open(children) as file:
-            processes = len(file.read().split())
+        processes = len(below(os.getpid()))
         return threading.active_count(), processes, len(os.listdir("/proc/self/fd"))
 
     before = counts()

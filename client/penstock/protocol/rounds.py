@@ -89,7 +89,8 @@ class RoundsReport:
     Those below *handed* reached at least operators behind `distribute`, which may need more.
 
     Of processes with one index the one with the latest *stamp* is right: nanoseconds since 1970
-    when it began. *start* is the round that it asks to begin with; None for that of the others.
+    when it began to ask, however long nobody answered. *start* is the round that it asks to begin
+    with; None for that of the others.
     Before the dispatcher let it in, *taken* and *held* say nothing.
     """
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -15,6 +16,7 @@ from penstock.runtime.deferred_close import close_dropped, in_own_thread
 from penstock.runtime.linux import check_service
 from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member
+from penstock_cluster.nursery import Nursery, held
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 from penstock_worker.memory_share import buffer_size
@@ -31,7 +33,8 @@ class LocalCluster:
 
     The processes end with this one, whatever ends it. Scripts need no ``__main__`` guard. As a
     context manager it starts, and at the end of the block stops. Workers share the machine: each
-    has one slot, unless *worker* says how many.
+    has one slot, unless *worker* says how many. All are forked from processes that have everything
+    loaded, which the clusters of a process share.
 
     Args:
         workers: how many workers to start with; more come with `add_worker`.
@@ -64,6 +67,8 @@ class LocalCluster:
         self._lock = threading.Lock()
         self._dispatcher: Member | None = None
         self._closed = False
+        self._held = ExitStack()
+        self._nursery: Nursery | None = None
         self.workers: list[Member] = []
         """The workers in order of start, also those that were killed."""
 
@@ -121,9 +126,14 @@ class LocalCluster:
         self._work_dir.mkdir(parents=True, exist_ok=True)
         try:
             deadline = time.monotonic() + START_WITHIN
+            self._nursery = self._held.enter_context(held())
             config = replace(self._dispatcher_config, work_dir=str(self._work_dir))
             self._dispatcher = Member(
-                "penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN
+                "penstock_dispatcher",
+                "dispatcher",
+                to_env(config),
+                START_WITHIN,
+                nursery=self._nursery,
             )
             self._dispatcher.wait_ready(self._dispatcher.launch(), deadline)
             self._start_workers(self._count, deadline)
@@ -146,6 +156,7 @@ class LocalCluster:
                 member.end()
             for member in members:
                 member.close()
+            self._held.close()
             if self._given_dir is None and hasattr(self, "_work_dir"):
                 shutil.rmtree(self._work_dir, ignore_errors=True)
 
@@ -176,6 +187,7 @@ class LocalCluster:
                     to_env(config),
                     START_WITHIN,
                     config.drain,
+                    self._nursery,
                 )
                 for i in range(count)
             ]

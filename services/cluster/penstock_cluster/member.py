@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
+from penstock.ipc.fork_door import ChildProcess
 from penstock.runtime.signals import LIFELINE_FD, READY_FD
+from penstock_cluster.nursery import Nursery, start_process
 
 GRACE = 2.0
 """Seconds that a process gets to end, beyond those for leaving, until it is killed."""
@@ -29,6 +30,7 @@ class Member:
         env: variables beside those of this process.
         start_within: seconds within which `restart` must see it answer.
         drain: seconds within which it leaves when it is told to.
+        nursery: what the process is forked from; without it, the process is started.
 
     >>> from penstock_cluster import LocalCluster
     >>> with LocalCluster(workers=2) as cluster:
@@ -44,14 +46,15 @@ class Member:
         env: Mapping[str, str],
         start_within: float,
         drain: float = 0.0,
+        nursery: Nursery | None = None,
     ) -> None:
         self.name = name
         self._module, self._env, self._start_within = module, dict(env), start_within
-        self._drain = drain
+        self._drain, self._nursery = drain, nursery
         self._lock = threading.RLock()
         """Held while it is started or stopped, however long that takes."""
         self._state = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._lifeline = -1
         self._closed = False
         self.address: str = ""
@@ -92,16 +95,13 @@ class Member:
             self._drop_lifeline()
             ready, ready_far = os.pipe()
             lifeline_far, self._lifeline = os.pipe()
-            env = {**os.environ, **self._env}
-            env |= {READY_FD: str(ready_far), LIFELINE_FD: str(lifeline_far)}
+            files = {READY_FD: ready_far, LIFELINE_FD: lifeline_far}
             try:
-                self._process = subprocess.Popen(  # noqa: S603  our own module
-                    [sys.executable, "-m", self._module],
-                    env=env,
-                    pass_fds=(ready_far, lifeline_far),
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is for the script; it stops its cluster
-                )
+                if self._nursery is not None:
+                    self._process = self._nursery.process(self._module, self._env, files)
+                else:
+                    env = {**os.environ, **self._env}
+                    self._process = start_process(self._module, env, files)
             except BaseException:
                 os.close(ready)
                 raise

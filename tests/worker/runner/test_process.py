@@ -20,13 +20,9 @@ from penstock.protocol.types import Checkpoint, Codec
 from penstock_worker.runner.fork_protocol import Exited
 from penstock_worker.runner.messages import FrameReady, RunEnded, SplitsNeeded, StartRun
 from penstock_worker.runner.process import RunnerDied, RunnerProcess
+from tests.process_tree import parent
 
 WITHIN = 20.0
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(child) for child in file.read().split()]
 
 
 def gone_within(pids, seconds):
@@ -142,7 +138,7 @@ async def test_the_zygote_keeps_no_file_of_a_runner(workplace):
     counts = set()
     for run in range(5):
         reading = await workplace.begin(Dataset.range(1), run=run)
-        (zygote,) = [pid for pid in children(os.getpid()) if reading.runner.pid in children(pid)]
+        zygote = parent(reading.runner.pid)
         await reading.end()
         counts.add(len(os.listdir(f"/proc/{zygote}/fd")))
 
@@ -152,7 +148,7 @@ async def test_the_zygote_keeps_no_file_of_a_runner(workplace):
 async def test_ctrl_c_is_for_the_worker_to_act_on(workplace):
     reading = await workplace.begin(Dataset.range(1 << 40))
     await reading.until(lambda reading: reading.made)
-    (zygote,) = [pid for pid in children(os.getpid()) if reading.runner.pid in children(pid)]
+    zygote = parent(reading.runner.pid)
     for pid in (zygote, reading.runner.pid):
         os.kill(pid, signal.SIGINT)
     seen = len(reading.made)
@@ -168,7 +164,7 @@ async def test_a_zygote_that_dies_takes_its_runners_along_and_is_replaced(workpl
     for reading in readings:
         await reading.until(lambda reading: reading.made)
     runners = [reading.runner.pid for reading in readings]
-    (zygote,) = [pid for pid in children(os.getpid()) if runners[0] in children(pid)]
+    zygote = parent(runners[0])
     os.kill(zygote, signal.SIGKILL)
     for reading in readings:
         await reading.end()
@@ -186,7 +182,7 @@ async def test_closing_a_pool_ends_everything_at_once(working):
         for reading in readings:
             await reading.until(lambda reading: reading.made)
         runners = [reading.runner.pid for reading in readings]
-        (zygote,) = [pid for pid in children(os.getpid()) if runners[0] in children(pid)]
+        zygote = parent(runners[0])
         before = [len(reading.reports) for reading in readings]
         began = time.monotonic()
     took = time.monotonic() - began

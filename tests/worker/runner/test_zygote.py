@@ -11,7 +11,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
-from penstock_worker.runner import fork_protocol
+from penstock_worker.runner import fork_protocol, zygote_start
 from penstock_worker.runner.fork_client import ForkClient, _Zygote
 from penstock_worker.runner.fork_protocol import Unfit
 from penstock_worker.runner.zygote import UNFIT_EXIT, unfit
@@ -63,6 +63,7 @@ async def test_threads_at_start_up_are_named_when_a_runner_is_wanted(
     code = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()"
     (tmp_path / "sitecustomize.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(zygote_start, "_doors", [])
 
     async with working() as workplace:
         with pytest.raises(ConfigError, match="starts threads at start-up: it has 2"):

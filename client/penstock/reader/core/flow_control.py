@@ -128,9 +128,14 @@ class TaskFrameLimit:
 
     def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
         """See `Limit.credit`."""
-        readable = sum(o.readable for o in streams.values())
-        most = max(1, self.frames // max(1, readable))
-        return 1 - stream.balance if stream.balance <= 0 and len(stream.slices) < most else 0
+        if stream.balance > 0:
+            return 0
+        here = len(stream.slices)
+        if here:  # else there is room for one, among however many tasks, which are not counted
+            readable = sum(o.readable for o in streams.values())
+            if here >= max(1, self.frames // max(1, readable)):
+                return 0
+        return 1 - stream.balance
 
     def urgent(self, stream: TaskStream, credit: int) -> bool:  # noqa: ARG002
         """See `Limit.urgent`."""

@@ -75,6 +75,7 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
         WaitedTooLong: when nothing answers at the address within the timeout.
         JobUsed: when others have read it before, and *spec* says that this is an error.
     """
+    began = time.time_ns()  # a dispatcher that is away answers those who wait in any order
     held, line = ExitStack(), Line(spec.address)
     try:
         log_lines.configure_within()
@@ -87,7 +88,7 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
         dataset, opened = _open(loop, line, spec)
         _heed(opened, spec)
         held.enter_context(short_turns())
-        core = _core(spec, opened)
+        core = _core(spec, opened, began)
         how = (spec.timeout, spec.writable, spec.transport)
         config = SessionConfig(spec.address, opened.heartbeat_interval, *how, line)
         unread.pop_all()  # the session closes it
@@ -109,7 +110,7 @@ def _await_join(session: Session) -> None:
         raise
 
 
-def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
+def _core(spec: ReadSpec, opened: OpenIterationReply, began: int) -> SessionCore:
     session, process, frames = uuid4().hex, this_process(), spec.max_frames
     if spec.consumer is None or spec.consumer.strided:
         ordered = spec.request.ordered
@@ -125,7 +126,7 @@ def _core(spec: ReadSpec, opened: OpenIterationReply) -> SessionCore:
             opened.iteration, session, opened.reader_lease, limit, *whose, ordered=ordered
         )
     room = TaskFrameLimit(frames) if frames else ByteLimit(BUDGET)
-    return RoundsCore(opened.iteration, session, room, process, spec.consumer, time.time_ns())
+    return RoundsCore(opened.iteration, session, room, process, spec.consumer, began)
 
 
 def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:

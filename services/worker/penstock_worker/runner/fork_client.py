@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from typing import assert_never
 
 from penstock.errors import Closed, ConfigError, Overloaded, PenstockError, Unavailable
 from penstock.ipc.child import ONE_THREAD, ProcessEnvironment
+from penstock.ipc.fork_door import ChildProcess
 from penstock_worker.runner import capacity, fork_protocol
 from penstock_worker.runner.confinement import FREE, Confinement
 from penstock_worker.runner.fork_protocol import (
@@ -28,6 +28,7 @@ from penstock_worker.runner.fork_protocol import (
     NotForked,
     Unfit,
 )
+from penstock_worker.runner.zygote_start import start_zygote
 
 log = logging.getLogger("penstock.worker.runner")
 
@@ -42,12 +43,15 @@ QUICK_DEATH = 0.05
 
 MAX_FORKS = 8
 
+NEVER = b"\0"
+"""What no variable can be."""
+
 OnExit = Callable[[Exited], None]
 
 
 @dataclass(slots=True)
 class _Zygote:
-    process: subprocess.Popen[bytes]
+    process: ChildProcess
     sock: socket.socket
     environment: dict[bytes, bytes]
     pending: dict[int, tuple[asyncio.Future[int], OnExit]] = field(default_factory=dict)
@@ -145,25 +149,18 @@ class ForkClient:
         except OSError as exc:
             raise Overloaded(capacity.lacking(exc)) from exc
         ours.setblocking(False)
-        command = [sys.executable, "-P", "-m", "penstock_worker.runner.zygote"]
-        command += ["--fd", str(theirs.fileno()), "--worker", str(os.getpid())]
         here = ProcessEnvironment.here()
         # The zygote has one thread, whatever the worker's own environment says.
-        passed_on = self._confinement.passed_on(here.environment)
-        environment = {**passed_on, **ONE_THREAD, b"PYTHONPATH": here.first_path}
+        environment = {**self._confinement.passed_on(here.environment), **ONE_THREAD}
         with theirs:
             try:
-                process = subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
-                    command,
-                    env=environment,
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # no terminal: Ctrl-C is for the worker
-                )
+                process = start_zygote(theirs, environment, here.first_path)
             except (OSError, MemoryError) as exc:
                 ours.close()
                 text = f"{sys.executable} could not be started: {capacity.lacking(exc)}"
                 raise Overloaded(text) from exc
+        # One that was forked has another path than one that was started: it is told of its own.
+        environment[b"PYTHONPATH"] = NEVER
         zygote = self._zygote = _Zygote(process, ours, environment)
         asyncio.get_running_loop().add_reader(ours.fileno(), self._read, zygote)
         return zygote
@@ -258,7 +255,7 @@ def _send(sock: socket.socket, request: bytes, files: list[int]) -> None:
         raise Overloaded(capacity.lacking(exc)) from exc
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: ChildProcess) -> None:
     try:
         process.wait(
             QUICK_DEATH

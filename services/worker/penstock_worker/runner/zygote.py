@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import gc
 import os
 import select
@@ -30,6 +31,7 @@ from penstock_worker.runner.fork_protocol import (
     NotForked,
     Unfit,
 )
+from penstock_worker.runner.zygote_start import FD_VARIABLE
 
 UNFIT_EXIT = ("grpc", "uvloop")
 """Modules with threads and loops of their own: a process that has them must not fork."""
@@ -39,23 +41,25 @@ REAP_TIMEOUT = 0.3
 
 
 def main() -> None:
-    """Serve the worker at the other end of socket ``--fd`` until it is gone."""
+    """Serve the worker at the other end of socket ``--fd`` until it is gone.
+
+    One that was forked is told of the socket by a variable.
+    """
+    forked = os.environ.pop(FD_VARIABLE, None)
     parser = argparse.ArgumentParser(prog="penstock-zygote")
-    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--fd", type=int, required=forked is None, default=forked)
     parser.add_argument("--worker", type=int, required=True)
     args = parser.parse_args()
     ignore_interrupts()
     gc.disable()
-    _preload()
-    gc.collect()
-    gc.freeze()
+    preload()
     with socket.socket(fileno=args.fd) as sock, suppress(ConnectionError):
         reason = unfit()
         if reason is not None:
             sock.send(fork_protocol.encode(Unfit(reason)))
             return
         zygote = Zygote(sock, args.worker)
-        if os.getppid() == args.worker:  # else it was gone before this process watched
+        if zygote.watches or os.getppid() == args.worker:  # else it was gone before
             zygote.serve()
 
 
@@ -88,6 +92,11 @@ class Zygote:
             self._worker = os.pidfd_open(worker)
             self._poll.register(self._worker, select.POLLIN)
             self._own.append(self._worker)
+
+    @property
+    def watches(self) -> bool:
+        """Whether the end of the worker is noticed by itself, whatever becomes of the socket."""
+        return self._worker >= 0
 
     def serve(self) -> None:
         """Serve until the worker is gone; then end all runners."""
@@ -139,7 +148,7 @@ class Zygote:
 
     def _start_child(self, request: ForkRunner, sock: int, file: int) -> int:
         """Return the process id of a new runner, which itself never returns from here."""
-        from penstock_worker.runner import arena, fork_child  # noqa: PLC0415  `_preload` has them
+        from penstock_worker.runner import arena, fork_child  # noqa: PLC0415  `preload` has them
 
         # Mapped before the fork: a runner that is short of memory for that is none, and did not
         # die. This process unmaps it on its way out.
@@ -185,13 +194,16 @@ class Zygote:
                 self._reap()
 
 
-def _preload() -> None:
-    """Load all that a runner needs, so that it starts with it."""
+@functools.cache
+def preload() -> None:
+    """Load all that a runner needs, so that it starts with it; once."""
     from penstock.runtime import malloc  # noqa: PLC0415
     from penstock_worker.runner import fork_child  # noqa: PLC0415  `unfit` judges what this loads
 
     malloc.tune()
     fork_child.warm_up()
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":

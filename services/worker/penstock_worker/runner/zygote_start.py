@@ -1,0 +1,60 @@
+"""How a worker comes by its zygote: a process that has all loaded forks it, or it is started."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+
+from penstock.errors import Unavailable
+from penstock.ipc.fork_door import ChildProcess, ForkDoor
+
+MODULE, FLAGS = "penstock_worker.runner.zygote", ("-P",)
+
+FD_VARIABLE = "PENSTOCK_ZYGOTE_FD"
+"""What tells a zygote that was forked which file its socket is."""
+
+FORK_WITHIN = 10.0
+"""Seconds that the one that has all loaded gets, which may load it yet."""
+
+_doors: list[ForkDoor] = []
+"""That of this process's fork server of zygotes, if it has one."""
+
+
+def adopt(door: ForkDoor | None) -> None:
+    """Have zygotes of this process forked behind *door* from now on, where that can be."""
+    _doors[:] = [] if door is None else [door]
+
+
+def start_zygote(
+    end: socket.socket, environment: Mapping[bytes, bytes], first_path: bytes
+) -> ChildProcess:
+    """Return a zygote with *end* of a socket and *environment*, behind a door or a new process.
+
+    A new process looks for modules in *first_path*.
+
+    Raises:
+        OSError, MemoryError: when the system has no room for it.
+    """
+    worker = ["--worker", str(os.getpid())]
+    for door in _doors:
+        with suppress(Unavailable):
+            return door.fork(
+                MODULE,
+                environment,
+                {FD_VARIABLE: end.fileno()},
+                flags=FLAGS,
+                arguments=worker,
+                within=FORK_WITHIN,
+            )
+    command = [sys.executable, *FLAGS, "-m", MODULE, *worker, "--fd", str(end.fileno())]
+    return subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
+        command,
+        env={**environment, b"PYTHONPATH": first_path},
+        pass_fds=[end.fileno()],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # no terminal: Ctrl-C is for the worker
+    )

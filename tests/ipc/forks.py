@@ -1,0 +1,68 @@
+"""A fork server of a few small programs, for tests: ``python -m tests.ipc.forks``."""
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+
+from penstock.ipc import fork_server
+
+
+def tell():
+    """Write to the file that came what this process is like."""
+    with open("/proc/self/cmdline", "rb") as file:
+        command = file.read().rstrip(b"\0").decode().split("\0")
+    with os.fdopen(int(os.environ["ANSWER_FD"]), "w") as out:
+        files = sorted(map(int, os.listdir("/proc/self/fd")))
+        told = {
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "session": os.getsid(0),
+            "arguments": sys.argv,
+            "command": command[1:],
+            "directory": os.getcwd(),
+            "variable": os.environ.get("PENSTOCK_TOLD"),
+            "path": sys.path[0],
+            "files": [fd for fd in files if os.path.lexists(f"/proc/self/fd/{fd}")],
+        }
+        json.dump(told, out)
+
+
+def say():
+    """Print, and register what is to be called at the end."""
+    print("said on stdout", flush=True)
+    print("said on stderr", file=sys.stderr)
+    atexit.register(os.write, 1, b"said at the end\n")
+    sys.stdout.write("left in the buffer\n")
+
+
+def leave():
+    """Exit with a code."""
+    raise SystemExit(3)
+
+
+def fail():
+    """Raise what nobody catches."""
+    raise ValueError("nobody catches this")
+
+
+def wait():
+    """Say that this process is there, and wait until the other end of the file is gone."""
+    line = int(os.environ["LINE_FD"])
+    os.write(line, b"here\n")
+    os.read(line, 1)
+
+
+def main():
+    """Serve all of them; with an argument less than it should, in company of a thread."""
+    outset = fork_server.Outset()
+    if os.environ.get("PENSTOCK_THREAD"):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    mains = {each.__name__: each for each in (tell, say, leave, fail, wait)}
+    fork_server.run(mains, outset)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""How processes that were forked end, and what is told of it."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from penstock.errors import Unavailable
+from penstock.ipc.fork_door import UNKNOWN, ForkDoor
+from tests.ipc.test_fork_server import ROOT, SERVER, WITHIN
+
+
+@pytest.fixture
+def door(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    door = ForkDoor.start(SERVER, dict(os.environb))
+    yield door
+    door.close()
+
+
+@pytest.fixture
+def waiting(door):
+    """Forks processes that wait until this end of a line is closed."""
+    lines = []
+
+    def fork():
+        line, far = socket.socketpair()
+        lines.append(line)
+        with far:
+            files = {"LINE_FD": far.fileno()}
+            process = door.fork("wait", dict(os.environb), files, within=WITHIN)
+        assert line.recv(5) == b"here\n"
+        return process, line
+
+    yield fork
+    for line in lines:
+        line.close()
+
+
+@pytest.mark.parametrize(("module", "code"), [("leave", 3), ("fail", 1)])
+def test_the_exit_code_of_a_fork_is_told(door, module, code):
+    process = door.fork(module, dict(os.environb), {}, within=WITHIN)
+
+    assert process.wait(WITHIN) == code
+    assert process.poll() == process.returncode == code
+
+
+def test_a_fork_that_is_killed_takes_no_other_along(waiting):
+    (one, _), (two, line) = waiting(), waiting()
+
+    one.kill()
+
+    assert one.wait(WITHIN) == -signal.SIGKILL
+    assert two.poll() is None
+    line.close()
+    assert two.wait(WITHIN) == 0
+    one.kill()  # there is nobody any more, and nobody else with its number is meant
+    two.terminate()
+
+
+def test_a_fork_is_told_to_end(waiting):
+    process, _ = waiting()
+
+    process.terminate()
+
+    assert process.wait(WITHIN) == -signal.SIGTERM
+
+
+def test_a_wait_ends_at_its_time_limit(waiting):
+    process, _ = waiting()
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.01)
+
+
+def test_several_threads_wait_for_one_fork(waiting):
+    process, line = waiting()
+    codes = []
+    threads = [threading.Thread(target=lambda: codes.append(process.wait())) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+
+    line.close()
+
+    for thread in threads:
+        thread.join(WITHIN)
+    assert codes == [0] * 5
+
+
+def test_a_fork_outlives_its_server_and_can_be_ended_even_so(door, waiting):
+    (one, _), (two, line) = waiting(), waiting()
+
+    os.kill(door.server_pid, signal.SIGKILL)
+
+    with pytest.raises(Unavailable, match="fork server"):
+        door.fork("leave", dict(os.environb), {}, within=WITHIN)
+    assert one.poll() is None
+    one.kill()
+    line.close()
+    assert [one.wait(WITHIN), two.wait(WITHIN)] == [UNKNOWN] * 2
+
+
+def test_a_fork_that_was_not_waited_for_is_none(door, waiting):
+    waiting()
+    line, far = socket.socketpair()
+    os.kill(door.server_pid, signal.SIGSTOP)
+    with far, pytest.raises(Unavailable, match="does not answer"):
+        door.fork("wait", dict(os.environb), {"LINE_FD": far.fileno()}, within=0.05)
+    os.kill(door.server_pid, signal.SIGCONT)
+
+    with line:
+        line.settimeout(WITHIN)
+        while line.recv(5):  # it may have been there for a moment
+            pass
