@@ -1,11 +1,12 @@
 """At which step all trainers stop: scenarios, and laws over random runs in virtual time."""
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import Refused
-from penstock.preemption.agreement import LEASE, LEAST_AHEAD, Agreements
+from penstock.preemption.agreement import LEASE, LEAST_AHEAD, Agreed, Agreements, Fact
 from penstock.protocol.preemption import PreemptionReport
 
 
@@ -174,6 +175,43 @@ def test_once_one_has_come_to_the_step_nobody_stops_elsewhere():
 
     with pytest.raises(Refused, match=f"have stopped at step {step}, and b has made 99"):
         meeting.say("b", 99)
+
+
+def test_one_that_is_making_a_step_beyond_it_has_not_come_to_the_step():
+    meeting = Meeting()
+    meeting.say("b", 10)
+    step = meeting.say("a", 10, noticed=True).agreed
+    assert meeting.say("b", step, allowed=step + 1, alone=True).agreed == step
+
+    later = meeting.say("b", step, allowed=step + 1).agreed
+
+    assert later > step
+    assert meeting.say("b", step + 1, allowed=step + 1).agreed == later
+    assert meeting.say("a", step).agreed == later
+
+
+def test_one_that_stopped_without_an_answer_stops_all_there_or_they_are_refused():
+    meeting = Meeting()
+    meeting.say("b", 10)
+    meeting.say("c", 10)
+    step = meeting.say("a", 10, noticed=True).agreed
+    assert meeting.say("b", step + 1).agreed > step
+
+    assert meeting.say("a", step, saved=True).agreed == step
+
+    assert meeting.say("c", step).agreed == step
+    with pytest.raises(Refused, match=f"have stopped at step {step}"):
+        meeting.say("b", step + 2)
+
+
+def test_a_file_of_before_reads_on_without_saying_whether_a_trainer_has_stopped():
+    meeting = Meeting()
+    written = [b'["TrainerKnown","g","a"]', b'["Noticed","g"]', b'["Agreed","g",12]']
+    meeting.kept += [msgspec.json.decode(line, type=Fact) for line in written]
+    meeting.restart()
+
+    assert meeting.say("a", 12).agreed == 12
+    assert meeting.agreements.facts()[-1] == Agreed("g", 12, fixed=True)
 
 
 class Trainer:

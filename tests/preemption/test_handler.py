@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock import Dataset, PreemptionHandler, TerminationConfig
-from penstock.errors import Closed, ConfigError, Unavailable
+from penstock.errors import Closed, ConfigError, Refused, Unavailable
 from penstock.protocol.preemption import PreemptionVerdict
 
 LIMIT = 2000
@@ -165,6 +165,41 @@ def test_without_answers_it_goes_on_and_says_so_when_there_is_one(begun, meeting
 
     assert there.said[-1].alone
     assert there.said[-1].allowed >= 20
+
+
+@pytest.fixture
+def answered_once(meeting, monkeypatch):
+    """Where a trainer is told once that it may make two steps; *then* is what it meets later."""
+    monkeypatch.setattr("penstock.preemption.handler.AWAY", 0.1)
+
+    def at(then):
+        def answer(said):
+            if said.leaving or len(there.said) == 1:
+                return PreemptionVerdict(2)
+            raise then[min(said.steps, len(then)) - 1]
+
+        there = meeting(answer)
+        return there
+
+    return at
+
+
+def test_it_says_that_it_goes_on_without_leave_before_it_does(begun, answered_once):
+    there = answered_once([Unavailable("away")])
+    loop = begun()
+    loop.run(2)
+
+    assert loop.handler.run(lambda: there.said[-1].alone)
+
+
+def test_one_that_goes_on_alone_while_the_others_stop_is_refused(begun, answered_once):
+    answered_once([Unavailable("away")] * 3 + [Refused("they have stopped")])
+    loop = begun()
+
+    with pytest.raises(Refused, match="they have stopped"):
+        loop.run()
+
+    assert loop.handler.total_run_calls >= 4
 
 
 def test_the_watcher_of_ones_own_is_asked_and_what_it_raises_ends_nothing(begun, caplog):

@@ -61,6 +61,16 @@ def test_a_group_that_has_stopped_without_it_is_an_error():
         reports(Told(Refused("they have stopped")), []).now()
 
 
+def test_a_refusal_ends_the_silence_before_it():
+    speaking = reports(Told(Unavailable("away"), Refused("they have stopped")), [])
+    assert not speaking.now()
+
+    with pytest.raises(Refused):
+        speaking.now()
+
+    assert speaking.silent_for == 0
+
+
 def test_a_thread_reports_again_and_again_until_it_is_stopped():
     meeting = Told(PreemptionVerdict(5))
     speaking = reports(meeting, [], interval=0.01)

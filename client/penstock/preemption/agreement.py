@@ -160,9 +160,13 @@ class Agreements:
                 f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
                 "the way to it, was away for long"
             )
-        if said.alone:
+        if said.saved:
+            if said.steps != group.agreed and not group.fixed:  # it heard of no later step
+                self._commit(Agreed(said.group, said.steps, fixed=True))
+        elif said.alone:
             return  # where it will be when it hears of this is not known
-        if said.steps > group.agreed:
+        elif max(said.steps, said.allowed) > group.agreed and not group.fixed:
+            # It is beyond the step, or is making one that ends there.
             self._commit(Agreed(said.group, max(said.steps + LEAST_AHEAD, said.allowed)))
         elif said.steps == group.agreed and not group.fixed:
             self._commit(Agreed(said.group, group.agreed, fixed=True))

@@ -254,9 +254,9 @@ class PreemptionHandler:
     def _await_leave(self) -> None:
         """Wait for leave to make the next step, unless the dispatcher is away for long."""
         while self._steps >= self._verdict.allowed and not self._over.is_set():
-            if self._reports.silent_for >= AWAY:
-                self._alone = True  # before the step: a report on the way may not say less
+            if self._alone and self._reports.silent_for >= AWAY:
                 break
+            self._alone |= self._reports.silent_for >= AWAY  # no report on the way may say less
             self._reports.now()
             self._stop_where_agreed()  # it may have heard so behind its last step
             with self._changed:

@@ -139,6 +139,7 @@ class Reports:
                 verdict = self._meeting.report(self._state())
             except PenstockError as exc:
                 if not exc.retryable:
+                    self._silent_since = None  # it is an answer, which each step asks for again
                     raise
                 if self._silent_since is None:
                     self._silent_since = time.monotonic()
