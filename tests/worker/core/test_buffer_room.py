@@ -24,7 +24,7 @@ from penstock_worker.core.events import (
     StreamWritable,
 )
 from penstock_worker.core.state_machine import WorkerCore
-from penstock_worker.runner.messages import FrameReady, SetRoom
+from penstock_worker.runner.messages import ArenaFull, FrameReady, SetRoom
 
 MB = 1 << 20
 READER = ReaderId(1)
@@ -56,6 +56,10 @@ class Worker:
         for first in range(made, made + frames):
             self._handle(FrameReady(run, first, 1, first * MB, MB, b"", Codec.NONE, MB))
         self.made[task] = made + frames
+
+    def wait_for_room(self, task):
+        """Have the runner wait for room, however few bytes its frames have."""
+        self._handle(ArenaFull(self.core.attempts[task].run))
 
     def fill(self, task):
         """Make all that there is room for; return how many bytes are kept."""
@@ -122,6 +126,21 @@ def test_a_room_that_is_full_or_never_was_stays_as_it_is():
         worker.read(2)
 
     assert [worker.room[attempt.run] for attempt in worker.core.attempts.values()] == [8 * MB] * 4
+
+
+def test_a_room_that_small_frames_fill_grows_too():
+    worker = Worker()
+    worker.assign(*map(task, range(1, 5)))
+
+    for _ in range(8):
+        worker.make(1, 2)
+        worker.wait_for_room(1)
+        before = worker.room[worker.core.attempts[1].run]
+        worker.wait_for_room(1)
+        assert worker.room[worker.core.attempts[1].run] == before
+        worker.read(1)
+
+    assert worker.room[worker.core.attempts[1].run] == 64 * MB
 
 
 @pytest.mark.parametrize("count", [10, 50, 300])

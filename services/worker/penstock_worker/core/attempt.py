@@ -296,7 +296,7 @@ class Attempt:
         """Send what is ready to streams with credit; flush or recall for readers that starve."""
         self.link.tell(self.run, self.assignment.codec, out)
         served = self.delivery.send_ready(out)
-        self.buffer.on_kept(self.delivery.nbytes, self.run, out)
+        self.buffer.on_kept(self.delivery.nbytes, self.run, out, waits=self._arena_full)
         self.revive(now, out)
         if served:
             if self.failure is not None or self.delivery.done:

@@ -34,7 +34,8 @@ class BufferRoom:
     def __init__(self, usual: int) -> None:
         self.usual = self.nbytes = self._told = self._part = max(1, usual)
         self._wanted: int | None = None
-        self._filled = False
+        self._filled = 0
+        """How many bytes were kept when it was full."""
 
     def on_runner_started(self) -> int:
         """Return what a new runner begins with."""
@@ -46,12 +47,17 @@ class BufferRoom:
         self._part = part
         self._settle(part // EARLY if self._wanted is None else self._wanted, run, out)
 
-    def on_kept(self, nbytes: int, run: int | None, out: list[Effect]) -> None:
-        """Note that *nbytes* are kept: a room that was filled and is empty grows."""
-        if 2 * nbytes >= self.nbytes:
-            self._filled = True
-        elif self._filled and 4 * nbytes <= self.nbytes < min(self.usual, self._part):
-            self._filled = False
+    def on_kept(self, nbytes: int, run: int | None, out: list[Effect], *, waits: bool) -> None:
+        """Note that *nbytes* are kept: a room that was filled and is empty grows.
+
+        It is full also where the runner *waits* for room: small frames take more than they have.
+        """
+        if waits or 2 * nbytes >= self.nbytes:
+            self._filled = max(self._filled, nbytes)
+        if not self._filled or 4 * nbytes > min(self.nbytes, 2 * self._filled):
+            return
+        if self.nbytes < min(self.usual, self._part):
+            self._filled = 0
             self._settle(2 * self.nbytes, run, out)
 
     def _settle(self, wanted: int, run: int | None, out: list[Effect]) -> None:
