@@ -204,6 +204,17 @@ def test_one_that_stopped_without_an_answer_stops_all_there_or_they_are_refused(
         meeting.say("b", step + 2)
 
 
+def test_a_dispatcher_without_memory_hears_from_one_that_stopped_where_that_was():
+    meeting = Meeting()
+    meeting.say("a", 100, saved=True, allowed=100)
+
+    assert meeting.say("b", 98, noticed=True, allowed=100).agreed == 100
+    assert meeting.say("c", 100, allowed=100).agreed == 100
+    assert not meeting.say("a", 100, saved=True).all_saved
+    with pytest.raises(Refused, match="have stopped at step 100"):
+        meeting.say("d", 101)
+
+
 def test_a_file_of_before_reads_on_without_saying_whether_a_trainer_has_stopped():
     meeting = Meeting()
     written = [b'["TrainerKnown","g","a"]', b'["Noticed","g"]', b'["Agreed","g",12]']

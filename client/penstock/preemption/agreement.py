@@ -128,7 +128,7 @@ class Agreements:
         mine.heard_at, mine.alone = now, said.alone
         # A dispatcher that was started again does not know what was allowed before.
         mine.allowed = max(mine.allowed, said.allowed)
-        if group.agreed and not mine.saved:
+        if (group.agreed or said.saved) and not mine.saved:
             self._keep_to(group, said)
         if said.noticed and not group.noticed:
             self._commit(Noticed(said.group))
