@@ -8,11 +8,12 @@ its processes together; what they share counts for each.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from measure import Figure, arguments, show
+from processes import family
 
 from penstock import Dataset
 from penstock_cluster import LocalCluster
@@ -40,14 +41,6 @@ def _mib(pids: Iterable[int]) -> float:
     return total / 1024
 
 
-def _with_children(pids: Iterable[int]) -> Iterator[int]:
-    """Yield processes and all that they started."""
-    for pid in pids:
-        yield pid
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            yield from _with_children(map(int, task.read_text().split()))
-
-
 def _courses(target: str, workers: list[int], transport: str, batches: int) -> list[list[float]]:
     """Return the memory of the reader, and that of workers, behind every `LOOK` batches."""
     dataset = Dataset.range(10**9).map(_images).take(batches)
@@ -59,7 +52,7 @@ def _courses(target: str, workers: list[int], transport: str, batches: int) -> l
         assert batch.nbytes == IMAGES.nbytes
         if seen % LOOK == 0:
             courses[0].append(_mib([os.getpid()]))
-            courses[1].append(_mib(_with_children(workers)))
+            courses[1].append(_mib(one for worker in workers for one in family(worker)))
         if seen == batches:  # each worker takes so many
             break
     return courses

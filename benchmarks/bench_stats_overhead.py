@@ -36,7 +36,7 @@ from penstock.protocol.data import FrameHeader
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import Codec, TaskId, WorkerId
 from penstock.reader.session.link_traffic import LinkMeter
-from penstock.runtime.usage import _family
+from penstock.runtime.usage import family
 from penstock_cluster import LocalCluster
 from penstock_worker.runner.frame_writer import FrameWriter
 
@@ -84,7 +84,7 @@ class Way:
 
     def cpu(self) -> float:
         """Return the seconds of processor time that this process and the makers have taken."""
-        families = (one for maker in self.makers for one in _family(maker))
+        families = (one for maker in self.makers for one in family(maker))
         return time.process_time() + sum(time.clock_gettime(_cpu_clock(one)) for one in families)
 
 
@@ -142,7 +142,7 @@ def _left_out_at(makers: Sequence[int]) -> Callable[[], Callable[[], None]]:
 
     def tell(number: int) -> None:
         for maker in makers:
-            for runner in _family(maker)[1:]:
+            for runner in family(maker)[1:]:
                 os.kill(runner, number)
 
     def left_out() -> Callable[[], None]:

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 import tensorflow as tf
+from processes import family
 
 service = tf.data.experimental.service
 WARM, SECONDS = 1.5, 1.5
@@ -61,14 +63,6 @@ def steps(row: str, dataset: Any) -> Iterator[int]:
             yield len(block)
     for _ in dataset.as_numpy_iterator():
         yield 1
-
-
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and those that it started."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            yield from family(int(child))
 
 
 def cpu(pids: Sequence[int]) -> float:

@@ -1,4 +1,7 @@
-"""What this process and its children use of the machine: CPU and memory, for status calls."""
+"""What this process and its children use of the machine: CPU and memory, for status calls.
+
+A process that a fork server forked for this one is no child of it: `count_in` has it counted, too.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,19 @@ from pathlib import Path
 REST = 50
 """So many times as long as a look took there is none: that of a hundred processes takes tenths of a
 second, as the system goes through all their pages, and who looks answers nobody meanwhile."""
+
+
+_forked_for_this: set[int] = set()
+
+
+def count_in(pid: int) -> None:
+    """Count *pid*, and what is below it, as this process's own."""
+    _forked_for_this.add(pid)
+
+
+def count_out(pid: int) -> None:
+    """Count *pid* no more: it has ended, and its number may be another's. Idempotent."""
+    _forked_for_this.discard(pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +44,7 @@ class Usage:
 def usage() -> Usage:
     """Take stock of this process and all below it. Nothing is counted where there is no /proc."""
     cpu, memory = 0.0, 0
-    for pid in _family(os.getpid()):
+    for pid in family():
         with suppress(OSError, IndexError, ValueError):  # it may end meanwhile
             cpu += _cpu(pid)
             memory += _memory(pid)
@@ -53,15 +69,18 @@ class UsageMeter:
         return self._newest
 
 
-def _family(pid: int) -> list[int]:
-    """Return *pid* and the processes below it."""
-    out, queue = [], [pid]
+def family(*pids: int) -> list[int]:
+    """Return *pids* and the processes below them, each once; without any, this process's."""
+    pids = pids or (os.getpid(), *_forked_for_this)
+    found, queue = dict.fromkeys(pids), list(pids)
     while queue:
-        out.append(queue.pop())
-        for task in _tasks(out[-1]):
+        for task in _tasks(queue.pop()):
             with suppress(OSError):
-                queue += map(int, (task / "children").read_text().split())
-    return out
+                for child in map(int, (task / "children").read_text().split()):
+                    if child not in found:
+                        found[child] = None
+                        queue.append(child)
+    return list(found)
 
 
 def _tasks(pid: int) -> list[Path]:

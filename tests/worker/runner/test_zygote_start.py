@@ -8,6 +8,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.ipc.child import ONE_THREAD
 from penstock.ipc.fork_door import ForkDoor
+from penstock.runtime import usage
 from penstock_worker.runner import zygote_start
 from penstock_worker.runner.confinement import FREE
 from tests.process_tree import parent
@@ -37,6 +38,17 @@ async def test_a_zygote_is_forked_where_there_is_a_door(door, working):
 
         assert parent(zygote) == door.server_pid
         assert elements == list(range(5))
+
+
+@pytest.mark.usefixtures("door")
+async def test_what_a_zygote_and_its_runners_use_is_their_workers(working):
+    async with working() as workplace:
+        reading = await workplace.begin(Dataset.range(5))
+        runner = reading.runner.pid
+        assert {parent(runner), runner} <= set(usage.family())
+        await reading.end()
+
+    assert not usage._forked_for_this
 
 
 async def test_without_a_door_a_zygote_is_started(monkeypatch, working):

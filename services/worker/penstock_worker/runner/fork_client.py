@@ -17,6 +17,7 @@ from typing import assert_never
 from penstock.errors import Closed, ConfigError, Overloaded, PenstockError, Unavailable
 from penstock.ipc.child import ONE_THREAD, ProcessEnvironment
 from penstock.ipc.fork_door import ChildProcess
+from penstock.runtime.usage import count_out
 from penstock_worker.runner import capacity, fork_protocol
 from penstock_worker.runner.confinement import FREE, Confinement
 from penstock_worker.runner.fork_protocol import (
@@ -203,6 +204,7 @@ class ForkClient:
         if zygote.ended.is_set():
             return
         zygote.ended.set()
+        count_out(zygote.process.pid)
         self._zygote = None
         asyncio.get_running_loop().remove_reader(zygote.sock.fileno())
         zygote.sock.close()

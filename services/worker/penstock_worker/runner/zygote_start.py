@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from penstock.errors import Unavailable
 from penstock.ipc.fork_door import ChildProcess, ForkDoor
+from penstock.runtime.usage import count_in
 
 MODULE, FLAGS = "penstock_worker.runner.zygote", ("-P",)
 
@@ -34,7 +35,8 @@ def start_zygote(
 ) -> ChildProcess:
     """Return a zygote with *end* of a socket and *environment*, behind a door or a new process.
 
-    A new process looks for modules in *first_path*.
+    A new process looks for modules in *first_path*. One that was forked is counted in what this
+    process uses, until `count_out` is called with its number.
 
     Raises:
         OSError, MemoryError: when the system has no room for it.
@@ -42,7 +44,7 @@ def start_zygote(
     worker = ["--worker", str(os.getpid())]
     for door in _doors:
         with suppress(Unavailable):
-            return door.fork(
+            forked = door.fork(
                 MODULE,
                 environment,
                 {FD_VARIABLE: end.fileno()},
@@ -50,6 +52,8 @@ def start_zygote(
                 arguments=worker,
                 within=FORK_WITHIN,
             )
+            count_in(forked.pid)
+            return forked
     command = [sys.executable, *FLAGS, "-m", MODULE, *worker, "--fd", str(end.fileno())]
     return subprocess.Popen(  # noqa: S603  our own module, in our own interpreter
         command,
