@@ -52,7 +52,7 @@ def _courses(target: str, workers: list[int], transport: str, batches: int) -> l
         assert batch.nbytes == IMAGES.nbytes
         if seen % LOOK == 0:
             courses[0].append(_mib([os.getpid()]))
-            courses[1].append(_mib(one for worker in workers for one in family(worker)))
+            courses[1].append(_mib(family(workers)))
         if seen == batches:  # each worker takes so many
             break
     return courses

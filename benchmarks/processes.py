@@ -1,22 +1,24 @@
-"""The processes that are there for another one, for what they use."""
+"""The processes that are there for others, for what they use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and those that it started or had forked: a zygote says whose it is."""
-    yield pid
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # it may end meanwhile
-            for child in task.read_text().split():
-                yield from family(int(child))
+def family(pids: Iterable[int]) -> set[int]:
+    """Return *pids* and what they started or had forked: a zygote says whose it is."""
+    owners = dict[int, set[int]]()
     for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
+        with suppress(OSError):  # it may end meanwhile
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            forked = b"--worker" in words and words[words.index(b"--worker") + 1] == b"%d" % pid
-            if forked and (entry / "stat").read_text().rpartition(")")[2].split()[1] != str(pid):
-                yield from family(int(entry.name))
+            owners[int(entry.name)] = {int(parent)}
+            if b"--worker" in words:
+                owners[int(entry.name)].add(int(words[words.index(b"--worker") + 1]))
+    found, before = set(pids), 0
+    while len(found) > before:
+        before = len(found)
+        found |= {pid for pid, of in owners.items() if of & found}
+    return found

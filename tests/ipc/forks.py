@@ -9,6 +9,11 @@ import time
 
 from penstock.ipc import fork_server
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+SERVER = ["-m", "tests.ipc.forks"]
+WITHIN = 30.0
+"""Seconds for what takes a moment."""
+
 
 def tell():
     """Write to the file that came what this process is like."""

@@ -9,16 +9,8 @@ import threading
 import pytest
 
 from penstock.errors import Unavailable
-from penstock.ipc.fork_door import UNKNOWN, ForkDoor
-from tests.ipc.test_fork_server import ROOT, SERVER, WITHIN
-
-
-@pytest.fixture
-def door(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    door = ForkDoor.start(SERVER, dict(os.environb))
-    yield door
-    door.close()
+from penstock.ipc.fork_door import UNKNOWN
+from tests.ipc.forks import WITHIN
 
 
 @pytest.fixture

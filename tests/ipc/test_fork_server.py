@@ -12,19 +12,8 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.ipc.fork_door import ForkDoor
+from tests.ipc.forks import ROOT, SERVER, WITHIN
 from tests.process_tree import parent
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-SERVER = ["-m", "tests.ipc.forks"]
-WITHIN = 30.0
-
-
-@pytest.fixture
-def door(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    door = ForkDoor.start(SERVER, dict(os.environb))
-    yield door
-    door.close()
 
 
 def told(door, environment=None, **kwargs):

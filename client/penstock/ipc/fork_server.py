@@ -208,13 +208,15 @@ class ForkServer:
             self._become(start, line, files)
             return self._mains[start.module]
         self._lines[pid] = line
-        watch = os.pidfd_open(pid)
         try:
-            line.send(Started(pid))
-            line.send_file(watch)
-        except OSError:  # a client that has given it up has another one by now
+            watch = os.pidfd_open(pid)
+            try:
+                line.send(Started(pid))
+                line.send_file(watch)
+            finally:
+                os.close(watch)
+        except OSError:  # it cannot be watched, or the client that gave it up has another by now
             os.kill(pid, signal.SIGKILL)
-        os.close(watch)
         return None
 
     def _become(self, start: Start, line: FramedSocket[Start], files: list[int]) -> None:

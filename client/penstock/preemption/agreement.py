@@ -154,21 +154,22 @@ class Agreements:
 
     def _keep_to(self, group: _Group, said: PreemptionReport) -> None:
         """Have a trainer stop where was agreed, or all stop later if it is beyond that."""
-        if said.steps > group.agreed and group.fixed:
-            raise Refused(
-                f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
-                f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
-                "the way to it, was away for long"
-            )
-        if said.saved:
-            if said.steps != group.agreed and not group.fixed:  # it heard of no later step
+        if group.fixed:
+            if said.steps > group.agreed:
+                raise Refused(
+                    f"trainers of {said.group!r} have stopped at step {group.agreed}, and "
+                    f"{said.trainer} has made {said.steps}: it went on while the dispatcher, or "
+                    "the way to it, was away for long"
+                )
+        elif said.saved:
+            if said.steps != group.agreed:  # it heard of no later step
                 self._commit(Agreed(said.group, said.steps, fixed=True))
         elif said.alone:
-            return  # where it will be when it hears of this is not known
-        elif max(said.steps, said.allowed) > group.agreed and not group.fixed:
+            pass  # where it will be when it hears of this is not known
+        elif max(said.steps, said.allowed) > group.agreed:
             # It is beyond the step, or is making one that ends there.
             self._commit(Agreed(said.group, max(said.steps + LEAST_AHEAD, said.allowed)))
-        elif said.steps == group.agreed and not group.fixed:
+        elif said.steps == group.agreed:
             self._commit(Agreed(said.group, group.agreed, fixed=True))
 
     def _agree(self, name: str, group: _Group) -> None:

@@ -18,6 +18,7 @@ second, as the system goes through all their pages, and who looks answers nobody
 
 
 _forked_for_this: set[int] = set()
+"""Beside its children. There is one for the process, as its children are."""
 
 
 def count_in(pid: int) -> None:
@@ -44,7 +45,7 @@ class Usage:
 def usage() -> Usage:
     """Take stock of this process and all below it. Nothing is counted where there is no /proc."""
     cpu, memory = 0.0, 0
-    for pid in family():
+    for pid in family(os.getpid(), *_forked_for_this):
         with suppress(OSError, IndexError, ValueError):  # it may end meanwhile
             cpu += _cpu(pid)
             memory += _memory(pid)
@@ -70,8 +71,7 @@ class UsageMeter:
 
 
 def family(*pids: int) -> list[int]:
-    """Return *pids* and the processes below them, each once; without any, this process's."""
-    pids = pids or (os.getpid(), *_forked_for_this)
+    """Return *pids* and the processes below them, each once."""
     found, queue = dict.fromkeys(pids), list(pids)
     while queue:
         for task in _tasks(queue.pop()):

@@ -45,7 +45,7 @@ async def test_what_a_zygote_and_its_runners_use_is_their_workers(working):
     async with working() as workplace:
         reading = await workplace.begin(Dataset.range(5))
         runner = reading.runner.pid
-        assert {parent(runner), runner} <= set(usage.family())
+        assert {parent(runner), runner} <= set(usage.family(*usage._forked_for_this))
         await reading.end()
 
     assert not usage._forked_for_this

@@ -33,7 +33,7 @@ from it. Not for ever: what keeps one process from it need not keep the others."
 Running: TypeAlias = tuple[TaskId, TaskRecord, WorkerId]
 """A task, and the worker that runs it."""
 
-NOBODY = frozenset[ReaderId]()
+NO_READERS = frozenset[ReaderId]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ReadersReach:
                 if known is None or known.incarnation != report.incarnation:
                     continue
                 if _counts(ctx, liveness.heartbeat, worker, report.seconds, now):
-                    missed[worker] = missed.get(worker, NOBODY) | {reader}
+                    missed[worker] = missed.get(worker, NO_READERS) | {reader}
         barred = readable.barred(ctx.state, ctx.soft_state, iteration, places(iteration))
         all_needed = grouped or iteration.ordered
         return cls(live, missed, all_needed, frozenset(barred) if live else frozenset())
@@ -81,7 +81,7 @@ class ReadersReach:
         """Return the readers that reach none of *places*."""
         missing = frozenset(self.live)
         for worker in dict.fromkeys(places):
-            missing &= self.missed.get(worker, NOBODY)
+            missing &= self.missed.get(worker, NO_READERS)
         return missing
 
     def useful(self, workers: list[WorkerId]) -> list[WorkerId]:
@@ -156,7 +156,7 @@ def _better_elsewhere(
         others = now_there.copy()
         others.remove(one[2])
         left = reach.unserved(others)
-        if any(len(left & reach.missed.get(worker, NOBODY)) < unserved for worker in able):
+        if any(len(left & reach.missed.get(worker, NO_READERS)) < unserved for worker in able):
             return [one]
     return []
 

@@ -52,6 +52,7 @@ class BufferRoom:
 
         It is full also where the runner *waits* for room: small frames take more than they have.
         """
+        # Half and a quarter, so that it need not be seen at the very moment.
         if waits or 2 * nbytes >= self.nbytes:
             self._filled = max(self._filled, nbytes)
         if not self._filled or 4 * nbytes > min(self.nbytes, 2 * self._filled):

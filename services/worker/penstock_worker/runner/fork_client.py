@@ -29,7 +29,7 @@ from penstock_worker.runner.fork_protocol import (
     NotForked,
     Unfit,
 )
-from penstock_worker.runner.zygote_start import start_zygote
+from penstock_worker.runner.zygote_start import FIRST_WITHIN, FORK_WITHIN, start_zygote
 
 log = logging.getLogger("penstock.worker.runner")
 
@@ -77,7 +77,7 @@ class ForkClient:
     def prepare(self) -> None:
         """Start the zygote now, so that the first fork does not wait for it."""
         if self._zygote is None:
-            self._start()
+            self._start(FIRST_WITHIN)
 
     async def fork(self, connection: int, arena: int, on_exit: OnExit) -> int:
         """Fork a runner with the socket *connection* and the file *arena*; return its process id.
@@ -142,7 +142,7 @@ class ForkClient:
             zygote.pending.pop(request_id, None)
             raise
 
-    def _start(self) -> _Zygote:
+    def _start(self, within: float = FORK_WITHIN) -> _Zygote:
         if self._closed:
             raise Closed("this worker's runners were ended: it is closing")
         try:
@@ -155,7 +155,7 @@ class ForkClient:
         environment = {**self._confinement.passed_on(here.environment), **ONE_THREAD}
         with theirs:
             try:
-                process = start_zygote(theirs, environment, here.first_path)
+                process = start_zygote(theirs, environment, here.first_path, within)
             except (OSError, MemoryError) as exc:
                 ours.close()
                 text = f"{sys.executable} could not be started: {capacity.lacking(exc)}"

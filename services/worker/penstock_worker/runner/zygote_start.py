@@ -18,8 +18,9 @@ MODULE, FLAGS = "penstock_worker.runner.zygote", ("-P",)
 FD_VARIABLE = "PENSTOCK_ZYGOTE_FD"
 """What tells a zygote that was forked which file its socket is."""
 
-FORK_WITHIN = 10.0
-"""Seconds that the one that has all loaded gets, which may load it yet."""
+FIRST_WITHIN, FORK_WITHIN = 10.0, 1.0
+"""Seconds that the one that has all loaded gets: for the first zygote it may load it yet. Later it
+takes milliseconds, and a worker's heartbeats wait for it."""
 
 _doors: list[ForkDoor] = []
 """That of this process's fork server of zygotes, if it has one."""
@@ -31,12 +32,15 @@ def adopt(door: ForkDoor | None) -> None:
 
 
 def start_zygote(
-    end: socket.socket, environment: Mapping[bytes, bytes], first_path: bytes
+    end: socket.socket,
+    environment: Mapping[bytes, bytes],
+    first_path: bytes,
+    within: float = FORK_WITHIN,
 ) -> ChildProcess:
     """Return a zygote with *end* of a socket and *environment*, behind a door or a new process.
 
-    A new process looks for modules in *first_path*. One that was forked is counted in what this
-    process uses, until `count_out` is called with its number.
+    A door has *within* seconds. A new process looks for modules in *first_path*. One that was
+    forked is counted in what this process uses, until `count_out` is called with its number.
 
     Raises:
         OSError, MemoryError: when the system has no room for it.
@@ -50,7 +54,7 @@ def start_zygote(
                 {FD_VARIABLE: end.fileno()},
                 flags=FLAGS,
                 arguments=worker,
-                within=FORK_WITHIN,
+                within=within,
             )
             count_in(forked.pid)
             return forked
