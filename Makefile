@@ -9,7 +9,7 @@ PROTOS := $(wildcard protos/*.proto)
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks test-page screenshots pipelines chaos chaos-writes fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
+.PHONY: help demo test test-all test-frameworks test-page screenshots pipelines chaos chaos-writes fuzz test-compose test-deploy up down check docs protos bench bench-peers dist audit clean
 
 help:  ## say what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -28,8 +28,12 @@ $(READY): pyproject.toml $(if $(filter-out $(MINOR),$(FOUND)),of-another-python)
 demo: $(READY)  ## train a small language model through two workers, for real
 	$(BIN)/python -m penstock_cluster.demo
 
-test: $(READY)  ## run the tests, on two cores
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations=15
+test: $(READY)  ## run the tests that touch every promise, in four minutes on two cores
+	$(PYTEST) -m "not compose and not slow"
+
+test-all: $(READY)  ## run all tests that need nothing but Python
+	$(PYTEST) -m "not compose"
 
 # The frameworks have a venv of their own: gigabytes that nothing else needs. Keras 2, which has
 # parameter servers, asks for a TensorFlow with CUDA: it gets the one that is there. Most of what is
