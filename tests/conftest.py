@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
 
 import pytest
@@ -42,9 +43,14 @@ settings.load_profile("any machine")
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items):
     """Have one process run all tests that start clusters; those that share one, side by side."""
+    examples = Counter()
     for item in items:
         if "clusters" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("clusters"))
+        if quick := item.get_closest_marker("quick"):
+            examples[item.function] += 1
+            if examples[item.function] > quick.args[0]:
+                item.add_marker(pytest.mark.slow)
     items.sort(key=_place)
 
 

@@ -27,7 +27,7 @@ case " $FAILS " in *" $1 "*) exit 2 ;; esac
 
 @pytest.fixture
 def ci(tmp_path):
-    """Runs it with a `make` that fails for *fails*; returns its code, the targets and its output."""
+    """Runs it with a `make` that fails for *fails*; gives its code, its targets and its output."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "dirname"):

@@ -40,6 +40,7 @@ def wheel(wheel_file):
         return archive.namelist()
 
 
+@pytest.mark.slow
 def test_whoever_builds_the_same_sources_gets_the_same_bytes(wheel_file, tmp_path):
     copy = tmp_path / "elsewhere"
     kept = shutil.ignore_patterns("__pycache__")

@@ -47,6 +47,7 @@ def read(dataset, *, at, do):
     return got, longest
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("policy", ["distributed_epoch", "parallel_epochs"])
 def test_a_worker_that_is_told_to_leave_hands_over_and_nothing_is_made_twice(clusters, policy):
     with clusters.own(workers=2) as cluster:
@@ -62,6 +63,7 @@ def test_a_worker_that_is_told_to_leave_hands_over_and_nothing_is_made_twice(clu
         assert worker._process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_killed_comes_back_at_its_place(clusters):
     with clusters.own(workers=2) as cluster:
         worker = cluster.workers[1]

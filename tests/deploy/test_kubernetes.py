@@ -271,6 +271,7 @@ def pods():
         pod.process.wait(SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("clusters")
 def test_the_commands_make_a_cluster_that_trains_and_ends_in_time(pods, tmp_path):
     keys = made(tmp_path / "keys")

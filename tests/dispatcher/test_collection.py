@@ -50,6 +50,7 @@ def test_a_cycle_that_came_since_is_found_at_once():
         assert gone() is None
 
 
+@pytest.mark.slow
 def test_a_cycle_among_what_was_set_aside_is_found_once_it_doubled(monkeypatch):
     monkeypatch.setattr(collection, "LEAST", 1)
     with short_collections():

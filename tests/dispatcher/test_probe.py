@@ -24,6 +24,7 @@ async def test_a_port_with_a_listener_is_not():
         assert not await is_refused(f"127.0.0.1:{listener.getsockname()[1]}")
 
 
+@pytest.mark.slow
 async def test_silence_is_no_proof_and_ends():
     began = time.monotonic()
 
@@ -39,6 +40,7 @@ async def test_silence_is_no_proof_and_ends():
     assert time.monotonic() - began < 10
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("address", ["here", "here:", "127.0.0.1:x", "no.such.host.invalid:1", ""])
 async def test_an_address_that_means_nothing_is_no_proof(address):
     assert not await is_refused(address, timeout=0.5)

@@ -53,6 +53,7 @@ async def test_a_reader_without_workers_hears_what_it_waits_for(api):
     assert view.waiting_for == "a worker: none is registered at here:1"
 
 
+@pytest.mark.quick(1)
 async def test_a_silent_worker_is_lost_within_its_lease_and_readers_hear_it(api):
     dataset = await register(api, Dataset.range(3))
     opened = await api.open_iteration(request(dataset))
@@ -67,6 +68,7 @@ async def test_a_silent_worker_is_lost_within_its_lease_and_readers_hear_it(api)
         assert 0.3 < time.monotonic() - began < 3
 
 
+@pytest.mark.quick(1)
 async def test_a_silent_reader_expires_and_the_worker_hears_it(api):
     dataset = await register(api, Dataset.range(3))
     opened = await api.open_iteration(request(dataset))

@@ -119,6 +119,7 @@ def hosts(clusters, tmp_path):
         process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 def test_the_commands_for_several_hosts_make_a_mesh_that_readers_share(hosts):
     (dispatcher, *workers), command = hosts
     program, *args = shlex.split(command)
@@ -147,6 +148,7 @@ def killed_and_begun_again(*args):
     return run("resume", *args)
 
 
+@pytest.mark.slow
 def test_a_killed_loop_goes_on_and_sees_each_sample_once(tmp_path):
     lines = killed_and_begun_again(tmp_path / "checkpoint.json")
 
@@ -154,6 +156,7 @@ def test_a_killed_loop_goes_on_and_sees_each_sample_once(tmp_path):
     assert lines[0].startswith("going on from step ")
 
 
+@pytest.mark.slow
 def test_a_killed_loop_that_reads_from_a_mesh_goes_on_and_sees_each_sample_once(clusters, tmp_path):
     with clusters.own(workers=2) as cluster:
         lines = killed_and_begun_again(tmp_path / "checkpoint.json", cluster.target)

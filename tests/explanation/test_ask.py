@@ -65,6 +65,7 @@ def test_the_figures_of_workers_and_of_links_are_values(cluster):
     assert own.jobs == ()
 
 
+@pytest.mark.slow
 def test_the_slots_that_it_asks_for_hide_the_wait(another):
     with another(workers=1) as mesh:
         dataset = Dataset.range(100_000).map(slow)

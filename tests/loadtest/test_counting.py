@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
 from rich.console import Console
 
 from loadtest import mesh
@@ -40,6 +41,7 @@ def test_a_wait_that_has_not_ended_counts_as_long_as_it_is():
     assert result.moments[-1].p99 > 10
 
 
+@pytest.mark.slow
 def test_the_start_of_a_reader_is_no_load():
     shown, result = run_with(Seen(elements=5, ready=False), Seen(ready=True))
 

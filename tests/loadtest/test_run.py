@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,6 +21,7 @@ def load(*args):
     )
 
 
+@pytest.mark.slow
 def test_a_load_reports_what_readers_waited_and_what_it_cost(cluster, tmp_path):
     file = tmp_path / "load.json"
 
@@ -38,6 +41,7 @@ def test_a_load_reports_what_readers_waited_and_what_it_cost(cluster, tmp_path):
     assert "wait for the next element" in ran.stdout
 
 
+@pytest.mark.slow
 def test_a_target_that_is_no_dispatcher_is_named(tmp_path):
     ran = load("--target", "127.0.0.1:1", "--seconds", "3", "--readers", "1", "--timeout", "0.5")
 

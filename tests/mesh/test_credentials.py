@@ -213,6 +213,7 @@ def test_on_loopback_another_users_processes_are_refused_without_any_setting(tmp
             ask(server.address, stranger, lambda d: d.status())
 
 
+@pytest.mark.slow
 def test_certificates_and_keys_are_changed_while_all_go_on(tmp_path):
     keys = made(tmp_path / "keys")
     from datetime import UTC, datetime

@@ -111,6 +111,7 @@ def secured(clusters, tmp_path, monkeypatch):
         yield cluster, keys
 
 
+@pytest.mark.slow
 def test_who_renews_in_time_reads_on_and_who_does_not_is_told_that_it_expired(secured, tmp_path):
     cluster, keys = secured
     here = cluster.dispatcher.address

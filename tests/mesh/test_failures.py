@@ -113,6 +113,7 @@ def test_runners_end_with_a_killed_worker_even_in_the_middle_of_user_code(cluste
         reading.join(5)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("mode", "copies"), [("parallel_epochs", 2), ("distributed_epoch", 1)])
 def test_a_worker_that_is_killed_in_mid_pass_takes_nothing_along(clusters, mode, copies):
     def slow(x):
@@ -253,6 +254,7 @@ def test_nobody_at_the_address_is_an_error_that_names_it_in_time(nothing_left):
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_a_dispatcher_without_workers_is_an_error_that_says_so(clusters):
     with clusters.own(workers=0) as cluster:
         far = Dataset.range(3).distribute("parallel_epochs", cluster.target, timeout=1.0)
@@ -280,6 +282,7 @@ def test_an_iterator_that_is_closed_dropped_or_left_leaves_nothing(cluster, noth
         next(closed)
 
 
+@pytest.mark.slow
 def test_workers_that_join_take_part(clusters):
     def slow(x):
         time.sleep(0.001)
@@ -349,6 +352,7 @@ def test_a_worker_that_cannot_start_is_named(clusters):
             pass
 
 
+@pytest.mark.slow
 def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
     dispatcher = DispatcherConfig(worker_timeout=1.5, heartbeat_interval=0.5)
     with clusters.own(workers=1, dispatcher=dispatcher) as cluster:

@@ -144,6 +144,7 @@ def test_without_a_worker_in_this_process_there_is_nothing_to_read_locally(clust
         iter(far)
 
 
+@pytest.mark.slow
 def test_a_worker_of_others_is_named_by_those_who_wait_for_it(another):
     colocated = WorkerConfig(worker_tags=("COLOCATED",))
     with another(workers=1, worker=colocated) as cluster:

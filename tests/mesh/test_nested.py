@@ -62,6 +62,7 @@ def test_it_cannot_be_divided_once_more_and_the_error_says_what_can_be_done(poli
         below.map(lambda x: x).distribute(policy, "localhost:1")
 
 
+@pytest.mark.slow
 def test_an_inner_mesh_of_its_own_serves_the_outer_one_though_a_worker_dies(another):
     # What readers in the dead worker had comes to others when their lease is over.
     with another(workers=3, dispatcher=DispatcherConfig(client_timeout=4.0)) as mesh:

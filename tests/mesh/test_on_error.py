@@ -158,6 +158,7 @@ def test_where_nothing_can_be_made_the_pass_ends(cluster):
         list(far)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("most", [80, 79])
 def test_a_killed_worker_has_nothing_counted_twice(clusters, most):
     def slow(x):

@@ -57,6 +57,7 @@ def plain(elements):
     return [x if isinstance(x, str) else int(x) for x in elements]
 
 
+@pytest.mark.slow
 def test_an_order_is_the_same_on_one_worker_on_two_and_on_five(clusters, lines):
     """The job's seed is new each time: so it is fixed by a state that was saved at the start."""
     found = {name: [] for name in PIPELINES}
@@ -93,6 +94,7 @@ class _kept:  # noqa: N801  a context
         return None
 
 
+@pytest.mark.slow
 def test_three_workers_a_drain_and_a_dispatcher_later_the_order_is_the_same(another):
     got = []
     with another(workers=5) as mesh:
@@ -154,6 +156,7 @@ def test_a_state_whose_task_lacks_the_end_of_its_split_is_refused(saved):
         list(dataset.iterator(state))
 
 
+@pytest.mark.slow
 def test_each_of_several_readers_gets_its_elements_in_order(cluster):
     job = read(Dataset.range(2000).map(slow), cluster.target, job_name="two in order")
     one, two = (

@@ -72,6 +72,7 @@ def numbered(i):
     return np.int64(i)
 
 
+@pytest.mark.slow
 def test_rounds_are_whole_when_workers_are_killed_and_join(clusters):
     elements = 2400
     with clusters.own(workers=3) as cluster:
@@ -154,6 +155,7 @@ def consumer_process(target, index, start=""):
     )
 
 
+@pytest.mark.slow
 def test_a_consumer_that_is_killed_is_named_and_another_process_goes_on_in_its_place(clusters):
     with clusters.own(workers=2, dispatcher=SOON) as cluster:
         mine = Dataset.range(4000).distribute("distributed_epoch", cluster.target, "killed", 0, 2)

@@ -57,6 +57,7 @@ PIPELINES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("mode", ["distributed_epoch", "parallel_epochs"])
 def test_before_and_after_a_state_are_the_whole_together(cluster, mode, name):
@@ -164,6 +165,7 @@ def held_by(cluster, job):
     raise AssertionError("nobody is said to hold anything")
 
 
+@pytest.mark.slow
 def test_a_save_goes_without_a_killed_peer_long_before_its_lease_is_over(cluster, caplog):
     build = lambda: Dataset.range(400).distribute(
         "distributed_epoch", cluster.target, job_name="preempted"

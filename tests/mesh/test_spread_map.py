@@ -126,6 +126,7 @@ def test_calls_are_made_in_as_many_processes_as_there_are_slots_and_none_is_left
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_second_job_gets_its_part_of_the_slots_and_gives_it_back(two_slots):
     with iter(spread(two_slots, 10**6, job_name="a")) as it:
         one = Read(it)

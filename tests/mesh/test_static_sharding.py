@@ -125,6 +125,7 @@ def test_consumers_and_trainers_read_fixed_parts_too(listed):
         assert trainer("a") == trainer("b") == list(range(40))
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_back_goes_on_exactly_where_it_was(listed):
     data = Dataset.range(2000).map(slow)
 
@@ -141,6 +142,7 @@ def test_a_worker_that_comes_back_goes_on_exactly_where_it_was(listed):
         assert (one["account"]["redelivered"], one["account"]["in_doubt"]) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_dispatcher_may_die_too(listed):
     data = Dataset.range(1500).map(slow)
 
@@ -156,6 +158,7 @@ def test_the_dispatcher_may_die_too(listed):
         assert ints(got) == list(range(1500))
 
 
+@pytest.mark.slow
 def test_who_waits_in_vain_is_told_for_which_worker(listed):
     with listed() as cluster:
         gone = cluster.workers[1]
@@ -171,6 +174,7 @@ def test_who_waits_in_vain_is_told_for_which_worker(listed):
     assert "start it again at that address, or set reassign_static_tasks" in said
 
 
+@pytest.mark.slow
 def test_another_worker_takes_over_if_settings_say_so(listed):
     with listed(worker_timeout=2.0, reassign_static_tasks=True) as cluster:
         far = iter(Dataset.range(1000).map(slow).distribute(ShardingPolicy.DATA, cluster.target))
@@ -191,6 +195,7 @@ def test_one_worker_more_than_the_list_has_is_refused(listed, capfd):
         )
 
 
+@pytest.mark.slow
 def test_a_static_job_is_saved_and_goes_on(listed):
     with listed() as cluster:
         data = Dataset.range(600).map(slow)

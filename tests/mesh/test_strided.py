@@ -44,6 +44,7 @@ def by_turns(values, count):
     return [list(values[k::count]) for k in range(count)]
 
 
+@pytest.mark.slow
 def test_consumer_k_of_n_gets_every_nth_element_on_one_worker_on_two_and_on_five(clusters, request):
     kept = Dataset.range(700).map(slow).filter(lambda x: bool(x % 3))
     wanted = [2 * x for x in range(700) if 2 * x % 3]
@@ -65,6 +66,7 @@ def test_splits_without_elements_move_nothing(clusters, request, kept):
     assert all_of(consumers(far, target, 3, request.node.name)) == by_turns(wanted, 3)
 
 
+@pytest.mark.slow
 def test_the_order_outlives_workers_drains_and_the_dispatcher(another):
     with another(workers=4) as mesh:
         one, two = consumers(Dataset.range(3000).map(slow), mesh.target, 2, "hostile")

@@ -118,6 +118,7 @@ def insecure(clusters):
         yield cluster
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_mesh_on_linux_is_read_saved_and_shown(insecure, run, system):
     cluster = insecure

@@ -142,6 +142,7 @@ def test_what_has_no_value_is_nan_or_empty_or_an_error(write):
     assert np.isnan(fourth["f"])
 
 
+@pytest.mark.quick(1)
 def test_a_bad_row_is_an_error_in_its_place(check_states, write, chunk):
     rows = [f"{i},{i / 2}" for i in range(40)]
     rows[7], rows[20], rows[21] = "7,seven", "20", "21,1,2"

@@ -37,6 +37,7 @@ def same(key, window):
     return window
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 50])
 @pytest.mark.parametrize("keys", [1, 2, 3, 7])
 def test_groups_come_as_they_are_full_and_then_by_key(check_states, size, keys):
@@ -153,6 +154,7 @@ def test_errors_belong_to_their_elements(check_states):
     )
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [1, 2, 3, 9])
 @pytest.mark.parametrize("keys", [1, 3, 5])
 def test_errors_of_the_input_come_where_they_were_and_only_once(check_states, size, keys):

@@ -66,6 +66,7 @@ def wait_until(condition):
         time.sleep(0.001)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("cycle", "length"), [(1, 1), (1, 3), (2, 1), (3, 1), (3, 2), (4, 3), (11, 1), (30, 2)]
 )
@@ -77,6 +78,7 @@ def test_the_order_is_that_of_the_model_and_a_state_is_exact(check_states, cycle
     )
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("parallel", [1, 3])
 @pytest.mark.parametrize(("cycle", "length"), [(1, 1), (3, 1), (3, 2), (30, 2)])
 def test_threads_change_nothing_in_the_order(check_states, cycle, length, parallel):

@@ -38,6 +38,7 @@ def wait_until(condition):
         time.sleep(0.001)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 def test_it_changes_nothing_and_a_state_is_exact(check_states, size):
     check_states(lambda: Dataset.range(20).prefetch(size), list(range(20)), blocks=(1, 7))

@@ -289,6 +289,7 @@ def test_a_signal_is_for_its_process_alone(begun, monkeypatch):
     assert told.times == 0
 
 
+@pytest.mark.slow
 def test_a_second_notice_and_one_within_the_save_change_nothing(begun):
     def again():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -302,6 +303,7 @@ def test_a_second_notice_and_one_within_the_save_change_nothing(begun):
     assert len(loop.saved) == 1
 
 
+@pytest.mark.slow
 def test_within_the_grace_period_training_goes_on(begun):
     loop = begun(grace=0.6)
     loop.save = lambda: time.sleep(0.05)

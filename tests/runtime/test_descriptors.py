@@ -71,6 +71,7 @@ def test_as_many_as_are_needed_are_enough():
             check_room(4)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("free", [1, 8, 13])  # without a check gRPC aborts, or a signal ends it
 def test_a_reader_that_begins_without_descriptors_gets_an_error_and_goes_on(free):
     command = [sys.executable, "-c", READER, str(free)]

@@ -99,6 +99,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_processes_with_other_hashes_in_two_places_have_one_fingerprint(tmp_path):
     first = tmp_path / "one" / "train.py"
     second = tmp_path / "two" / "deeper" / "main.py"

@@ -15,6 +15,7 @@ RARE = {
 """Where the search begins for rules that so many schedules do without."""
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("first", range(0, 250, CHUNK))
 def test_no_law_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + CHUNK) if (law := judge(seed)[0])}
@@ -26,6 +27,7 @@ def test_a_schedule_is_played_again_alike():
     assert judge(7) == judge(7)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     "rule",
     [

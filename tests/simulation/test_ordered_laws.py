@@ -5,6 +5,7 @@ import pytest
 from simulation.ordered_mesh import judge, judge_consumers
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 150, 25))
 def test_no_law_of_ordered_jobs_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + 25) if (law := judge(seed)[0])}
@@ -12,6 +13,7 @@ def test_no_law_of_ordered_jobs_breaks_whatever_fails(first):
     assert not broken
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 150, 25))
 def test_no_law_of_an_order_that_goes_to_consumers_breaks_whatever_fails(first):
     seeds = range(first, first + 25)

@@ -15,6 +15,7 @@ RARE = {
 """Where the search begins for rules that so many schedules do without."""
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 150, CHUNK))
 def test_no_law_of_rounds_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + CHUNK) if (law := judge(seed)[0])}
@@ -33,6 +34,7 @@ def test_a_schedule_of_rounds_is_played_again_alike():
     assert judge(7) == judge(7)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("rule", RULES)
 def test_without_this_rule_of_rounds_a_law_breaks(rule):
     first = RARE.get(rule, 0)

@@ -6,6 +6,7 @@ from simulation.__main__ import Kind, faults_in
 from simulation.storm import LIMITED, Storm, blowing
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", Kind)
 def test_no_law_breaks_in_a_storm(kind):
     faults = 0

@@ -244,6 +244,7 @@ async def test_where_few_files_may_be_open_fewer_come_in(monkeypatch, connected)
         await ended(first)
 
 
+@pytest.mark.slow
 async def test_requests_of_one_that_reads_no_answers_are_not_read_either(connected):
     def read():
         return sum("RawRequestMessage" in type(one).__name__ for one in gc.get_objects())

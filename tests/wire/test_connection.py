@@ -317,6 +317,7 @@ async def _closed_within(sock, seconds):
     return True
 
 
+@pytest.mark.slow
 async def test_connections_beyond_the_bound_are_closed_and_those_that_are_there_served():
     entrance = Entrance(Security.LOCAL, OpenGuard(), max_connections=3)
     line = listening(host="127.0.0.1", port=0, drain=0, entrance=entrance)

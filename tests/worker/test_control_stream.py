@@ -30,6 +30,7 @@ async def test_reading_goes_on_while_the_dispatcher_is_away(reader, dispatcher, 
     assert dispatcher.beats[before].progress[1].done
 
 
+@pytest.mark.quick(1)
 async def test_the_log_says_once_that_the_dispatcher_is_away_and_once_that_it_is_back(
     dispatcher, worker, wait, caplog
 ):

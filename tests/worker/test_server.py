@@ -117,6 +117,7 @@ def test_a_worker_with_a_task_hands_it_back_before_it_stops(target, dispatcher):
         assert 1 in dispatcher.requeued
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["deadline", "at once"])
 def test_a_worker_that_cannot_hand_its_task_back_stops_all_the_same(
     target, dispatcher, how, caplog

@@ -236,6 +236,7 @@ async def test_user_code_that_ends_its_process_now_and_then_costs_nothing(
         assert worker.stats().runners_lost == 4
 
 
+@pytest.mark.slow
 async def test_user_code_that_always_ends_its_process_is_named_with_the_element(mesh, wait):
     def fragile(x):
         if x == 7_777:

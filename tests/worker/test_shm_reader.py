@@ -248,6 +248,7 @@ async def test_a_welcome_that_comes_too_late_is_nothing_to_anybody(monkeypatch):
     assert not went_wrong
 
 
+@pytest.mark.slow
 async def test_where_there_is_nothing_to_give_back_it_is_looked_for_seldom(met, monkeypatch):
     monkeypatch.setattr(shared_memory, "GIVE_BACK_EVERY", 0.001)
     monkeypatch.setattr(shared_memory, "GIVE_BACK_AT_LEAST", 60.0)
@@ -396,6 +397,7 @@ async def test_who_opens_streams_and_reads_nothing_is_hung_up_on(bounded, monkey
                     await loop.sock_sendall(sock, pack(OpenStream(stream, SUBSCRIBE)))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("numbers", [(1,), (1, 1)])
 async def test_streams_that_end_before_they_begin_are_not_counted_on(bounded, numbers):
     _, _, known = await bounded(max_calls_per_identity=2, max_connections_per_identity=2)

@@ -64,6 +64,7 @@ def terminal():
         one.close()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("command", [("status", "--watch"), ("top",)])
 def test_a_key_ends_it_and_the_terminal_is_as_it_was(cluster, terminal, command):
     view = terminal(command[0], cluster.target, *command[1:])

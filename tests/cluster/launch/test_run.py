@@ -114,6 +114,7 @@ def all_read(found):
     return sum(counts) == ELEMENTS and sum(totals) == sum(range(ELEMENTS))
 
 
+@pytest.mark.slow
 def test_a_cluster_of_five_processes_described_by_tf_config(hosts):
     cluster = {
         "chief": ["127.0.0.1:1"],
@@ -144,6 +145,7 @@ RANKS = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("launcher", RANKS)
 def test_two_processes_of_a_launcher_share_what_the_first_one_starts(hosts, launcher):
     where = {
@@ -173,6 +175,7 @@ def test_the_exit_code_is_the_scripts_and_nothing_is_left_behind(hosts):
     assert left_behind() == []
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_are_passed_on_to_the_script(hosts, number):
     hosts.script.write_text(
@@ -200,6 +203,7 @@ def test_signals_are_passed_on_to_the_script(hosts, number):
     assert left_behind() == []
 
 
+@pytest.mark.slow
 def test_data_workers_of_a_host_that_leaves_hand_their_tasks_over_at_once(hosts):
     hosts.script.write_text(
         textwrap.dedent(

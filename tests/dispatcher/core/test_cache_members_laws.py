@@ -22,6 +22,7 @@ def settled(seed):
     return world
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_each_trainer_comes_to_its_end_and_all_laws_hold(first):
     for seed in range(first, first + 20):

@@ -23,6 +23,7 @@ def settled(seed):
     return world
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_each_pass_ends_and_all_its_laws_hold(first):
     for seed in range(first, first + 20):

@@ -26,6 +26,7 @@ def settled(seed):
     return world
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
     for seed in range(first, first + 20):

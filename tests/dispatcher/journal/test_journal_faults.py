@@ -79,6 +79,7 @@ async def test_wherever_a_fault_is_the_dispatcher_stops(config, monkeypatch, met
     assert [r for r in caplog.records if r.levelno == logging.CRITICAL]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "gone",
     [".", "journal.db", "journal.db-wal", "lock", "work_dir.key"],

@@ -98,6 +98,7 @@ def kept(folder):
         return store.load().state
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("least", [1 << 20, 20_000], ids=["facts", "snapshots"])
 def test_a_process_killed_while_it_writes_has_kept_all_that_it_acknowledged(tmp_path, least):
     rng, length = random.Random(least), 0
@@ -277,6 +278,7 @@ async def stack():
         yield stack
 
 
+@pytest.mark.slow
 async def test_time_in_which_a_dispatcher_was_stopped_expires_no_peer(tmp_path, stack):
     process, address = stack.enter_context(dispatching(tmp_path, *FAST))
     mesh = Mesh(DispatcherClient(await stack.enter_async_context(connect(address))))

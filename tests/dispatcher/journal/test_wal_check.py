@@ -12,6 +12,7 @@ from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import RandomFacts, copied, loaded, written
 
 
+@pytest.mark.slow
 def test_a_log_cut_at_any_byte_gives_a_prefix_with_all_that_was_acknowledged(file, tmp_path):
     world = RandomFacts(3)
     with Store(file, power=False) as store:

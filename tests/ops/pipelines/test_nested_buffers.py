@@ -147,6 +147,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=30,
     derandomize=True,
@@ -239,6 +240,7 @@ def test_an_error_in_a_nest_is_raised_once():
     assert failures == 2
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "change",
     [

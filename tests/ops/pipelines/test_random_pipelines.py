@@ -89,6 +89,7 @@ def test_a_random_pipeline_gives_what_plain_python_gives_from_every_state(check_
     checked(check_states, pipeline)
 
 
+@pytest.mark.slow
 @patient(14, 0.2)
 @given(pipeline=lines(3), k=st.integers(3, 6), calls=threads, after=st.lists(stages, max_size=2))
 def test_a_random_pipeline_with_errors_goes_on_exactly_behind_them(

@@ -37,6 +37,7 @@ def test_in_peace_each_consumer_gets_all_rounds_in_order_from_one_attempt(block)
             assert loop.core.finished, seed
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("block", range(10))
 def test_whatever_breaks_each_process_gets_the_rounds_from_its_first_on_in_order(block):
     for seed in range(1000 + block * 20, 1000 + block * 20 + 20):

@@ -73,6 +73,7 @@ def test_what_is_recalled_between_two_elements_is_not_handed_out(sessions, fake_
     assert Counter(map(int, sessions[0].acked)) == consumed, names
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_recalled_at_any_moment_is_handed_out_once(sessions, fake_session, seed):
     rng = random.Random(seed)

@@ -124,6 +124,7 @@ def test_a_worker_that_makes_elements_for_long_is_no_worker_that_does_not_answer
         assert len(numbers(it)) == 19
 
 
+@pytest.mark.slow
 def test_the_only_worker_that_is_lost_is_waited_for_as_long_as_the_timeout_says(fake):
     with fake.FakeMesh(fake.frames(1, 10)) as mesh:
         it = iter(far(mesh, timeout=1.5))
@@ -174,6 +175,7 @@ def test_a_dispatcher_that_comes_late_is_waited_for(fake):
         assert numbers(dataset) == list(range(10))
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_falls_silent_is_named_when_there_is_nothing_more(fake, caplog):
     with fake.FakeMesh(fake.frames(1, 10), lease=0.6) as mesh:
         mesh.leave_unfinished(1)

@@ -316,6 +316,7 @@ def test_a_reader_in_a_forked_child_is_an_error_that_says_so(fake):
         assert len(list(it)) == 49
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("what", ["locate", "padding"])
 def test_a_forked_child_is_refused_though_another_thread_had_the_lock(fake, what):
     with fake.FakeMesh(fake.frames(5, 10)) as mesh:

@@ -247,6 +247,7 @@ def test_each_trainer_gets_each_element_once_or_it_is_counted(when_full, total, 
     gets_each_element_once_or_it_is_counted(World(when_full, total, frames), steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_it_is_so_in_long_runs_too(seed):
     rng = random.Random(seed)

@@ -19,6 +19,7 @@ def ends(world, seed):
     raise AssertionError(f"seed {seed}: it does not end: {state}")
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("block", range(8))
 def test_every_element_is_acked_once_whatever_happens(block, random_cluster):
     counts = Counter()

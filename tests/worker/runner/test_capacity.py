@@ -39,6 +39,7 @@ def only(more):
             os.close(fd)
 
 
+@pytest.mark.slow
 async def test_without_files_for_a_runner_nothing_is_kept_and_later_it_works(workplace):
     busy = await workplace.begin(Dataset.range(3), free=False)
     await busy.end()
@@ -52,6 +53,7 @@ async def test_without_files_for_a_runner_nothing_is_kept_and_later_it_works(wor
     assert (await workplace.read(Dataset.range(3), run=3)).elements == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_memory_that_cannot_be_had_leaves_no_file():
     before = files()
     with pytest.raises(OSError, match="memory"):

@@ -262,6 +262,7 @@ async def test_runners_look_like_the_worker_does_when_they_are_forked(
     ]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("loop", [asyncio, uvloop], ids=["asyncio", "uvloop"])
 def test_a_pool_works_on_any_loop_and_leaves_no_file_behind(loop, working):
     async def use():

@@ -260,6 +260,7 @@ def lines_until_pids(process):
     return lines
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("extra", [(), ("fork",)], ids=["alone", "with a fork of itself"])
 def test_runners_end_within_a_second_when_their_worker_is_killed(worker, extra):
     process = worker(*extra)
