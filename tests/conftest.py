@@ -61,6 +61,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _reports_are_not_searched():
+    """Keep the reports of ten thousand tests out of these collections, too: each took a second."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @settings(max_examples=1, database=None)
 @given(st.none())
 def _first_law(_):

@@ -136,7 +136,9 @@ def test_lengths_that_a_payload_cannot_hold_are_refused(kind, numbers):
         unpack(layout(2, None, kind), payload)
 
 
-@pytest.mark.parametrize("element", [(), ((),) * 20, {"a": np.zeros(0), "b": ()}], ids=str)
+@pytest.mark.parametrize(
+    "element", [(), ((),) * 20, {"a": np.zeros(0), "b": ()}], ids=["()", "20", "dict"]
+)
 def test_elements_without_bytes_travel_in_frames_of_a_bounded_size(element):
     block = [element] * 20_000
     frames = pack(block, limit_bytes=1 << 40, limit_count=1 << 40)

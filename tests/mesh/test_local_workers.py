@@ -128,7 +128,8 @@ def test_a_worker_that_stops_leaves_its_elements_to_others(mine, numbers):
     far = Dataset.range(100_000).distribute(
         "distributed_epoch", cluster.target, max_outstanding_requests=2
     )
-    with WorkerServer(WorkerConfig(cluster.target)) as leaving:
+    # While it waits here for its elements to be acknowledged, this thread cannot do so.
+    with WorkerServer(WorkerConfig(cluster.target, drain=0.5)) as leaving:
         reading = iter(far)
         got = [int(next(reading)) for _ in range(10_000)]
         leaving.stop()

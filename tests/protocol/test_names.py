@@ -41,7 +41,11 @@ def test_a_name_of_a_kibibyte_is_taken(name):
     check_name("job_name", name)
 
 
-@pytest.mark.parametrize("name", ["x" * (LONGEST_NAME + 1), "ü" * 513, "\x1b" * 10_000_000])
+@pytest.mark.parametrize(
+    "name",
+    ["x" * (LONGEST_NAME + 1), "ü" * 513, "\x1b" * 10_000_000],
+    ids=["a byte too many", "bytes and not characters count", "ten megabytes to escape"],
+)
 def test_a_longer_name_is_refused_by_a_message_that_is_short(name):
     with pytest.raises(
         Refused, match=r"job_name takes \d+ bytes, and a name may take 1024"
