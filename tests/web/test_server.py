@@ -75,6 +75,39 @@ async def test_a_page_of_another_site_gets_nothing_whatever_its_name_stands_for(
     assert "evil.example" in text
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Host: [",
+        b"Host: []",
+        b"Host: a]b",
+        b"Host: [::1]x",
+        b"Host: [fe80::1%",
+        b"Host: a\xe2\x84\x80b",  # a character that a normal form makes into others
+        b"Host: \xff\xfe",
+        b"Host: localhost:port",
+        b"Host: localhost\r\nAuthorization: \xff\xfe",
+        b"Host: localhost\r\nAuthorization: Basic !",
+        b"Host: localhost\r\nAuthorization: Bearer [",
+    ],
+)
+@pytest.mark.parametrize("target", [b"/healthz", b"/metrics?a=%ff&[", b"http://[/healthz", b"//["])
+async def test_a_malformed_request_is_the_callers_fault_and_leaves_no_traceback_in_the_log(
+    local, caplog, header, target
+):
+    async with serving(ROUTES, "127.0.0.1", 0, local) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET %b HTTP/1.1\r\n%b\r\nConnection: close\r\n\r\n" % (target, header))
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+        writer.close()
+
+    status = int(answer.split()[1])
+    assert status < 500
+    assert all(record.exc_info is None for record in caplog.records)
+    assert sum(len(record.getMessage()) for record in caplog.records) < 300
+
+
 @pytest.mark.parametrize(("path", "method", "status"), [("/no", "GET", 404), ("/", "POST", 405)])
 async def test_what_is_not_there_is_said_to_nobody_in_particular(local, path, method, status):
     async with asked(local) as ask:

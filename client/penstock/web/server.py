@@ -12,12 +12,14 @@ from contextlib import ExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
 from penstock.credentials import http
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError, PenstockError, Refused
+from penstock.protocol.malformed import glimpse
 from penstock.runtime.accepted import most_files
 from penstock.web.door import BACKLOG, Door
 
@@ -82,11 +84,26 @@ def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -
     return web.AppRunner(
         app,
         access_log=None,
+        logger=_faults_of_servers(),
         handle_signals=False,
         handler_cancellation=True,  # a page that is closed costs nothing further
         keepalive_timeout=KEPT_IDLE,
         shutdown_timeout=CLOSE_WITHIN,
     )
+
+
+def _faults_of_servers() -> logging.Logger:
+    """Return the logger of aiohttp's server, without the traceback for each malformed request.
+
+    Anybody who reaches the port can send such requests without end. Each one is answered with 400.
+    """
+    log = logging.getLogger("penstock.http.server")
+    log.addFilter(_is_fault_of_server)
+    return log
+
+
+def _is_fault_of_server(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:
@@ -175,10 +192,13 @@ def _check_host(request: web.Request, entrance: Entrance) -> None:
     """
     if entrance.security is not Security.LOCAL:
         return
-    named = urlsplit(f"//{request.host}").hostname or ""
+    try:
+        named = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:  # no address at all, such as "["
+        named = ""
     if not is_loopback(named):
         raise Refused(
-            f"{request.host!r} is not a name of this machine's loopback: ask for "
+            f"{glimpse(request.host)} is not a name of this machine's loopback: ask for "
             "http://localhost, or give the service credentials"
         )
 
