@@ -11,6 +11,7 @@ RUN python -m venv /opt/build \
 COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY services services
+COPY docs/reference/errors.md docs/reference/errors.md
 # What pipelines import beside Penstock: EXTRA_PACKAGES="torch==2.7.0 pillow".
 ARG EXTRA_PACKAGES=""
 RUN /opt/build/bin/python -m build --wheel --outdir /dist \

@@ -158,7 +158,7 @@ $(VENV)-release/.ready: pyproject.toml
 	@touch $@
 
 # What is in the venv of a wheel alone is what comes with it.
-.venv-alone/.ready: $(VENV)-release/.ready $(shell git ls-files client services 2>/dev/null) README.md
+.venv-alone/.ready: $(VENV)-release/.ready $(shell git ls-files client services 2>/dev/null) README.md docs/reference/errors.md
 	rm -rf dist .venv-alone
 	$(VENV)-release/bin/python -m build --outdir dist .
 	$(PYTHON) -m venv --without-pip .venv-alone

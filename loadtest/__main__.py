@@ -20,7 +20,12 @@ WIDTH = 40
 
 
 def main(
-    target: Annotated[str, typer.Option(help="the dispatcher, as host:port or grpc://host:port")],
+    target: Annotated[
+        str,
+        typer.Option(
+            envvar="PENSTOCK_TARGET", help="the dispatcher, as host:port or grpc://host:port"
+        ),
+    ],
     readers: Annotated[int | None, typer.Option(min=1, help="simulated readers")] = None,
     seconds: Annotated[float | None, typer.Option(min=1, help="how long, in all")] = None,
     rate: Annotated[

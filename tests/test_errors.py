@@ -64,9 +64,9 @@ def test_every_error_ends_with_its_address_once_also_after_it_crossed_the_wire(k
     for error in (first, again, nested, pickle.loads(pickle.dumps(first)), copy.copy(first)):
         text = "".join(traceback.format_exception(error)).rstrip()
         last = text.splitlines()[-1]
-        assert last == f"see docs/reference/errors.md#{kind.__name__.lower()}"
-        assert text.count("errors.md#") == 1
-        assert errors.explained_at(error).count("errors.md#") == 1
+        assert last == f"see `penstock errors {kind.__name__}`"
+        assert text.count("penstock errors") == 1
+        assert errors.explained_at(error).count("penstock errors") == 1
     assert f"\n### {kind.__name__}\n" in page.read_text()
 
 

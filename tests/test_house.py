@@ -192,7 +192,6 @@ TRIED_THROUGH = {
     "penstock_dispatcher.performer": "dispatcher/test_service_streams.py",
     # What makes a process of a server is tried as a process.
     "penstock_dispatcher.command": "dispatcher/test_server.py",
-    "penstock_dispatcher.process": "dispatcher/test_server.py",
     "penstock_worker.command": "worker/test_server.py",
     "penstock_worker.process": "worker/test_server.py",
 }

@@ -45,8 +45,8 @@ from typing import Any
 DOCS = "PENSTOCK_DOCS"
 """The variable that says where the documentation is published, as ``https://docs.example``."""
 
-PAGE = "reference/errors"
-"""The page that has a section for each error."""
+COMMAND = "penstock errors"
+"""The command that prints the page on errors, or its section on one of them."""
 
 
 class PenstockError(Exception):
@@ -67,15 +67,15 @@ class PenstockError(Exception):
 
     @property
     def address(self) -> str:
-        """Where the documentation says what this error means, and what to do.
+        """Where to read what this error means, and what to do.
 
-        A page of the sources' ``docs``, or below ``PENSTOCK_DOCS`` where that is set; nothing where
-        it is set to nothing.
+        A command that prints it, without a network: ``penstock errors Closed``. If
+        ``PENSTOCK_DOCS`` is set, a page below that address; if that is empty, nothing.
         """
-        base, anchor = os.environ.get(DOCS), type(self).__name__.lower()
-        if base == "":
-            return ""
-        return f"{base.rstrip('/')}/{PAGE}/#{anchor}" if base else f"docs/{PAGE}.md#{anchor}"
+        base, name = os.environ.get(DOCS), type(self).__name__
+        if base is None:
+            return f"`{COMMAND} {name}`"
+        return f"{base.rstrip('/')}/reference/errors/#{name.lower()}" if base else ""
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]  # it is an attribute, as all can be
@@ -112,11 +112,11 @@ class PenstockError(Exception):
 
 
 def explained_at(error: PenstockError) -> str:
-    """Return the text of *error*, and at its end where it is explained: for those who see no notes.
+    """Return the text of *error*, and where to read more on it: for readers who see no notes.
 
     >>> from penstock.errors import Closed
     >>> explained_at(Closed("it was closed"))
-    'it was closed (see docs/reference/errors.md#closed)'
+    'it was closed (see `penstock errors Closed`)'
     """
     address = error.address
     return f"{error} (see {address})" if address else str(error)

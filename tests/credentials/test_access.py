@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from penstock.credentials.access import TABLE, check, needs_nothing
-from penstock.credentials.roles import AccessRole, Identity, role_named
-from penstock.errors import ConfigError, WrongRole
+from penstock.credentials.roles import AccessRole, Identity
+from penstock.errors import WrongRole
 from penstock.wire import tensorflow
 from penstock.wire.dispatcher import dispatcher_handlers
 from penstock.wire.preemption import preemption_handlers
@@ -101,9 +101,3 @@ def test_a_method_that_is_not_in_the_table_is_for_nobody():
     assert not needs_nothing("/penstock.v1.Worker/New", loopback=True)
     with pytest.raises(WrongRole, match="for nobody"):
         check("/penstock.v1.Worker/New", everybody)
-
-
-def test_a_role_that_is_unknown_is_refused_with_those_there_are():
-    assert role_named("worker") is AccessRole.WORKER
-    with pytest.raises(ConfigError, match="reader, trainer, worker, operator"):
-        role_named("king")

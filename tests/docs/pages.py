@@ -29,7 +29,7 @@ PAGES = (*STANDALONE, *sorted(DOCS.rglob("*.md")))
 FRAMEWORKS = DOCS / "how-to" / "frameworks"
 """Pages whose blocks run where the frameworks are: `make test-frameworks`."""
 
-UP_LOG = "PENSTOCK_DOCS_UP"
+UP_LOG = "DOCS_UP_LOG"
 """The variable that names the file with what `penstock up` has printed."""
 
 _FENCE = re.compile(

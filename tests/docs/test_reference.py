@@ -17,7 +17,8 @@ import penstock_cluster
 from penstock import errors, service
 from penstock.dataset.dataset import Dataset
 from penstock.executors.process_pool import ProcessSettings
-from penstock.runtime import settings
+from penstock.runtime import settings, variables
+from penstock.runtime.exit_codes import ExitCode
 from penstock.wire import tracing
 from penstock_cluster.cli.app import app
 from penstock_dispatcher.config import DispatcherConfig
@@ -171,7 +172,7 @@ def loadtest_command():
 
 def chapters():
     text = (REFERENCE / "command.md").read_text()
-    for found in re.finditer(r"^## (\S.*)\n([\s\S]*?)(?=^## |\Z)", text, re.MULTILINE):
+    for found in re.finditer(r"^## (p\S+ .*)\n([\s\S]*?)(?=^## |\Z)", text, re.MULTILINE):
         yield found[1], set(re.findall(r"`(--[\w-]+)`", found[2]))
 
 
@@ -190,6 +191,21 @@ def test_each_command_and_option_is_in_the_reference_and_nothing_else():
     wanted["python -m loadtest"] = options(loadtest_command())
 
     assert shown == wanted
+
+
+def test_the_table_of_exit_codes_has_all_of_them():
+    text = (REFERENCE / "command.md").read_text()
+    table = text.partition("## Exit codes")[2].partition("\n## ")[0]
+
+    assert [int(code) for code in re.findall(r"^\| (\d) \|", table, re.MULTILINE)] == list(ExitCode)
+
+
+def test_the_known_variables_are_those_that_are_read():
+    fields = {field.name for config in SETTINGS for field in dataclasses.fields(config)}
+    read = re.findall(r"\"PENSTOCK_([A-Z_]*[A-Z])\"", code())
+
+    assert {name for name in fields if name != "_"} <= variables.KNOWN
+    assert {name.lower() for name in read} <= variables.KNOWN
 
 
 def sh_commands():

@@ -162,9 +162,9 @@ def test_the_process_of_a_service_ends_with_one_sentence(run, system, what):
 
     ran = run(system, f"penstock_{what}", *given)
 
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     sentence = f"a {what} needs Linux, and this is {system}: {REMEDY.rstrip()}"
-    assert ran.stderr == f"penstock_{what}: {sentence} (see docs/reference/errors.md#configerror)\n"
+    assert ran.stderr == f"penstock_{what}: {sentence} (see `penstock errors ConfigError`)\n"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.errors import ConfigError
-
 
 class AccessRole(Enum):
     """What a process is there for; a trainer may do all that a reader may.
@@ -63,16 +61,3 @@ def certified_roles(names: Iterable[str]) -> frozenset[str]:
     """
     end = certified_name("")
     return frozenset(name.removesuffix(end) for name in names if name.endswith(end))
-
-
-def role_named(text: str) -> AccessRole:
-    """Return the role of that name.
-
-    Raises:
-        ConfigError: when there is none.
-    """
-    try:
-        return AccessRole(text)
-    except ValueError:
-        known = ", ".join(role.value for role in AccessRole)
-        raise ConfigError(f"role {text[:80]!r} is unknown: choose one of {known}") from None

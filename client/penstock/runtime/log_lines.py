@@ -1,6 +1,8 @@
 """How log lines look where Penstock writes them: text, or with ``PENSTOCK_LOG_FORMAT=json`` JSON.
 
-A program that configures `logging` itself has its own way: nothing here touches what it set.
+In a process of Penstock's own all that it says is JSON then: warnings and tracebacks of Python, and
+the lines for a person who starts it, too. A program that configures `logging` itself has its own
+way: nothing here touches what it set.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Final
 
 import msgspec
@@ -125,9 +129,49 @@ def configure(env: Mapping[str, str] = os.environ) -> None:
     level = (env.get(LEVEL, "") or "WARNING").upper()
     if level not in logging.getLevelNamesMapping():
         raise ConfigError(f"{LEVEL} must be a level, as INFO is, not {env[LEVEL]!r}")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter(env))
+    handler, made = logging.StreamHandler(sys.stderr), formatter(env)
+    handler.setFormatter(made)
     logging.basicConfig(level=level, handlers=[handler])
+    if isinstance(made, JsonLines):
+        _log_what_python_prints()
+
+
+def say(line: str, env: Mapping[str, str] = os.environ, *, failed: bool = False) -> None:
+    """Print a line for the person who starts this process, at any level; as JSON if asked.
+
+    Args:
+        line: what is said.
+        env: the variables; by default those of this process.
+        failed: whether it is why the process ends: then it goes to stderr.
+    """
+    stream = sys.stderr if failed else sys.stdout
+    if env.get(FORMAT, "") == JSON:
+        level = logging.ERROR if failed else logging.INFO
+        record = logging.LogRecord("penstock", level, "", 0, line, None, None)
+        line = JsonLines().format(record)
+    print(line, file=stream, flush=True)
+
+
+def _log_what_python_prints() -> None:
+    """Have warnings, and tracebacks of errors that nothing catches, logged, not printed."""
+    logging.captureWarnings(capture=True)
+    log = logging.getLogger("penstock")
+
+    def ended(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+        log.critical("the process ends with an error", exc_info=(kind, exc, trace))
+
+    def thread_ended(args: threading.ExceptHookArgs) -> None:
+        exc = args.exc_value or args.exc_type()
+        name = "" if args.thread is None else args.thread.name
+        info = (args.exc_type, exc, args.exc_traceback)
+        log.critical("the thread %s ends with an error", name, exc_info=info)
+
+    def ignored(args: sys.UnraisableHookArgs) -> None:
+        exc = args.exc_value or args.exc_type()
+        info = (args.exc_type, exc, args.exc_traceback)
+        log.error("%s: %r", args.err_msg or "error ignored in", args.object, exc_info=info)
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = ended, thread_ended, ignored
 
 
 class _Unconfigured(logging.StreamHandler[Any]):
@@ -152,3 +196,15 @@ def configure_within(env: Mapping[str, str] = os.environ) -> None:
         handler = _Unconfigured(sys.stderr)
         handler.setFormatter(made)
         ours.addHandler(handler)
+
+
+def configure_runner(env: Mapping[str, str] = os.environ) -> None:
+    """Do as `configure_within` for a process that runs users' functions: warnings become JSON, too.
+
+    Raises:
+        ConfigError: when ``PENSTOCK_LOG_FORMAT`` says what there is not.
+    """
+    configure_within(env)
+    if env.get(FORMAT, "") == JSON:
+        logging.getLogger("py.warnings").handlers = logging.getLogger("penstock").handlers[:]
+        logging.captureWarnings(capture=True)

@@ -8,14 +8,19 @@ ended, however it did.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.errors import InternalError
+from penstock.errors import InternalError, describe
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
+from penstock.runtime.variables import misspelt
+from penstock.runtime.versions import versions
+
+log = logging.getLogger("penstock.process")
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
 
@@ -30,15 +35,24 @@ def run_service(
     opened; one more ends the process as it is. A parent that is gone cancels.
     """
     log_lines.configure()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_until_told(service, leave))
+    mine = versions()
+    log.info("starting, pid %d: penstock %s, Python %s", os.getpid(), mine.penstock, mine.python)
+    for sentence in misspelt():
+        log.warning("%s", sentence)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_until_told(service, leave))
+    except BaseException as exc:
+        log.info("stopped by an error: %s", describe(exc))
+        raise
+    log.info("stopped")
 
 
 def announce(line: str) -> None:
     """Report that this process is ready: through the pipe, or on the screen."""
     fd = os.environ.pop(READY_FD, None)
     if fd is None:
-        print(line, flush=True)  # noqa: T201  the one line a person waits for
+        log_lines.say(line)
         return
     with os.fdopen(int(fd), "w") as pipe:
         pipe.write(line + "\n")
@@ -70,15 +84,20 @@ class _Signals:
 
     def came(self, signum: int) -> None:
         leave, self._leave = self._leave, None
+        name = signal.Signals(signum).name
         if self._cancelled:
+            log.warning("%s again: the process ends as it is", name)
             os._exit(128 + signum)
         elif leave is not None and not self._task.cancelling():
+            log.info("%s: leaving; at the next signal it stops at once", name)
             leave()
         else:
+            log.info("%s: stopping", name)
             self._cancelled = True
             self._task.cancel()
 
 
 def _parent_gone(loop: asyncio.AbstractEventLoop, fd: int, task: asyncio.Task[None]) -> None:
     loop.remove_reader(fd)
+    log.info("the process that started this one has ended: stopping")
     task.cancel()

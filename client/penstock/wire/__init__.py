@@ -8,8 +8,9 @@ for each. `connection` is a channel or a port, `rpc` a method, `stream` its two 
 
 import os
 
-# gRPC looks here once, when it is imported; it would report each closed connection on stderr.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+# gRPC looks here once, when it is imported. It would report closed connections and taken ports on
+# stderr, in lines of its own; an error of ours says the same.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 # A process that reads may be forked, by a framework's own data loader, say. The child cannot use
 # what the parent has open, and gRPC's attempts to make that possible crash about one child in

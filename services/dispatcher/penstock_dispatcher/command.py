@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
+
+from penstock.runtime.settings import with_defaults
+from penstock_dispatcher.config import DURABILITIES, DispatcherConfig
+
+Durability = Enum("Durability", {name.upper(): name for name in DURABILITIES})  # type: ignore[misc]
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
+@with_defaults(DispatcherConfig)
 def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free one")] = None,
     host: Annotated[str | None, typer.Option(help="interface to listen on")] = None,
@@ -17,8 +24,8 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         str | None, typer.Option(help="folder of this dispatcher's own, to go on from at a restart")
     ] = None,
     durability: Annotated[
-        str | None,
-        typer.Option(help="what is told outlasts the death of the 'process', or 'power' failures"),
+        Durability | None,
+        typer.Option(help="what is told outlasts the death of the process, or a power failure"),
     ] = None,
     worker_address: Annotated[
         list[str] | None,
@@ -95,6 +102,8 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     # The command `penstock` has these options in its help: that loads no service.
     from penstock_dispatcher import process  # noqa: PLC0415
 
+    if durability is not None:
+        given["durability"] = durability.value
     workers, named = given.pop("worker_address"), given.pop("tensorflow_dataset")
     process.run(
         **given,

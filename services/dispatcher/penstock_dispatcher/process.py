@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
+from penstock.runtime import log_lines
+from penstock.runtime.exit_codes import exit_code
 from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
@@ -29,8 +30,8 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
         with short_collections():
             run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
     except PenstockError as exc:
-        print(f"penstock_dispatcher: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(1) from None
+        log_lines.say(f"penstock_dispatcher: {explained_at(exc)}", failed=True)
+        raise SystemExit(exit_code(exc)) from None
 
 
 def _announce_ready(dispatcher: DispatcherService, config: DispatcherConfig) -> None:

@@ -6,10 +6,14 @@ from typing import Annotated
 
 import typer
 
+from penstock.runtime.settings import with_defaults
+from penstock_worker.config import WorkerConfig
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
+@with_defaults(WorkerConfig)
 def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     dispatcher_address: Annotated[
         str | None, typer.Option(help="host:port of the dispatcher")

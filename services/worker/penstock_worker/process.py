@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.exit_codes import exit_code
 from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
@@ -31,8 +31,8 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
         leave = asyncio.Event()
         run_service(_served(config, leave), leave=leave.set)
     except PenstockError as exc:
-        print(f"penstock_worker: {explained_at(exc)}", file=sys.stderr)  # noqa: T201
-        raise SystemExit(1) from None
+        log_lines.say(f"penstock_worker: {explained_at(exc)}", failed=True)
+        raise SystemExit(exit_code(exc)) from None
 
 
 async def _served(config: WorkerConfig, leave: asyncio.Event) -> None:

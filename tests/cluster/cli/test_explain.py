@@ -30,7 +30,7 @@ def test_each_pass_that_runs_is_explained(cluster):
             assert time.monotonic() < deadline, mine
             for _ in range(100):
                 next(elements)
-            found = json.loads(explain.explanations_json(cluster.target))
+            found = json.loads(explain.explanations_json(cluster.target))["passes"]
             (mine,) = [one for one in found if one["job"] == "explained"]
         shown = said(explain.show_explanations, cluster.target)
         with screen.capture() as capture:
@@ -47,4 +47,4 @@ def test_where_nothing_runs_it_says_so(monkeypatch):
     monkeypatch.setattr(explain, "fetch", lambda _: b'{"workers": [], "iterations": []}')
 
     assert said(explain.show_explanations, "nowhere") == "no pass runs\n"
-    assert explain.explanations_json("nowhere") == "[]"
+    assert explain.explanations_json("nowhere") == '{"version":1,"passes":[]}'

@@ -51,7 +51,7 @@ def test_token_makes_a_folder_too_where_it_is_told_one(folder, tmp_path):
 
 @pytest.mark.parametrize(
     "words, said",
-    [(["--role", "king"], "reader, trainer"), (["--role", "reader", "--expires", "1y"], "30d")],
+    [(["--role", "king"], "'trainer'"), (["--role", "reader", "--expires", "1y"], "30d")],
 )
 def test_a_role_or_a_time_that_is_unknown_is_refused_with_those_there_are(folder, words, said):
     refused = keys("token", folder, *words)

@@ -25,7 +25,7 @@ def test_jobs_as_json_are_a_list(cluster):
     elements = dataset.distribute("distributed_epoch", cluster.target, job_name="as json")
     assert len(list(elements)) == 10
 
-    jobs = json.loads(status.jobs_json(cluster.target))
+    jobs = json.loads(status.jobs_json(cluster.target))["jobs"]
 
     (mine,) = [job for job in jobs if job["job"] == "as json"]
     assert mine["pipeline"] == "range → map(increment)"

@@ -14,13 +14,17 @@ from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
 from penstock.reader.arguments import service_of
+from penstock.runtime.exit_codes import ExitCode
+from penstock.runtime.variables import misspelt
 from penstock.runtime.versions import versions
-from penstock_cluster.cli.client import FAILED, PATIENCE, ask, explained, screen
+from penstock_cluster.cli.client import PATIENCE, ask, errors, explained, screen
+from penstock_cluster.cli.errors_page import show_error
 from penstock_cluster.cli.explain import explanations_json, show_explanations
 from penstock_cluster.cli.full_screen import show_until_quit
 from penstock_cluster.cli.keys import app as keys_app
 from penstock_cluster.cli.mesh_screen import mesh_screen
-from penstock_cluster.cli.status import fetch, jobs_json, show_jobs, show_status
+from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, status_json
+from penstock_cluster.cli.target import DISPATCHER, TARGET, Target, split_places
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster
@@ -32,7 +36,6 @@ app = typer.Typer(
     name="penstock",
     help="Input data for training, prepared by a cluster of workers.",
     epilog="Exit codes: 0 done; 1 it failed; 2 called wrongly; 3 no answer from the address.",
-    add_completion=False,
     no_args_is_help=True,
 )
 
@@ -50,17 +53,25 @@ app.command("demo")(explained(run_demo))
 app.add_typer(keys_app)
 
 
+SUBJECTS = [subject.value for subject in Subject]
+
+SERVICES = frozenset(["dispatcher", "worker"])
+"""Commands that log misspelt variables themselves."""
+
+
 @app.callback()
 def penstock(
+    ctx: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_version, help="show it, and end"),
     ] = False,
 ) -> None:
     """Input data for training, prepared by a cluster of workers."""
-
-
-Target = Annotated[str, typer.Argument(help="the dispatcher, as host:port or grpc://host:port")]
+    del version
+    if ctx.invoked_subcommand not in SERVICES:
+        for sentence in misspelt():
+            errors.print(f"warning: {sentence}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -126,11 +137,11 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="full screen, each second; q ends")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="all counters, for a program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="all counters, as JSON")] = False,
 ) -> None:
     """Show workers, passes, tasks with their attempts, readers and the account."""
     if as_json:
-        print(fetch(target).decode())  # noqa: T201  as it is, not as rich would fold it
+        print(status_json(target))  # noqa: T201  as it is, not as rich would fold it
     elif watch:
         with suppress(KeyboardInterrupt):
             show_until_quit(target, mesh_screen)
@@ -141,9 +152,14 @@ def status(
 @app.command()
 @explained
 def top(
-    target: Target,
-    subjects: Annotated[
-        list[Subject] | None, typer.Argument(help="what is listed; all of them by default")
+    ctx: typer.Context,
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TARGET] [SUBJECTS]...",
+            help=f"{DISPATCHER}; then {', '.join(SUBJECTS)}: all of them by default",
+            autocompletion=lambda: SUBJECTS,
+        ),
     ] = None,
     sort: Annotated[
         Order, typer.Option(help="what comes first: most time, most or fewest elements/s, names")
@@ -153,7 +169,8 @@ def top(
     ] = False,
 ) -> None:
     """Show operators, tasks and workers by their time or rate, each second; q ends."""
-    wanted = list(dict.fromkeys(subjects or Subject))
+    target, named = split_places(ctx, places, within=SUBJECTS)
+    wanted = list(dict.fromkeys(Subject(one) for one in named)) or list(Subject)
     if once:
         top_once(target, wanted, sort)
         return
@@ -165,7 +182,7 @@ def top(
 @explained
 def explain(
     target: Target,
-    as_json: Annotated[bool, typer.Option("--json", help="as a list, for a program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON, for a program")] = False,
 ) -> None:
     """Say of each pass what its training loops wait for, and what would hide that."""
     if as_json:
@@ -191,7 +208,7 @@ def trace(
 @explained
 def jobs(
     target: Target,
-    as_json: Annotated[bool, typer.Option("--json", help="as a list, for a program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON, for a program")] = False,
 ) -> None:
     """List the passes that the dispatcher knows, a line each."""
     if as_json:
@@ -202,8 +219,18 @@ def jobs(
 
 @app.command()
 @explained
-def drain(target: Target, worker: Annotated[str, typer.Argument(help="its host:port")]) -> None:
-    """Have a worker leave in order: its tasks go on elsewhere, and its process ends."""
+def drain(
+    ctx: typer.Context,
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TARGET] WORKER", help=f"{DISPATCHER}; then the worker's own host:port"
+        ),
+    ],
+) -> None:
+    """Have a worker leave: other workers continue its tasks, and its process ends."""
+    *before, worker = places
+    target, _ = split_places(ctx, before)
     ask(target, lambda dispatcher: dispatcher.drain(WorkerId(worker)))
     screen.print(f"worker {worker} drains")
 
@@ -211,14 +238,26 @@ def drain(target: Target, worker: Annotated[str, typer.Argument(help="its host:p
 @app.command()
 @explained
 def health(
-    address: Annotated[str, typer.Argument(help="of a dispatcher or a worker, as host:port")],
+    address: Annotated[
+        str,
+        typer.Argument(envvar=TARGET, help="of a dispatcher or a worker, as host:port"),
+    ],
     timeout: Annotated[float, typer.Option(min=0.1, help="seconds")] = PATIENCE,
 ) -> None:
     """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
     place = service_of(address)
     answer = probe(place, timeout, caller_of(place, role=OPERATOR).tls)
     screen.print(answer.text, soft_wrap=True)
-    raise typer.Exit(0 if answer.serves else FAILED)
+    raise typer.Exit(ExitCode.DONE if answer.serves else ExitCode.FAILED)
+
+
+@app.command("errors")
+@explained
+def explain_error(
+    name: Annotated[str | None, typer.Argument(help="an error, as WaitedTooLong")] = None,
+) -> None:
+    """Say what an error means and what to do; without a name, list all errors."""
+    show_error(name)
 
 
 def main() -> None:

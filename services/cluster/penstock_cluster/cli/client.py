@@ -9,28 +9,24 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from penstock.credentials.caller import OPERATOR, caller_of
-from penstock.errors import (
-    ConfigError,
-    DatasetError,
-    PenstockError,
-    Unavailable,
-    explained_at,
-)
+from penstock.errors import PenstockError, explained_at
 from penstock.protocol.names import printable_lines
 from penstock.reader.arguments import service_of
+from penstock.runtime.exit_codes import exit_code
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FAILED, MISUSED, NOBODY = 1, 2, 3
-"""Exit codes: the command failed; it was called wrongly; no service answers at the address."""
+JSON_VERSION = 1
+"""Of what ``--json`` prints. New fields leave it as it is; to remove or change one raises it."""
 
 PATIENCE = 5.0
 """Seconds that a service gets to answer."""
@@ -62,13 +58,12 @@ def fail(exc: PenstockError) -> NoReturn:
     """Print *exc*, and exit with the code of its family."""
     words = escape(printable_lines(explained_at(exc)))  # names in it are no markup
     errors.print(f"[red]{type(exc).__name__}:[/red] {words}", soft_wrap=True)
-    match exc:
-        case ConfigError() | DatasetError():
-            raise typer.Exit(MISUSED) from exc
-        case Unavailable():
-            raise typer.Exit(NOBODY) from exc
-        case _:
-            raise typer.Exit(FAILED) from exc
+    raise typer.Exit(exit_code(exc)) from exc
+
+
+def as_json(**fields: Any) -> str:
+    """Return what ``--json`` prints: an object of *fields*, with the version of its shape."""
+    return msgspec.json.encode({"version": JSON_VERSION, **fields}).decode()
 
 
 def ask(target: str, call: Callable[[DispatcherClient], Coroutine[Any, Any, T]]) -> T:

@@ -10,7 +10,7 @@ from penstock.explanation import mesh
 from penstock.explanation.looks import JobLook
 from penstock.explanation.verdict import Explanation, explain_job
 from penstock.protocol.names import all_printable
-from penstock_cluster.cli.client import screen
+from penstock_cluster.cli.client import as_json, screen
 from penstock_cluster.cli.status import fetch
 
 
@@ -24,8 +24,8 @@ def show_explanations(target: str) -> None:
 
 
 def explanations_json(target: str) -> str:
-    """Return a list with an object for each pass that runs."""
-    return msgspec.json.encode([_plain(*pair) for pair in _explained(target)]).decode()
+    """Return an object with a list: one object for each pass that runs."""
+    return as_json(passes=[_plain(*pair) for pair in _explained(target)])
 
 
 def _explained(target: str) -> list[tuple[JobLook, Explanation]]:

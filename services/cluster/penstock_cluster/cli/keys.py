@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.credentials.roles import role_named
+from penstock.credentials.roles import AccessRole
 from penstock.credentials.token import seconds_of
 from penstock_cluster.cli.client import explained, screen
 
@@ -41,7 +41,7 @@ def init(folder: Folder, host: Hosts = None) -> None:
 @explained
 def token(
     folder: Folder,
-    role: Annotated[str, typer.Option(help="reader, trainer, worker or operator")],
+    role: Annotated[AccessRole, typer.Option(help="what it may do")],
     expires: Annotated[str, typer.Option(help="how long it lasts: 30d, 12h, 90m")] = "30d",
     name: Annotated[str | None, typer.Option(help="whom it is for; by default the role")] = None,
     into: Annotated[
@@ -55,13 +55,12 @@ def token(
     """
     from penstock.credentials import authority  # noqa: PLC0415  as above
 
-    wanted, lasts = role_named(role), seconds_of(expires)
-    whom = name or wanted.value
+    lasts, whom = seconds_of(expires), name or role.value
     if into is not None:
-        authority.personal(folder, into, wanted, whom, datetime.now(UTC), lasts)
-        _show([into], wanted.value)
+        authority.personal(folder, into, role, whom, datetime.now(UTC), lasts)
+        _show([into], role.value)
         return
-    made = authority.token(folder, wanted, whom, time.time(), lasts)
+    made = authority.token(folder, role, whom, time.time(), lasts)
     print(made)  # noqa: T201  as it is, not as rich would fold it
 
 

@@ -10,7 +10,7 @@ import msgspec
 from penstock.errors import VersionMismatch
 from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
-from penstock_cluster.cli.client import ask, screen
+from penstock_cluster.cli.client import as_json, ask, screen
 from penstock_cluster.cli.picture import Look, forgotten_state, jobs_table, picture, state_of
 from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, IterationStats
 
@@ -18,6 +18,11 @@ from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, Iter
 def fetch(target: str) -> bytes:
     """Return the counters of the dispatcher at *target*, as JSON."""
     return ask(target, lambda dispatcher: dispatcher.status())
+
+
+def status_json(target: str) -> str:
+    """Return the counters of the dispatcher at *target*, in a version of their own."""
+    return as_json(**msgspec.json.decode(fetch(target)))
 
 
 def look(target: str) -> Look:
@@ -50,10 +55,10 @@ def show_jobs(target: str) -> None:
 
 
 def jobs_json(target: str) -> str:
-    """Return a list with an object for each pass that the dispatcher knows."""
+    """Return an object with a list: one object for each pass that the dispatcher knows."""
     now = look(target)
     passes = [_job(it, now) for it in now.stats.iterations]
-    return msgspec.json.encode(passes + [_forgotten(was) for was in now.stats.forgotten]).decode()
+    return as_json(jobs=passes + [_forgotten(was) for was in now.stats.forgotten])
 
 
 def _job(it: IterationStats, now: Look) -> dict[str, Any]:

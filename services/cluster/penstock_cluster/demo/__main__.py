@@ -22,7 +22,10 @@ def main(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 2,
     target: Annotated[
         str | None,
-        typer.Option(help="Read from the cluster of this dispatcher, which has the same files."),
+        typer.Option(
+            envvar="PENSTOCK_TARGET",
+            help="Read from the cluster of this dispatcher, which has the same files.",
+        ),
     ] = None,
 ) -> None:
     """Train a small language model on text that a cluster prepares: a local one, or any.

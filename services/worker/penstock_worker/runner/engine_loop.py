@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-import traceback
 from dataclasses import dataclass, replace
 
 from penstock import files
@@ -39,6 +39,8 @@ from penstock_worker.runner.messages import (
     SplitsNeeded,
     TimesMeasured,
 )
+
+log = logging.getLogger("penstock.runner")
 
 BLOCK_SECONDS = 0.003
 """About how long the engine works at a stretch: commands are read in between."""
@@ -272,5 +274,5 @@ class EngineLoop:
 def _close(engine: OpIterator) -> None:
     try:
         engine.close()
-    except BaseException:  # noqa: BLE001  users' code; the run is over anyway
-        traceback.print_exc()
+    except BaseException:
+        log.exception("a pipeline could not be closed")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import socket
 import sys
-import traceback
 from contextlib import suppress
 from typing import NoReturn
 
@@ -27,6 +27,8 @@ from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.confinement import confine
 from penstock_worker.runner.fork_protocol import ForkRunner
 
+log = logging.getLogger("penstock.runner")
+
 
 def run(
     request: ForkRunner, sock: int, arena: Arena, zygote: int, inherited: list[int]
@@ -42,12 +44,12 @@ def run(
         os.nice(request.niceness)
         confine(request.memory, request.uid, request.gid, request.files)
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
-        log_lines.configure_within()
+        log_lines.configure_runner()
         with socket.socket(fileno=sock) as line:
             main.serve(line, arena)
         code = 0
-    except BaseException:  # noqa: BLE001  nothing of this process may go on as if it were the zygote
-        traceback.print_exc()
+    except BaseException:
+        log.exception("the runner ends with an error")
     finally:
         with suppress(Exception):
             sys.stdout.flush()
