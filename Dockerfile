@@ -21,7 +21,7 @@ FROM ${PYTHON_IMAGE}
 RUN useradd --system --uid 10001 --create-home penstock \
  && install -d -o penstock -g penstock /var/lib/penstock /run/penstock \
  && install -d -m 0700 -o penstock -g penstock /etc/penstock /keys /keys/authority /keys/dispatcher \
-      /keys/worker /keys/trainer /keys/operator
+      /keys/worker /keys/reader /keys/trainer /keys/operator
 COPY --from=build /opt/penstock /opt/penstock
 ENV PATH=/opt/penstock/bin:$PATH PYTHONUNBUFFERED=1
 USER penstock

@@ -210,3 +210,18 @@ def by_shm(stats):
     """How many workers are read by shared memory, from another container."""
     readers = (reader for iteration in stats["iterations"] for reader in iteration["readers"])
     return sum(reader["transports"].get("shm", 0) for reader in readers)
+
+
+@pytest.mark.timeout(BUILD + 2 * UP)
+def test_a_service_that_is_stopped_becomes_unhealthy_and_comes_back(compose):
+    compose.run("up", "--detach", "dispatcher")
+    compose.wait_healthy("dispatcher", 1)
+
+    compose.run("exec", "-T", "dispatcher", "sh", "-c", "kill -STOP -1")
+    deadline = time.monotonic() + UP
+    while compose.healthy("dispatcher") != ["unhealthy"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+    compose.run("restart", "dispatcher")
+    compose.wait_healthy("dispatcher", 1)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +18,8 @@ import pytest
 import yaml
 
 from penstock.dataset.dataset import Dataset
+from penstock_dispatcher import DispatcherConfig, DispatchServer
+from penstock_worker import WorkerConfig, WorkerServer
 from tests.credentials.keyring import made
 from tests.docs.pages import DOCS, blocks
 from tests.free_ports import free_ports
@@ -37,6 +40,11 @@ def documents(file):
 def resources(folder):
     files = (file for file in sorted(folder.rglob("*.yaml")) if file.name != "kustomization.yaml")
     return [document for file in files for document in documents(file)]
+
+
+def of_kubernetes(resource):
+    """Whether a resource is of Kubernetes itself, and so has a published schema here."""
+    return not resource["apiVersion"].startswith(("leaderworkerset", "monitoring.coreos.com"))
 
 
 def page_blocks(kind):
@@ -62,7 +70,7 @@ def containers():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_resource_is_valid_by_its_published_schema(version):
-    of_core = [each for each in resources(FOLDER) if "leaderworkerset" not in each["apiVersion"]]
+    of_core = [each for each in resources(FOLDER) if of_kubernetes(each)]
     assert len(of_core) > 5
     for each in of_core:
         kubernetes_validate.validate(each, version, strict=True)
@@ -109,7 +117,7 @@ def test_what_kustomize_makes_is_valid(folder, kubectl):
     rendered = kubectl("kustomize", str(folder))
 
     assert rendered
-    for document in rendered:
+    for document in filter(of_kubernetes, rendered):
         kubernetes_validate.validate(document, VERSIONS[-1], strict=True)
 
 
@@ -156,8 +164,88 @@ def test_the_secrets_of_the_page_are_those_that_pods_mount(kubectl, tmp_path):
         for volume in template["spec"]["volumes"]
         if "secret" in volume
     }
-    assert mounted | {"penstock-trainer"} == set(secrets)
+    assert mounted | {"penstock-trainer", "penstock-operator"} == set(secrets)
     assert all({"ca.crt", "token"} <= files for files in secrets.values())
+
+
+def test_to_change_keys_replaces_the_secret_of_each_pod(kubectl, tmp_path):
+    made(tmp_path / "keys")
+    text = (DOCS / "how-to" / "deploying-on-kubernetes.md").read_text()
+    lines = text.partition("## Change keys")[2].splitlines()
+    replaced = set()
+    for line in lines:
+        if line.startswith("kubectl"):
+            made_by, _, taken_by = line.replace("=keys/", f"={tmp_path}/keys/").partition(" | ")
+            (secret,) = kubectl(*made_by.split()[1:])
+            assert taken_by == "kubectl replace --filename -"
+            replaced.add(secret["metadata"]["name"])
+    assert replaced == {"penstock-dispatcher", "penstock-worker", "penstock-trainer"}
+
+
+FIELDS = {"port", "path", "scheme", "tlsConfig", "authorization"}
+"""Of an endpoint of a PodMonitor, in version v1 of the Prometheus operator."""
+
+
+def monitors():
+    return resources(FOLDER / "overlays" / "monitored")
+
+
+def test_the_monitors_choose_the_pods_and_ports_that_there_are():
+    for monitor in monitors():
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        (chosen,) = (
+            each for each in templates().values() if wanted <= each["metadata"]["labels"].items()
+        )
+        ports = {port["name"] for each in chosen["spec"]["containers"] for port in each["ports"]}
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        assert endpoint["port"] in ports
+        assert endpoint.keys() == FIELDS
+        assert endpoint["tlsConfig"].keys() == {"ca", "serverName"}
+        assert monitor["apiVersion"] == "monitoring.coreos.com/v1"
+
+
+def test_pods_have_no_annotations_that_cannot_work_with_tls_and_a_token():
+    assert not [each for each in templates().values() if "annotations" in each["metadata"]]
+
+
+def test_pods_log_their_starts_and_stops():
+    for template in templates().values():
+        for container in template["spec"]["containers"]:
+            assert {"name": "PENSTOCK_LOG", "value": "INFO"} in container["env"]
+
+
+def scraped(monitor, keys, port):
+    """Return what a monitor's endpoint gives who asks as it says, with the files of *keys*."""
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    secrets = {"penstock-operator": keys / "operator"}
+    ca, token = endpoint["tlsConfig"]["ca"]["secret"], endpoint["authorization"]["credentials"]
+    trusting = ssl.create_default_context(cafile=secrets[ca["name"]] / ca["key"])
+    bearer = (secrets[token["name"]] / token["key"]).read_text().strip()
+    with contextlib.closing(socket.create_connection(("127.0.0.1", port), SECONDS)) as plain:
+        name = endpoint["tlsConfig"]["serverName"]
+        with trusting.wrap_socket(plain, server_hostname=name) as secure:
+            secure.sendall(
+                f"GET {endpoint['path']} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                f"Authorization: {endpoint['authorization']['type']} {bearer}\r\n"
+                "Connection: close\r\n\r\n".encode()
+            )
+            return b"".join(iter(lambda: secure.recv(1 << 16), b"")).decode()
+
+
+@pytest.mark.parametrize("monitor", monitors(), ids=lambda monitor: monitor["metadata"]["name"])
+def test_a_monitor_gets_the_metrics_by_tls_and_token(monitor, tmp_path):
+    keys, (http, worker_http) = made(tmp_path / "keys"), free_ports(2)
+    of_dispatcher = DispatcherConfig(credentials=str(keys / "dispatcher"), http_port=http)
+    with DispatchServer(of_dispatcher) as dispatcher:
+        of_worker = WorkerConfig(
+            dispatcher.address, credentials=str(keys / "worker"), http_port=worker_http
+        )
+        with WorkerServer(of_worker):
+            of_workers = monitor["metadata"]["name"] == "penstock-worker"
+            answer = scraped(monitor, keys, worker_http if of_workers else http)
+
+    assert answer.startswith("HTTP/1.1 200")
+    assert "penstock_build_info" in answer
 
 
 def test_whatever_chooses_pods_chooses_some():

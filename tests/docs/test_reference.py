@@ -262,7 +262,7 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
         case ["kubectl", "--namespace", _, "exec", _, "--", "penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
         case ["kubectl", *_]:  # tests/deploy runs what makes something
-            assert {"create", "apply", "rollout"} & set(words)
+            assert KUBECTL & set(words)
         case ["docker", "compose", *rest]:
             check_compose(rest)
         case _:
@@ -276,6 +276,9 @@ def check_module(module, words):
     shown = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
     assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[\w-]+", shown))
 
+
+KUBECTL = {"apply", "create", "delete", "label", "logs", "port-forward", "rollout", "taint"}
+"""The commands of kubectl that pages use."""
 
 COMPOSE = {
     "build": set(),

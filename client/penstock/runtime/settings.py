@@ -58,6 +58,7 @@ class ServiceSettings:
     insecure: bool
     http_port: int | None
     http_host: str
+    health_file: str | None
     max_calls: int
     max_calls_per_identity: int
     max_connections: int
@@ -120,7 +121,9 @@ class ServiceSettings:
         self._check_http()
 
     def _check_http(self) -> None:
-        port, host = self.http_port, self.http_host
+        port, host, file = self.http_port, self.http_host, self.health_file
+        if file is not None and not (isinstance(file, str) and file):
+            raise ConfigError(f"health_file must be the path of a file, not {file!r}")
         if port is not None and (
             not isinstance(port, int) or not is_number(port, 0) or port > 65535
         ):

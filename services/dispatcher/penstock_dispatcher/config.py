@@ -122,6 +122,10 @@ class DispatcherConfig(ServiceSettings):
     """The interface of HTTP. On loopback whoever is on this machine may look; on others it takes
     `credentials`, or `insecure`."""
 
+    health_file: str | None = None
+    """A file that is touched each second while this works, and removed at the end: a health check
+    looks at its age, which costs less than to start a client."""
+
     max_calls: int = MAX_CALLS
     """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
 

@@ -18,6 +18,7 @@ from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
 from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
+from penstock.runtime.health_file import touching
 from penstock.runtime.linux import check_service
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
@@ -101,6 +102,7 @@ async def serve(
             looked_at as dispatcher.http,
             seen,
             opened as dispatcher.tensorflow,
+            touching(config.health_file),
         ):
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:

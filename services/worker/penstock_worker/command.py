@@ -46,6 +46,9 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
     ] = None,
     http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
+    health_file: Annotated[
+        str | None, typer.Option(help="a file that is touched each second while this works")
+    ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,

@@ -20,6 +20,7 @@ from penstock.protocol.types import WorkerId
 from penstock.runtime import address
 from penstock.runtime.background import BackgroundDeparture, BackgroundServer, Serve
 from penstock.runtime.cores import cores
+from penstock.runtime.health_file import touching
 from penstock.runtime.linux import check_service
 from penstock.runtime.malloc import tune
 from penstock.runtime.versions import versions
@@ -134,7 +135,7 @@ async def serve(
         register = partial(_registered, worker, control, config, ready)
         looked_at = answering(config, entrance, partial(_routes, worker, entrance, control))
         with inside, offered(worker.address, worker.incarnation, worker):
-            async with looked_at as worker.http:
+            async with looked_at as worker.http, touching(config.health_file):
                 await _work(worker, control, parting, register, elements)
 
 
