@@ -59,6 +59,7 @@ METHODS = "ops/pipelines/test_random_pipelines.py"
 
 TORCH = "frameworks/torch/test_loader.py"
 BORROWING = "worker/test_shm_reader.py"
+TRAVELLED = "serialization/test_travelled.py"
 TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
     "penstock.analysis.entropy": "analysis/test_determinism.py",
@@ -111,6 +112,11 @@ TRIED_THROUGH = {
     "penstock.protocol.definition": "test_definition_contents.py",
     "penstock.serialization.code_parts": "serialization/test_fingerprint_changes.py",
     "penstock.serialization.references": "serialization/test_fingerprint_changes.py",
+    "penstock.serialization.class_forms": TRAVELLED,
+    "penstock.serialization.pickler": TRAVELLED,
+    "penstock.serialization.spares": TRAVELLED,
+    "penstock.serialization.special_forms": TRAVELLED,
+    "penstock.serialization.unpickling": TRAVELLED,
     "penstock.credentials.roles": "credentials/test_access.py",
     "penstock.wire.rpc": CONNECTION,
     "penstock.wire.status": CONNECTION,

@@ -47,17 +47,19 @@ def encode(root: Node) -> Definition:
     )
 
 
-def decode(definition: Definition) -> Node:
+def decode(definition: Definition, *, adopt: bool = False) -> Node:
     """Return the pipeline of *definition*. It unpickles: that may run whatever its maker likes.
 
-    Operators must be loaded, as importing `Dataset` does.
+    Operators must be loaded, as importing `Dataset` does. With *adopt* this process is for the
+    pipeline alone: `import` and `pickle` find the modules that came with it.
 
     Raises:
         DefinitionError: naming what is missing in this process.
     """
     _check_versions(definition)
     contents = definition.contents
-    reader = OperatorReader(pickling.load(definition.pickled, contents), contents)
+    objects = pickling.load(definition.pickled, contents, adopt=adopt)
+    reader = OperatorReader(objects, contents)
     node = [reader.node(stage) for stage in definition.stages][-1]
     check_extent(node)
     return node

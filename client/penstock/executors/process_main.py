@@ -98,7 +98,7 @@ class Child:
 
     def _load(self, command: LoadFunction) -> FunctionReady:
         try:
-            (self._fn,) = pickling.load(command.pickled, command.contents)
+            (self._fn,) = pickling.load(command.pickled, command.contents, adopt=True)
         except BaseException as exc:  # noqa: BLE001  an import may raise anything
             if not isinstance(exc, PenstockError):
                 exc = DefinitionError(f"the function cannot be loaded: {describe(exc)}")

@@ -95,6 +95,28 @@ class PipelineOutline:
 
 
 @dataclass(frozen=True, slots=True)
+class ModuleRecord:
+    """A local module that travels."""
+
+    name: str
+    digest: str = ""
+    """What tells its source from others; nothing if that is not known."""
+    path: tuple[str, ...] | None = None
+    """Where a package looks for modules; None if it is none."""
+    near: tuple[str, ...] = ()
+    """The classes that its functions may unpickle, each as ``module:name``, if they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """A name of a local module that is loaded only when it is asked for."""
+
+    stream: bytes
+    needs: tuple[str, ...] = ()
+    """The globals that its functions use, each as ``module:name``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pickled:
     """Users' objects, pickled."""
 
@@ -107,6 +129,10 @@ class Pickled:
     """Installed modules that must be there to load it, beyond Python's own."""
     imported: tuple[str, ...] = ()
     """Local modules that its functions import when they run."""
+    travelled: tuple[ModuleRecord, ...] = ()
+    """The local modules of which a part is here; older versions saved none."""
+    spares: dict[str, Spare] = field(default_factory=dict)
+    """What may be asked for besides, by ``module:name``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,18 @@ from typing import Any
 
 from penstock.serialization.bytecode import without_places
 from penstock.serialization.labels import Parts, named, text
-from penstock.serialization.modules import installed_name, is_local, is_local_module
+from penstock.serialization.modules import TRAVELLED, installed_name, is_local, is_local_module
 from penstock.serialization.references import local_imports, references, uses
+from penstock.serialization.special_forms import is_dispatch
+from penstock.serialization.unpickling import met_by
 
 _NOT_OF_A_CLASS = frozenset({
     "__abstractmethods__", "__annotate__", "__annotate_func__", "__annotations__",
     "__annotations_cache__", "__classdictcell__", "__dict__", "__doc__", "__firstlineno__",
-    "__module__", "__orig_bases__", "__parameters__", "__qualname__", "__static_attributes__",
-    "__weakref__", "_abc_impl",
+    "__module__", "__orig_bases__", "__parameters__", "__qualname__", "__slotnames__",
+    "__static_attributes__", "__weakref__", "_abc_impl",
 })  # fmt: skip
 _NOT_OF_AN_ENUM = frozenset(vars(enum.Enum("Empty", ())))
-
-TRAVELLED = "__penstock__"
-"""Marks modules that came with a pipeline."""
 
 _OF_ANY_MODULE = frozenset({
     TRAVELLED, "__annotate__", "__annotations__", "__annotations_cache__", "__builtins__",
@@ -36,6 +35,9 @@ def function_parts(fn: types.FunctionType) -> Parts:
     name = installed_name(fn)
     if name is not None:
         return Parts(text("function", name))
+    if is_dispatch(fn):  # what it has cached so far is no part of what it does
+        registry = vars(fn)["registry"]
+        return Parts(b"dispatch", (("its functions", dict(registry)),))
     found = [("its code", fn.__code__), *_defaults(fn), *_closure(fn)]
     if is_local(str(fn.__module__)):
         used = references(fn.__code__, fn.__globals__)
@@ -43,6 +45,7 @@ def function_parts(fn: types.FunctionType) -> Parts:
         for module, names in local_imports(fn.__code__, fn.__globals__):
             values = [getattr(module, name, None) for name in names] if names else [module]
             found += [(f"import of {module.__name__!r}", value) for value in values]
+        found += [(f"class {name!r}, which it may unpickle", cls) for name, cls in met_by(fn)]
     found += named("attribute", vars(fn))
     return Parts(b"function", tuple(found))
 

@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 
 _OURS = ("penstock", "penstock_cluster", "penstock_dispatcher", "penstock_worker")
 _SITES = ("site-packages", "dist-packages")
-_MAIN = ("__main__", "__mp_main__")
+MAIN = ("__main__", "__mp_main__")
+"""The script: under its second name `multiprocessing` imports it in the processes it starts."""
+
+TRAVELLED = "__penstock__"
+"""Marks modules that came with a pipeline."""
 
 
 def is_local(name: str) -> bool:
     """Return whether module *name* is the user's own. One that is not imported is."""
     module = sys.modules.get(name)
+    if TRAVELLED in getattr(module, "__dict__", ()):
+        return True
     return _is_local(name, None if module is None else _place(module), _is_builtin(module))
 
 
@@ -62,19 +68,6 @@ def installed_name(value: Any) -> str | None:
     return f"{module}:{name}"
 
 
-def local_modules() -> list[ModuleType]:
-    """Return the imported modules that are the user's own, but for the script itself."""
-    modules = list(sys.modules.items())
-    return [
-        module
-        for name, module in modules
-        if name not in _MAIN
-        and isinstance(module, ModuleType)
-        and module.__name__ == name
-        and is_local(name)
-    ]
-
-
 def is_stdlib(name: str) -> bool:
     """Return whether module *name* comes with Python."""
     return name.partition(".")[0] in sys.stdlib_module_names
@@ -89,7 +82,7 @@ def _resolve(module: str, name: str) -> Any:
 
 @functools.lru_cache(maxsize=8192)
 def _is_local(name: str, place: str | None, builtin: bool) -> bool:
-    if name in _MAIN:
+    if name in MAIN:
         return True
     if name.partition(".")[0] in _OURS or builtin:
         return False

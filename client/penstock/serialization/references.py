@@ -70,7 +70,7 @@ def uses(code: CodeType) -> Uses:
     rebound: set[str] = set()
     reassigned: set[str] = set()
     imports: set[tuple[str, int, tuple[str, ...]]] = set()
-    for part in _nested(code):
+    for part in nested(code):
         done = steps(part)
         for i, step in enumerate(done):
             if step.op is Op.READ_GLOBAL:
@@ -143,8 +143,9 @@ def _attributes(done: Sequence[Step], at: int) -> Iterator[str]:
         at += 1
 
 
-def _nested(code: CodeType) -> Iterator[CodeType]:
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield *code*, and the code of what is defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _nested(constant)
+            yield from nested(constant)

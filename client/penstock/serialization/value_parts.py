@@ -14,6 +14,7 @@ import functools
 import marshal
 import types
 import typing
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
@@ -157,6 +158,9 @@ def _instance(value: Any) -> Parts:
     except Exception:  # noqa: BLE001  the user's own code may run here, and need not work
         return _opaque(value)
     if isinstance(made, str):
+        if is_local(cls.__module__):  # what it is counts, and not which script it is a name of
+            state = named("attribute", getattr(value, "__dict__", {}))
+            return Parts(text("global", made), (("the class", cls), *state))
         return Parts(text("global", cls.__module__, cls.__qualname__, made))
     make, args, state, items, pairs = (*made, None, None, None)[:5]
     found: list[tuple[str, Any]] = []
@@ -211,6 +215,12 @@ _EXACT: dict[type, Callable[[Any], Parts]] = {
     functools.partial: _partial,
     type(functools.lru_cache(int)): _cached,
     typing.TypeVar: lambda value: Parts(text("type variable", value.__name__)),
+    typing.NewType: lambda value: Parts(
+        text("new type", value.__name__), (("its type", value.__supertype__),)
+    ),
+    weakref.ref: lambda value: Parts(b"weak reference", (("its object", value()),)),
+    weakref.WeakKeyDictionary: lambda value: _mapping(dict(value)),
+    weakref.WeakValueDictionary: lambda value: _mapping(dict(value)),
     np.ndarray: _array,
     np.memmap: _array,
 }

@@ -46,7 +46,7 @@ def run(
         child.die_with(zygote, b"penstock-runner")  # another user is not bound to that any more
         log_lines.configure_runner()
         with socket.socket(fileno=sock) as line:
-            main.serve(line, arena)
+            main.serve(line, arena, alone=True)
         code = 0
     except BaseException:
         log.exception("the runner ends with an error")

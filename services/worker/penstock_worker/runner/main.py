@@ -31,14 +31,17 @@ QUIET = 0.2
 """Seconds without a command after which there is time to tidy up."""
 
 
-def serve(sock: socket.socket, arena: Arena) -> None:
-    """Carry out the commands from *sock* until the worker closes it, or there is no room."""
+def serve(sock: socket.socket, arena: Arena, *, alone: bool = False) -> None:
+    """Carry out the commands from *sock* until the worker closes it, or there is no room.
+
+    Where this is *alone* in its process, `import` and `pickle` find the pipeline's modules.
+    """
     connection = WorkerConnection(sock)
     with suppress(WorkerGoneError, NoRoomError):
-        _serve(connection, arena)
+        _serve(connection, arena, alone)
 
 
-def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
+def _serve(connection: WorkerConnection, arena: Arena, alone: bool) -> NoReturn:
     pipelines: dict[str, Pipeline | Failure] = {}
     tidy = read = True
     while True:
@@ -48,7 +51,7 @@ def _serve(connection: WorkerConnection, arena: Arena) -> NoReturn:
             case None:
                 tidy_up(None if read else arena, connection.take_kept())
             case LoadDefinition(dataset, definition):
-                pipelines = {dataset: load(definition)}
+                pipelines = {dataset: load(definition, adopt=alone)}
             case RunInbox():
                 arena.clear(connection.take_kept())
                 arena.set_budget(command.start.room)
@@ -71,12 +74,15 @@ def _identify(run: StartRun) -> None:
     log_lines.identify(worker=worker, iteration=run.iteration, task=run.task, attempt=run.attempt)
 
 
-def load(definition: bytes) -> Pipeline | Failure:
-    """Return the pipeline of a definition; that runs users' code, for it imports their modules."""
+def load(definition: bytes, *, adopt: bool = False) -> Pipeline | Failure:
+    """Return the pipeline of a definition; that runs users' code, for it imports their modules.
+
+    For *adopt* see `decode`.
+    """
     importlib.invalidate_caches()
     try:
         parts = Definition.from_bytes(definition)
-        node = decode(parts)
+        node = decode(parts, adopt=adopt)
         divided = selected(node) if parts.providers else node
         return Pipeline(node, divided, assignments(parts.providers))
     except BaseException as exc:  # noqa: BLE001  an import may raise anything

@@ -1,0 +1,132 @@
+"""Which functions read pickles, and which classes of the user's they may meet in them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from penstock.serialization.bytecode import Op, steps
+from penstock.serialization.modules import MAIN, TRAVELLED, is_local, is_local_module
+from penstock.serialization.references import nested, references, uses
+
+_PICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve"}
+_MAY_UNPICKLE = {("torch", "load"), ("pandas", "read_pickle")}
+_OPTION = "allow_pickle"
+"""What `numpy.load` is told to read pickles by."""
+
+
+def unpickles(code: CodeType, names: Mapping[str, Any]) -> bool:
+    """Return whether *code*, whose globals are *names*, reads pickles; libraries are not seen."""
+    found = uses(code)
+    if any(each.name.partition(".")[0] in _PICKLERS for each in found.imports):
+        return True
+    for chain in found.chains:
+        value = names.get(chain[0])
+        module = value.__name__ if isinstance(value, ModuleType) else _module_name(value)
+        if module.partition(".")[0] in _PICKLERS:
+            return True
+        name = chain[1] if isinstance(value, ModuleType) and len(chain) > 1 else chain[0]
+        if (module.partition(".")[0], name) in _MAY_UNPICKLE:
+            return True
+    return any(
+        isinstance(constant, tuple) and _OPTION in constant
+        for part in nested(code)
+        for constant in part.co_consts
+    )
+
+
+def met_by(fn: FunctionType) -> Iterator[tuple[str, type]]:
+    """Yield the classes that *fn* may unpickle and that have an attribute which it reads.
+
+    Others may change without any effect on what it returns: think of the model in the same script.
+    """
+    module = sys.modules.get(str(fn.__module__))
+    if module is None or not unpickles(fn.__code__, fn.__globals__):
+        return
+    read = _names_read(fn)
+    for name, cls in sorted(classes_near(module).items()):
+        if not read.isdisjoint(_names_of(cls)):
+            yield name, cls
+
+
+def classes_near(module: ModuleType) -> dict[str, type]:
+    """Return the classes of local *module* and of those that it imports, by ``module:name``."""
+    travelled = vars(module).get(TRAVELLED)
+    if travelled is not None:  # it was found out where it came from
+        return dict(travelled.near(module))
+    return {
+        key_of(value): value
+        for each in _with_imported(module)
+        for name, value in list(vars(each).items())
+        if isinstance(value, type) and key_of(value) == key(each.__name__, name)
+    }
+
+
+def key_of(value: Any) -> str:
+    """Return ``module:name`` for what is a name of the local module that it says it is of."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not is_local(module):
+        return ""
+    names = getattr(sys.modules.get(module), "__dict__", {})
+    return key(module, name) if names.get(name) is value else ""
+
+
+def key(module: str, name: str) -> str:
+    """Return what stands for *name* of *module*: the script has one name, wherever it runs."""
+    return f"{MAIN[0] if module in MAIN else module}:{name}"
+
+
+def _module_name(value: Any) -> str:
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def _names_read(fn: FunctionType) -> set[str]:
+    """Return the attributes that *fn* reads, and the local functions that it calls."""
+    read: set[str] = set()
+    todo, seen = [fn], {fn}
+    for each in todo:  # it grows
+        read.update(
+            step.value
+            for part in nested(each.__code__)
+            for step in steps(part)
+            if step.op is Op.READ_ATTRIBUTE
+        )
+        for used in references(each.__code__, each.__globals__):
+            value = used.value
+            if isinstance(value, ModuleType):
+                of_modules = (
+                    c for c in uses(each.__code__).chains if c[: len(used.chain)] == used.chain
+                )
+                read -= {name for chain in of_modules for name in chain[1:]}
+            elif (
+                isinstance(value, FunctionType) and is_local(value.__module__) and value not in seen
+            ):
+                seen.add(value)
+                todo.append(value)
+    return {name for name in read if not name.startswith("__")}
+
+
+def _names_of(cls: type) -> set[str]:
+    names: set[str] = set()
+    for each in cls.__mro__:
+        if is_local(str(each.__module__)):
+            names.update(vars(each), getattr(each, "__annotations__", ()))
+            for value in vars(each).values():
+                code = getattr(getattr(value, "__func__", value), "__code__", None)
+                names.update(code.co_names if isinstance(code, CodeType) else ())
+    return names
+
+
+def _with_imported(module: ModuleType) -> list[ModuleType]:
+    """Return *module* and the local modules that it imports, or imports classes of."""
+    found = {module.__name__: module}
+    for value in list(vars(module).values()):
+        of = value if is_local_module(value) else None
+        if isinstance(value, type) and key_of(value):
+            of = sys.modules.get(value.__module__)
+        if of is not None:
+            found.setdefault(of.__name__, of)
+    return [each for name, each in found.items() if sys.modules.get(name) is each]
