@@ -19,7 +19,7 @@ _NAMES = """
     dispatcher_timeout drain durability fault_tolerant_mode gc_dynamic_sharding_jobs
     health_file
     heartbeat_interval host http_host http_port insecure job_gc_check_interval job_gc_timeout
-    max_calls max_calls_per_identity max_connections max_connections_per_identity max_datasets
+    linger max_calls max_calls_per_identity max_connections max_connections_per_identity max_datasets
     max_definition_bytes max_element_bytes max_http_connections max_jobs max_jobs_per_identity
     max_message_bytes max_name_bytes max_openings max_readers max_readers_per_identity
     max_registered_bytes max_registered_bytes_per_identity port process_idle process_memory

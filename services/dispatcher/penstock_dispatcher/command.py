@@ -46,6 +46,12 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     dataset_gc_timeout: Annotated[
         float | None, typer.Option(help="seconds that a pipeline is kept that nothing uses")
     ] = None,
+    linger: Annotated[
+        float | None,
+        typer.Option(
+            help="seconds to answer on, and to say that it ends, after it is told to stop"
+        ),
+    ] = None,
     gc_dynamic_sharding_jobs: Annotated[
         bool | None,
         typer.Option(

@@ -114,6 +114,10 @@ class DispatcherConfig(ServiceSettings):
     """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
     networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
 
+    linger: float = 0.0
+    """Seconds for which a dispatcher that is told to stop still answers, and says that it ends:
+    `penstock run` on other hosts ends what it started there."""
+
     http_port: int | None = None
     """The port of HTTP, for the page, ``/metrics``, ``/healthz`` and ``/readyz``; 0 takes any free
     one, None is no HTTP."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,10 +30,27 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
         with short_collections():
-            run_service(serve(config, lambda dispatcher: _announce_ready(dispatcher, config)))
+            _serve(config)
     except PenstockError as exc:
         log_lines.say(f"penstock_dispatcher: {explained_at(exc)}", failed=True)
         raise SystemExit(exit_code(exc)) from None
+
+
+def _serve(config: DispatcherConfig) -> None:
+    serving: list[DispatcherService] = []
+
+    def ready(dispatcher: DispatcherService) -> None:
+        serving.append(dispatcher)
+        _announce_ready(dispatcher, config)
+
+    def leave() -> None:
+        for dispatcher in serving:
+            dispatcher.ending = True
+        # The next signal stops it: sent from here, or by somebody who does not wait as long.
+        loop = asyncio.get_running_loop()
+        loop.call_later(config.linger, signal.raise_signal, signal.SIGTERM)
+
+    run_service(serve(config, ready), leave if config.linger else None)
 
 
 def _announce_ready(dispatcher: DispatcherService, config: DispatcherConfig) -> None:

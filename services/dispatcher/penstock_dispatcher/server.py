@@ -72,7 +72,10 @@ async def serve(
     check_service("a dispatcher")
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
-        known, clients = DispatcherKnowledge(dispatcher), clients_at(config.work_dir)
+        known, clients = (
+            DispatcherKnowledge(dispatcher),
+            clients_at(config.work_dir, config.client_timeout),
+        )
         line = listening(
             dispatcher_handlers(
                 dispatcher,

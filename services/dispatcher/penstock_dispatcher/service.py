@@ -89,7 +89,7 @@ class DispatcherService:
         clock: Callable[[], float] = now,
         entrance: Entrance | None = None,
     ) -> None:
-        self.http, self.tensorflow = "", OpenedPort()
+        self.http, self.tensorflow, self.ending = "", OpenedPort(), False
         self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
@@ -161,7 +161,7 @@ class DispatcherService:
         """Return all that is known of the cluster now."""
         own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
         own |= {"security": self._config.security.value, "versions": versions()}
-        return replace(self._core.stats(self._clock()), **own)
+        return replace(self._core.stats(self._clock()), ending=self.ending, **own)
 
     def unready(self) -> str:
         """Return why nothing is decided now; nothing if it is."""

@@ -308,3 +308,38 @@ def test_a_data_worker_has_the_settings_that_variables_give(monkeypatch):
     assert env["PENSTOCK_BUFFER_BYTES"] == "1048576"
     assert env["PENSTOCK_PORT"] == "0"
     assert env["PENSTOCK_DISPATCHER_ADDRESS"] == "127.0.0.1:7000"
+
+
+SERVE = """
+    import threading
+    import penstock
+    from penstock import Dataset
+
+    place = penstock.cluster_environment()
+    numbers = Dataset.range(2000).distribute("distributed_epoch", "env", "train")
+    if place.role.value == "chief":
+        print("GOT chief 0", len(list(numbers)), flush=True)
+    else:
+        reading = iter(Dataset.range(10**6).distribute("distributed_epoch", "env", "served"))
+        next(reading)  # it stays open as long as this server lives
+        print("SERVES", place.role.value, flush=True)
+        threading.Event().wait()
+"""
+
+
+@pytest.mark.slow
+def test_a_job_with_parameter_servers_ends_on_all_hosts_when_its_chief_has_ended(hosts, tmp_path):
+    hosts.script = tmp_path / "serve.py"
+    hosts.script.write_text(textwrap.dedent(SERVE))
+    cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "ps": ["127.0.0.1:4"]}
+    target = {"PENSTOCK_TARGET": f"127.0.0.1:{free_port()}"}
+    for role in ("worker", "ps", "chief"):
+        task = {"type": role, "index": 0}
+        hosts.start({"TF_CONFIG": json.dumps({"cluster": cluster, "task": task}), **target})
+
+    said, codes = hosts.ended(within=100)
+
+    assert codes == [0, 0, 0], said
+    assert "GOT chief 0 2000" in said[2]
+    assert all("the job is over: the script is told to end" in text for text in said[:2])
+    assert left_behind() == []

@@ -8,13 +8,12 @@ from penstock.errors import JobMismatch, Unavailable, UnknownIteration
 from penstock.protocol.tensorflow import LANES, JobRequest, ProcessingMode
 from penstock_dispatcher.tensorflow.clients import (
     COLOCATED,
-    SILENT,
     WORKERS,
     TensorFlowClients,
 )
 from penstock_dispatcher.tensorflow.in_step import CountedRound
 
-FIRST = 1000
+FIRST, LEASE = 1000, 30.0
 WORKER, OTHER = ("w:1", 11), ("w:2", 22)
 ASKED = JobRequest("train", ProcessingMode(1), "job", None, cached=False, target_workers=1)
 
@@ -24,7 +23,7 @@ class Known:
 
     def __init__(self, facts=()):
         self.kept, self.over = list(facts), set()
-        self.clients = TensorFlowClients(facts, FIRST, self.kept.append)
+        self.clients = TensorFlowClients(facts, FIRST, self.kept.append, LEASE)
 
     def heartbeat(self, client, *workers, now=0.0):
         def finished(job, repetition):
@@ -282,16 +281,34 @@ def test_numbers_that_nobody_gave_are_refused():
     known.clients.release(5)
 
 
-def test_a_client_that_says_nothing_for_long_is_gone():
+def test_a_client_that_is_silent_for_its_lease_is_gone():
     known = Known()
     silent, alive = known.enter(), known.enter()
-    known.heartbeat(alive, now=SILENT)
+    for now in range(0, int(LEASE) + 1, 10):
+        known.heartbeat(alive, now=now)
+        known.clients.forget_silent(now)
+        assert read(known.heartbeat(silent, now=0.0))
 
-    known.clients.forget_silent(SILENT + 1)
+    known.clients.forget_silent(LEASE + 1)
 
     with pytest.raises(UnknownIteration):
         known.heartbeat(silent)
     assert read(known.heartbeat(alive))
+
+
+def test_time_in_which_nobody_looked_takes_half_a_lease_at_most():
+    known = Known()
+    client = known.enter()
+    known.clients.forget_silent(0.0)
+
+    known.clients.forget_silent(10 * LEASE)  # the dispatcher stood still, and heartbeats with it
+    assert known.clients.found(read(known.heartbeat(client, now=10 * LEASE))[0].task_id).wanted
+    known.clients.forget_silent(10.4 * LEASE)
+    known.clients.forget_silent(10.8 * LEASE)
+    known.clients.forget_silent(11.2 * LEASE)
+
+    with pytest.raises(UnknownIteration):
+        known.heartbeat(client)
 
 
 def test_a_restart_goes_on_with_the_same_numbers_and_uses_none_twice():
@@ -326,5 +343,5 @@ def test_a_client_known_from_before_a_restart_is_given_time():
     client = before.enter()
     after = Known(before.kept)
 
-    after.clients.forget_silent(10 * SILENT)
-    assert read(after.heartbeat(client, now=10 * SILENT))
+    after.clients.forget_silent(10 * LEASE)
+    assert read(after.heartbeat(client, now=10 * LEASE))

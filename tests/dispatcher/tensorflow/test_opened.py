@@ -50,7 +50,7 @@ def known():
 
 @pytest.fixture
 def clients():
-    return TensorFlowClients((), 1000, lambda _: None)
+    return TensorFlowClients((), 1000, lambda _: None, 30.0)
 
 
 @pytest.fixture

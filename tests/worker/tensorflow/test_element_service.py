@@ -139,6 +139,23 @@ async def test_a_consumer_that_waits_in_vain_is_sent_elsewhere():
     await world.service.close()
 
 
+async def test_a_request_that_a_killed_client_left_waiting_keeps_no_pass_open():
+    world = World(t0=FOUND)
+    await world.get(0)
+    (reading,) = world.opened
+    reading.hold()
+    left = asyncio.create_task(world.get(0))
+    assert await asyncio.to_thread(reading.held.wait, 20)
+
+    world.known[0] = FoundTask("train", 1, "job", 1, 0, cached=False, wanted=False)
+    world.now += LOOK_EVERY
+    await world.service.look()
+
+    with pytest.raises(Unavailable, match="no more"):
+        await left
+    assert not world.service._reading
+
+
 async def test_a_task_that_nobody_knows_is_refused():
     with pytest.raises(UnknownIteration):
         await World().get(1)

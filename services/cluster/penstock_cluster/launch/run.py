@@ -8,19 +8,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
+from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.environment.detect import cluster_environment
 from penstock.environment.own_variables import TARGET
-from penstock.errors import ConfigError, PenstockError, Unavailable
+from penstock.errors import ConfigError, PenstockError
 from penstock.runtime.linux import check_service, end_with_parent
 from penstock.runtime.settings import to_env
 from penstock_cluster.cli.client import errors, screen
 from penstock_cluster.cli.status import look
+from penstock_cluster.launch.job_end import LINGER, LOOK_EVERY, JobEnd, JobWatch, await_others
 from penstock_cluster.launch.plan import LaunchPlan, launch_plan, target_of
 from penstock_cluster.launch.supervision import look_after
 from penstock_cluster.launch.surroundings import look_around
@@ -31,14 +33,14 @@ from penstock_worker.config import WorkerConfig
 START_WITHIN = 120.0
 """Seconds within which a member must answer: the dispatcher may be on a host that comes later."""
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks at whether others are still reading."""
-
-LATE = 5.0
-"""Seconds for which trainers are waited for that have not read yet, when the script has ended."""
-
 GONE = 10.0
-"""Seconds without an answer after which a dispatcher that was there has ended."""
+"""Seconds without an answer after which a dispatcher that was there has ended, for data workers."""
+
+ABANDONED = 120.0
+"""The same for a script that serves: a chief that is started again finds its servers."""
+
+SCRIPT_ENDS = 5.0
+"""Seconds that a script which is told to end (SIGTERM) may take."""
 
 PASSED_ON = tuple(
     getattr(signal, name)
@@ -68,26 +70,54 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
         dispatcher = None
         if plan.dispatcher:
             folder = work_dir or held.enter_context(TemporaryDirectory(prefix="penstock-"))
-            dispatcher = held.enter_context(_dispatcher(plan, folder))
+            dispatcher = held.enter_context(_dispatcher(plan, folder, _linger(place)))
             plan = replace(plan, target=dispatcher.address)
-        workers = [_worker(plan, number) for number in range(plan.data_workers)]
-        over = threading.Event()
-        starting = partial(_start, workers, dispatcher, over)
-        starter = threading.Thread(target=starting, name="penstock-run", daemon=True)
-        starter.start()
-        # In the end from the last to the first: a worker that waits for its dispatcher is not
-        # waited for.
-        held.callback(starter.join)
-        part = partial(_part, workers, plan.target, wanted, over)
-        threading.Thread(target=part, name="penstock-part", daemon=True).start()
-        held.callback(_end, workers)
-        held.callback(over.set)
+        over = _members(plan, dispatcher, wanted, held)
         if not plan.script:
             return _serve(plan, wanted)
+        if _is_server(place):
+            watch = partial(_end_with_job, plan.target, wanted, over)
+            threading.Thread(target=watch, name="penstock-job", daemon=True).start()
         code = _script(command, plan, wanted)
-        if dispatcher is not None and code == 0:
-            _await_others(plan.target, wanted, place.num_consumers or 1)
+        if dispatcher is not None and code == 0 and not wanted.leaves.is_set():
+            servers, trainers = _has_servers(place), place.num_consumers or 1
+            await_others(plan.target, wanted.over, trainers, say, have_servers=servers)
+        elif dispatcher is not None:
+            dispatcher.end()  # the job may go on from a checkpoint: nobody is told that it is over
         return code
+
+
+def _members(
+    plan: LaunchPlan, dispatcher: Member | None, wanted: Wanted, held: ExitStack
+) -> threading.Event:
+    """Start data workers, and look after them until *held* ends them; return what is set then."""
+    workers = [_worker(plan, number) for number in range(plan.data_workers)]
+    over = threading.Event()
+    starting = partial(_start, workers, dispatcher, over)
+    starter = threading.Thread(target=starting, name="penstock-run", daemon=True)
+    starter.start()
+    # In the end from the last to the first: a worker that waits for its dispatcher is not
+    # waited for.
+    held.callback(starter.join)
+    part = partial(_part, workers, plan.target, wanted, over)
+    threading.Thread(target=part, name="penstock-part", daemon=True).start()
+    held.callback(_end, workers)
+    held.callback(over.set)
+    return over
+
+
+def _has_servers(place: ClusterEnvironment) -> bool:
+    """Return whether hosts run TensorFlow servers, which end when the chief's script has ended."""
+    return bool(place.addresses.get(Role.PS.value))
+
+
+def _is_server(place: ClusterEnvironment) -> bool:
+    return _has_servers(place) and place.role in {Role.PS, Role.WORKER} and not place.is_chief
+
+
+def _linger(place: ClusterEnvironment) -> float:
+    """Return how long a dispatcher of this host says that the job is over, where others ask."""
+    return LINGER if _has_servers(place) or place.addresses.get(Role.DATA_WORKER.value) else 0.0
 
 
 def say(text: str) -> None:
@@ -103,6 +133,8 @@ class Wanted:
         self.leaves = threading.Event()
         """Set by what says that this host is to be taken away."""
         self.script: subprocess.Popen[bytes] | None = None
+        self.job_over = False
+        """Whether the script was ended because its job was over."""
 
     def take(self, number: int) -> None:
         """Pass signal *number* on; without a script it ends what serves."""
@@ -131,10 +163,10 @@ def _signals() -> Iterator[Wanted]:
 
 
 @contextmanager
-def _dispatcher(plan: LaunchPlan, folder: str) -> Iterator[Member]:
+def _dispatcher(plan: LaunchPlan, folder: str, linger: float) -> Iterator[Member]:
     port = int(plan.target.rpartition(":")[2])
-    config = DispatcherConfig.from_env(host=plan.bind, port=port, work_dir=folder)
-    member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN)
+    config = DispatcherConfig.from_env(host=plan.bind, port=port, work_dir=folder, linger=linger)
+    member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN, linger)
     try:
         member.wait_ready(member.launch(), time.monotonic() + START_WITHIN)
         yield member
@@ -221,52 +253,31 @@ def _script(command: Sequence[str], plan: LaunchPlan, wanted: Wanted) -> int:
         wanted.script = script
         code = script.wait()
         wanted.script = None
+    if wanted.job_over:
+        return 0
     return 128 - code if code < 0 else code
 
 
+def _end_with_job(target: str, wanted: Wanted, over: threading.Event) -> None:
+    """End a script that serves (it runs graphs, or keeps variables) once its job is over."""
+    state = JobWatch(target, ABANDONED).wait(over)
+    script = wanted.script
+    if over.is_set() or script is None:
+        return
+    wanted.job_over = state is JobEnd.OVER
+    why = "is over" if wanted.job_over else f"has had no dispatcher at {target} for {ABANDONED:g} s"
+    say(f"the job {why}: the script is told to end")
+    with suppress(ProcessLookupError):
+        script.terminate()
+    if not over.wait(SCRIPT_ENDS):
+        with suppress(ProcessLookupError):
+            script.kill()
+
+
 def _serve(plan: LaunchPlan, wanted: Wanted) -> int:
-    """Serve until a signal, or until the dispatcher of data workers has ended."""
-    gone = _Absence(plan.target)
-    while not wanted.over.wait(LOOK_EVERY):
-        if not plan.dispatcher and gone.lasts():
-            say(f"the dispatcher at {plan.target} has ended")
-            break
+    """Serve until a signal, or until the dispatcher of data workers ends."""
+    if plan.dispatcher:
+        wanted.over.wait()
+    elif JobWatch(plan.target, GONE).wait(wanted.over) is not JobEnd.RUNS:
+        say(f"the dispatcher at {plan.target} has ended")
     return 0
-
-
-class _Absence:
-    """Whether a dispatcher that was there is gone."""
-
-    def __init__(self, target: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._target, self._clock = target, clock
-        self._seen: float | None = None
-
-    def lasts(self) -> bool:
-        """Ask it; return whether it answered once, and not for some seconds."""
-        try:
-            look(self._target)
-        except Unavailable:
-            return self._seen is not None and self._clock() > self._seen + GONE
-        self._seen = self._clock()
-        return False
-
-
-def _await_others(target: str, wanted: Wanted, trainers: int) -> None:
-    """Wait until no other process reads from the dispatcher of this host.
-
-    Of so many *trainers* some may not have begun: they are waited for, too, for a while.
-    """
-    told, until = False, time.monotonic() + LATE
-    while not wanted.over.wait(LOOK_EVERY):
-        try:
-            passes = look(target).stats.iterations
-        except PenstockError as exc:  # the exit code is the script's, whatever became of it
-            errors.print(f"penstock run: {exc}", markup=False)
-            return
-        reading = sum(one.live_readers for one in passes if not one.finished)
-        came = {str(reader.process) for one in passes for reader in one.readers}
-        if not reading and (len(came) >= trainers or time.monotonic() >= until):
-            return
-        if reading and not told:
-            told = True
-            say(f"the script has ended; {reading} reader(s) of other hosts go on")

@@ -231,6 +231,8 @@ class DispatcherStats:
     """What is answered without credentials; the service adds it."""
     http: str = ""
     """Where it answers HTTP, if it does; the service adds it."""
+    ending: bool = False
+    """Whether the job of its hosts is over, and it ends soon (`linger`); the service adds it."""
 
 
 def collect(

@@ -14,14 +14,15 @@ NAME = "tensorflow-clients.jsonl"
 LOST = "after a restart TensorFlow's clients must begin anew"
 
 
-def clients_at(work_dir: str | None) -> TensorFlowClients:
+def clients_at(work_dir: str | None, lease: float) -> TensorFlowClients:
     """Return the clients that are known in a folder, or none; what is decided is written there.
 
-    What nobody needs any more is left out at each start.
+    What nobody needs any more is left out at each start. A client may be silent for *lease*
+    seconds.
     """
     # Numbers of another life, of which nothing was kept, must not come again.
     first = int(time.time()) << 10
     file = FactFile[Fact](None if work_dir is None else Path(work_dir) / NAME, Fact, LOST)
-    needed = TensorFlowClients(list(file.read()), first, lambda _: None).facts()
+    needed = TensorFlowClients(list(file.read()), first, lambda _: None, lease).facts()
     file.rewrite(needed)
-    return TensorFlowClients(needed, first, file.keep)
+    return TensorFlowClients(needed, first, file.keep, lease)

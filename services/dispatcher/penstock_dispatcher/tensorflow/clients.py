@@ -40,9 +40,6 @@ WORKERS = 1 << 12
 Of coordinated reads it is `InStep.turn` instead.
 """
 
-SILENT = 600.0
-"""Seconds without a heartbeat after which a client is gone that never said so."""
-
 AUTO = 1
 """TensorFlow's number for target workers that are chosen by the client."""
 
@@ -70,12 +67,18 @@ class _Pass:
 class TensorFlowClients:
     """What TensorFlow's clients know by numbers. *keep* is told of each fact, in order.
 
-    Numbers are above *first*, so that none is used twice, whatever was kept.
+    Numbers are above *first*, so that none is used twice, whatever was kept. A client that sends no
+    heartbeat for *lease* seconds is gone: a killed process never says so.
     """
 
     def __init__(
-        self, known: Iterable[Fact], first: int, keep: Callable[[ClientFact], None]
+        self,
+        known: Iterable[Fact],
+        first: int,
+        keep: Callable[[ClientFact], None],
+        lease: float,
     ) -> None:
+        self._lease, self._looked = lease, 0.0
         self._jobs: dict[int, JobMade] = {}
         self._named: dict[tuple[str, str], int] = {}
         self._passes: dict[int, _Pass] = {}
@@ -185,9 +188,17 @@ class TensorFlowClients:
             self._commit(ClientGone(client))
 
     def forget_silent(self, now: float) -> None:
-        """Forget clients that were not heard of for long."""
+        """Forget clients whose lease is over.
+
+        Time in which nobody asked counts as half a lease at most: this process may have stood still
+        as long, and the heartbeats of its clients have waited with it.
+        """
+        if now > self._looked + self._lease / 2:
+            least = now - self._lease / 2
+            self._heard = {one: max(heard, least) for one, heard in self._heard.items()}
+        self._looked = now
         for client in list(self._clients):
-            if now > self._heard.setdefault(client, now) + SILENT:
+            if now > self._heard.setdefault(client, now) + self._lease:
                 self._commit(ClientGone(client))
 
     def found(self, task: int, consumer: int | None = None, asked: int | None = None) -> FoundTask:

@@ -111,6 +111,8 @@ class TensorFlowService:
 
     async def find_task(self, request: FindTaskRequest) -> FoundTask:
         """Return what a task reads, to the worker that is asked for its elements."""
+        # Workers ask about each pass that they read, every few seconds.
+        self._clients.forget_silent(self._clock())
         task, consumer, asked = request.task_id, request.consumer_index, request.round_index
         if request.is_round is not None and consumer is not None and asked is not None:
             self._clients.count(task, CountedRound(consumer, asked, request.is_round))

@@ -100,11 +100,11 @@ class ElementService:
     async def look(self) -> None:
         """End the readers of passes that no client reads any more, or not here.
 
-        A consumer that waits may wait for one that was told to go on elsewhere.
+        A client that was killed may leave a request that waits. A consumer that waits may wait for
+        one that was told to go on elsewhere.
         """
         for reads, one in list(self._reading.items()):
-            in_use = one.asking and reads.consumer is None
-            if in_use or self.clock() < one.asked_at + LOOK_EVERY:
+            if self.clock() < one.asked_at + LOOK_EVERY:
                 continue
             try:
                 wanted = (await self.find(FindTaskRequest(reads.task))).wanted
@@ -112,7 +112,7 @@ class ElementService:
                 wanted = False
             except PenstockError:  # the dispatcher is away, and may know when it is back
                 continue
-            if not wanted and not (one.asking and reads.consumer is None):
+            if not wanted:
                 self._reading.pop(reads, None)
                 await one.reader.close()
 
