@@ -16,6 +16,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, ConfigError, InternalError
 from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.exit_codes import ExitCode
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
 from penstock_dispatcher.config import DispatcherConfig
@@ -211,7 +212,7 @@ def test_settings_come_from_the_environment_and_flags_go_first():
 
 def test_a_process_that_cannot_have_its_port_says_so_and_fails():
     with DispatchServer() as server, running("--port", str(server.port)) as process:
-        assert process.wait(20) == 1
+        assert process.wait(20) == ExitCode.MISUSED
         assert f"127.0.0.1:{server.port}" in process.stderr.read()
 
 
@@ -248,5 +249,5 @@ def test_a_wrong_setting_ends_the_command_with_its_name_and_the_remedy():
         ]
         at_once = [(started.enter_context(running(*words)), said) for words, said in told]
         for process, said in at_once:
-            assert process.wait(30) == 1
+            assert process.wait(30) == ExitCode.MISUSED
             assert re.search(said, process.stderr.read())
