@@ -212,7 +212,7 @@ def test_settings_come_from_the_environment_and_flags_go_first():
 
 def test_a_process_that_cannot_have_its_port_says_so_and_fails():
     with DispatchServer() as server, running("--port", str(server.port)) as process:
-        assert process.wait(20) == ExitCode.MISUSED
+        assert process.wait(60) == ExitCode.MISUSED
         assert f"127.0.0.1:{server.port}" in process.stderr.read()
 
 
