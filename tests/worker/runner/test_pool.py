@@ -4,6 +4,8 @@ import asyncio
 import gc
 import os
 import random
+import signal
+import sys
 import threading
 
 import numpy as np
@@ -11,11 +13,12 @@ import pytest
 import uvloop
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import Closed, ConfigError, DefinitionError, TransformError
+from penstock.errors import Closed, ConfigError, DefinitionError, Overloaded, TransformError
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Codec
 from penstock_worker.runner.messages import FrameReady, FreeFrames, RunEnded, RunFailed
 from penstock_worker.runner.pool import RunnerPool
+from penstock_worker.runner.process import RunnerPhase
 
 
 def same(got, expected):
@@ -62,12 +65,51 @@ async def test_a_runner_is_kept_for_the_next_run(workplace):
     assert all(reading.elements == list(range(10)) for reading in readings)
 
 
-async def test_a_warm_runner_loads_another_dataset_when_it_must(workplace):
-    first = await workplace.read(Dataset.range(10), run=1)
-    second = await workplace.read(Dataset.range(20), run=2)
+def changes_its_process(x):
+    os.environ["LEFT_BY_ANOTHER"] = "1"
+    os.chdir("/")
+    np.random.seed(0)
+    np.seterr(all="ignore")
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    sys.modules["left_by_another"] = sys
+    threading.current_thread().left_by_another = True
+    return x
 
-    assert first.runner is second.runner
-    assert second.elements == list(range(20))
+
+def looks_at_its_process(x):
+    return (
+        "LEFT_BY_ANOTHER" in os.environ,
+        os.getcwd() == "/",
+        np.random.get_state()[1].sum() == np.random.RandomState(0).get_state()[1].sum(),
+        np.geterr()["divide"] == "ignore",
+        signal.getsignal(signal.SIGUSR1) == signal.SIG_IGN,
+        "left_by_another" in sys.modules,
+        hasattr(threading.current_thread(), "left_by_another"),
+    )
+
+
+async def test_what_a_function_changes_in_its_process_reaches_no_other_dataset(workplace):
+    left = await workplace.read(Dataset.range(1).map(changes_its_process), run=1)
+    other = await workplace.read(Dataset.range(1).map(looks_at_its_process), run=2)
+
+    assert other.elements == [(False,) * 7]
+    assert other.runner.pid != left.runner.pid
+
+
+async def test_idle_runners_make_room_for_the_runner_of_another_dataset(working, monkeypatch):
+    async with working(keep_idle=4) as workplace:
+        first = await workplace.read(Dataset.range(10), run=1)
+        fork = workplace.pool._fork_client.fork
+
+        async def fork_if_there_is_room(*args):
+            if first.runner.phase is not RunnerPhase.DEAD:
+                raise Overloaded("no room")
+            return await fork(*args)
+
+        monkeypatch.setattr(workplace.pool._fork_client, "fork", fork_if_there_is_room)
+        second = await workplace.read(Dataset.range(20), run=2)
+
+        assert second.elements == list(range(20))
 
 
 async def test_a_run_goes_to_the_runner_that_has_its_dataset(workplace):
@@ -143,9 +185,10 @@ async def test_splits_come_from_the_worker(workplace):
 
 
 async def test_an_error_of_a_function_leaves_the_runner_warm(workplace):
-    failing = await workplace.read(Dataset.range(9).map(lambda x: 1 / 0 if x == 5 else x))
+    dataset = Dataset.range(9).map(lambda x: 1 / 0 if x == 5 else x)
+    failing = await workplace.read(dataset)
     error = failing.reports[-1].failure.error()
-    again = await workplace.read(Dataset.range(9), run=2)
+    again = await workplace.read(dataset, run=2)
 
     assert failing.elements == list(range(5))
     assert isinstance(error, TransformError)
@@ -175,7 +218,8 @@ async def test_nothing_is_reported_of_a_run_that_was_stopped(workplace):
     await asyncio.sleep(0)
     before = len(reading.reports)
     await stopping
-    again = await workplace.read(Dataset.range(10), run=2)
+    again = await workplace.begin(Dataset.range(1 << 40), run=2)
+    await again.runner.stop()
 
     assert len(reading.reports) == before
     assert again.runner is reading.runner
@@ -186,7 +230,8 @@ async def test_stopping_twice_is_stopping_once(workplace):
 
     await asyncio.gather(reading.runner.stop(), reading.runner.stop())
     await reading.runner.stop()
-    again = await workplace.read(Dataset.range(3), run=2)
+    again = await workplace.begin(Dataset.range(1 << 40), run=2)
+    await again.runner.stop()
 
     assert again.runner is reading.runner
 

@@ -56,9 +56,12 @@ class RunnerPool:
         await self.close()
 
     async def start(self, definition: bytes, start: StartRun, on_report: OnReport) -> RunnerProcess:
-        """Begin the run *start* on an idle runner, or on a new one.
+        """Begin the run *start* on an idle runner that has its dataset loaded, or on a new one.
 
-        *definition* is that of its dataset. *on_report* gets the reports in order, and at the
+        A runner never gets another dataset: what functions change in their process (variables,
+        directory, seeds, modules, signal handlers) must not reach other functions.
+
+        *definition* is that of the run's dataset. *on_report* gets the reports in order, and at the
         very end, if the process dies in mid-run, `RunnerDied`.
 
         Raises:
@@ -68,7 +71,7 @@ class RunnerPool:
         """
         if self._closed:
             raise Closed("the runner pool is closed")
-        runner = self._idle.take(start.dataset, any_key=True) or await self._fork()
+        runner = self._idle.take(start.dataset, any_key=False) or await self._fork_with_room()
         runner.begin(definition, start, on_report)
         return runner
 
@@ -78,6 +81,17 @@ class RunnerPool:
         for runner in self._all:
             runner.kill()
         await self._fork_client.close()
+
+    async def _fork_with_room(self) -> RunnerProcess:
+        """Fork a runner; if the system has no room for it, first end those that wait for a run."""
+        while True:
+            try:
+                return await self._fork()
+            except Overloaded:
+                waiting = self._idle.take("", any_key=True)
+                if waiting is None:
+                    raise
+                await waiting.end()
 
     async def _fork(self) -> RunnerProcess:
         try:

@@ -190,6 +190,11 @@ class RunnerProcess:
         self.phase, self._on_report = RunnerPhase.DYING, None
         self._kill(self.pid)
 
+    async def end(self) -> None:
+        """End the process, and wait until it is gone."""
+        self.kill()
+        await self._dead.wait()
+
     def on_exit(self, death: Exited) -> None:
         """Note that the process is gone; report what it sent before, then its end."""
         while self._read():
