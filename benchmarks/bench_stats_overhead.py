@@ -254,7 +254,8 @@ def _added_up(rate: float, runs: int) -> Iterator[Figure]:
         writer._full = time.time()
         FrameWriter._times(writer, time.time())
         link.note(WorkerId("w:1"), message)
-        loop.got(0.0, 1e-4, 1)
+        loop.ask(0.0)
+        loop.got(1e-4, 1)
 
     def without() -> None:
         outer.block(1)

@@ -31,6 +31,7 @@ def leave_out() -> Callable[[], None]:
 
     measures = [
         (OpTimes, "watch", _nothing),
+        (LoopClock, "ask", _nothing),
         (LoopClock, "got", _nothing),
         (LinkMeter, "note", _nothing),
         (FrameWriter, "_times", _no_times),

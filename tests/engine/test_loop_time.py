@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.loop_time import SAMPLES, SPAN, LoopClock
+from penstock.engine.loop_time import SAMPLES, SPAN, WINDOW, LoopClock
 from penstock.protocol.loop_time import LoopTime
 
 
 class Loop:
     def __init__(self):
         self.now = 100.0
-        self.clock = LoopClock()
+        self.clock = LoopClock(lambda: self.now)
 
     def step(self, wait, work, elements=1):
-        asked = self.now
+        self.clock.ask(self.now)
         self.now += wait
-        self.clock.got(asked, self.now, elements)
+        self.clock.got(self.now, elements)
         self.now += work
 
 
@@ -31,7 +31,7 @@ def test_waits_are_summed_up():
     total = loop.clock.total()
 
     assert (total.steps, total.waited) == (10, pytest.approx(3.0))
-    assert total.share == pytest.approx(3.0 / 9.3)
+    assert total.share == pytest.approx(0.3)
 
 
 def test_elements_of_a_block_come_without_a_wait():
@@ -62,6 +62,76 @@ def test_what_was_long_ago_is_not_of_late():
 
     assert loop.clock.newest().share < 0.01
     assert loop.clock.total().share > 0.3
+
+
+def test_a_wait_counts_from_its_first_second():
+    loop = Loop()
+    for _ in range(100):
+        loop.step(0.001, 0.5)
+    loop.clock.ask(loop.now)
+    shares = []
+    for _ in range(20):
+        loop.now += 1.0
+        shares.append(loop.clock.newest().share)
+
+    assert shares[0] == pytest.approx(0.1, abs=0.02)
+    assert shares == sorted(shares)
+    assert shares[int(WINDOW) - 1] == 1.0
+    assert loop.clock.newest().waiting == 20.0
+    assert loop.clock.total().waited == pytest.approx(20.1)
+
+
+def test_steps_a_second_fall_to_none_while_nothing_comes():
+    loop = Loop()
+    for _ in range(100):
+        loop.step(0.0, 0.1)
+    assert loop.clock.newest().rate == pytest.approx(10, rel=0.1)
+
+    loop.clock.ask(loop.now)
+    loop.now += 5
+    assert 0 < loop.clock.newest().rate < 7
+    loop.now += 6
+    assert (loop.clock.newest().rate, loop.clock.newest().total) == (0.0, 100)
+
+
+def test_a_loop_that_waits_for_its_first_element_waits():
+    loop = Loop()
+    loop.clock.ask(loop.now)
+    loop.now += 4
+
+    newest = loop.clock.newest()
+    assert (newest.share, newest.waiting, newest.total) == (1.0, 4.0, 0)
+
+
+def test_a_loop_that_works_for_long_does_not_wait():
+    loop = Loop()
+    for _ in range(10):
+        loop.step(0.5, 0.5)
+    loop.now += 300
+
+    assert loop.clock.newest().share < 0.01
+    assert loop.clock.newest().rate < 0.01
+
+
+def test_a_wait_that_an_error_ends_counts_and_is_over():
+    loop = Loop()
+    loop.clock.ask(loop.now)
+    loop.now += 2
+    loop.clock.gave_up(loop.now)
+    loop.now += 2
+
+    assert (loop.clock.newest().waiting, loop.clock.newest().share) == (0.0, 0.5)
+
+
+def test_behind_the_end_the_figures_stay():
+    loop = Loop()
+    loop.step(1.0, 1.0)
+    loop.clock.ask(loop.now)
+    loop.clock.end(loop.now)
+    before = loop.clock.newest(), loop.clock.total()
+    loop.now += 100
+
+    assert (loop.clock.newest(), loop.clock.total()) == before
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5), st.integers(1, 50)), max_size=60))

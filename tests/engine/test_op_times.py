@@ -1,6 +1,7 @@
 """How long operators work, each by itself."""
 
 import gc
+import threading
 import time
 import weakref
 
@@ -78,3 +79,48 @@ def test_what_is_timed_is_dropped_as_soon_as_nobody_has_it():
         assert run() is None
     finally:
         gc.enable()
+
+
+class Stuck:
+    """A function that does not return before it is let go."""
+
+    def __init__(self):
+        self.inside, self.let_go = threading.Event(), threading.Event()
+
+    def __call__(self, x):
+        self.inside.set()
+        self.let_go.wait(60)
+        return x
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        lambda data, fn: data.map(fn).batch(2),
+        lambda data, fn: data.map(fn).batch(2).prefetch(1),
+        lambda data, fn: data.map(fn, num_parallel_calls=2).batch(2),
+    ],
+    ids=["in the loop's thread", "behind a prefetch", "in threads of its own"],
+)
+def test_a_call_that_does_not_return_is_work_from_its_first_second(pipeline):
+    stuck = Stuck()
+    with iter(pipeline(Dataset.range(10), stuck)) as elements:
+        loop = threading.Thread(target=next, args=(elements,))
+        loop.start()
+        assert stuck.inside.wait(60)
+        try:
+            before = elements.stats()
+            began = time.monotonic()
+            while (now := elements.stats()).newest.waiting < before.newest.waiting + 0.2:
+                assert time.monotonic() < began + 60
+        finally:
+            stuck.let_go.set()
+            loop.join(60)
+
+    was, found = ({one.label: one for one in seen.operators} for seen in (before, now))
+    (label,) = (one for one in found if one.startswith("map("))
+    assert found[label].worked - was[label].worked > 0.15
+    assert found[label].call > 0.15
+    assert now.newest.waits_for.startswith(f"{label} in the training process, in a call for")
+    assert all(one.worked < 0.15 for one in found.values() if one.label != label)
+    assert now.newest.share > 0.9

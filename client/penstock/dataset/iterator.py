@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -20,7 +21,7 @@ from penstock.errors import Closed, ElementError, Reentered
 from penstock.explanation.ask import jobs_of
 from penstock.explanation.looks import IteratorStats, OperatorLook
 from penstock.graph.node import Node
-from penstock.graph.run import PipelineRun, SaveWanted
+from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
 
@@ -259,11 +260,11 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         (5, 5)
         """
         reading, clock = self._check_open(), self._clock
-        rows = sorted(reading.times.operators.items())
         operators = tuple(
-            OperatorLook(row.label, row.elements, row.worked, row.waited) for _, row in rows
+            OperatorLook(row.label, row.elements, row.worked, row.waited, row.call)
+            for row in reading.times.now()
         )
-        whole, newest = clock.total(), clock.newest()
+        whole, newest = clock.total(), replace(clock.newest(), waits_for=reading.waits_for)
         passes = reading.passes_read
         known = jobs_of(passes) if jobs else ()
         return IteratorStats(whole, newest, operators, reading.links, passes, known)
@@ -289,6 +290,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
     def _begin(self, state: State) -> None:
         reading = reading_of(self._node, self._shape, state)
         self._clock = LoopClock()
+        self._clock.working_in = reading.working_in
         reading.measured_by(self._clock)
         before = self._reading
         reading.start(before)
@@ -327,8 +329,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
                 time.sleep(0)
         reading = self._check_open()
         began = time.perf_counter()
+        self._clock.ask(began)
         try:
-            element, self._active, size = reading.advance(self._sizer.n)
+            element, self._active, size = self._waited_for(reading)
         except StopIteration as exc:  # it would end the pass without a word
             raise RuntimeError("a pipeline raised StopIteration") from exc
         except Exception:
@@ -338,10 +341,11 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             self.close()
             reading.close()
             self._check_open()
-        if not size:
-            raise StopIteration
         until = time.perf_counter()
-        self._clock.got(began, until, size)
+        if not size:
+            self._clock.end(until)
+            raise StopIteration
+        self._clock.got(until, size)
         self._sizer.learn(until - began, size)
         if isinstance(element, (tuple, dict, NestedDataset)) and _has_dataset(element):
             self._active = iter(())
@@ -350,6 +354,13 @@ class DatasetIterator(JobPosition, Iterator[Element]):
                 "first, as in window(size).flat_map(lambda w: w.batch(size))"
             )
         return element
+
+    def _waited_for(self, reading: PipelineRun) -> LoopBlock:
+        try:
+            return reading.advance(self._sizer.n)
+        except BaseException:
+            self._clock.gave_up(time.perf_counter())
+            raise
 
     def _check_open(self) -> PipelineRun:
         if self._closed or self._reading is None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,16 @@ ByNumber: TypeAlias = Callable[[NDArray[np.int64]], tuple[list[Element], Transfo
 
 ELEMENT_ERRORS = (TransformError, ElementError, MissingFile)
 """The errors that belong to one element (rule 5); others say that the run itself is in trouble."""
+
+
+class CallLog(Protocol):
+    """Hears of calls that threads of an operator's own make; see `engine.op_times.OpTime`."""
+
+    def begin_call(self) -> None:
+        """Record that this thread is in a call from now on."""
+
+    def end_call(self, seconds: float) -> None:
+        """Record that this thread's call has ended, and how long it took."""
 
 
 class OpIterator(ABC):
@@ -98,8 +108,8 @@ class OpIterator(ABC):
     def expect_batches(self, size: int) -> None:  # noqa: B027  most make no rows
         """Note that `rows` are asked for, from here on, to stack each run of *size* elements."""
 
-    def report_calls(self, add: Callable[[float], None]) -> None:  # noqa: B027  most have none
-        """Have *add* told the seconds of each call that is made by a thread of this operator."""
+    def report_calls(self, log: CallLog) -> None:  # noqa: B027  most have none
+        """Have *log* told of each call that is made by a thread of this operator."""
 
     def close(self) -> None:  # noqa: B027  sources may hold nothing
         """Release threads, files and inputs. Idempotent; the operator is not used afterwards.

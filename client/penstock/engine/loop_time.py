@@ -1,14 +1,20 @@
-"""How much of its time a training loop waits for elements."""
+"""How much of its time a training loop waits for elements: of a wait that goes on, up to now."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.protocol.loop_time import LoopTime
 
-SPAN, SAMPLES = 1.0, 10
-"""What is newest is said of about so many spans of so many seconds."""
+SPAN, SAMPLES = 1.0, 11
+"""Marks are at least so many seconds apart, and so many are kept."""
+
+WINDOW = 10.0
+"""The newest figures cover about so many seconds."""
 
 BUCKETS_A_DOUBLING = 4
 """How finely waits are told apart: by a fifth."""
@@ -19,24 +25,39 @@ TOGETHER = 256
 """So many waits are sorted in at once: the loop itself waits for that."""
 
 
+class _Sums(NamedTuple):
+    """What a loop had, and waited, before *since*; if it is *waiting* now, the wait began then."""
+
+    steps: int
+    waited: float
+    since: float
+    waiting: bool
+
+
 class LoopClock:
-    """Measures one loop. The thread that reads calls `got`; any may ask for the sums."""
+    """Measures one loop. The thread that reads calls `ask` and `got`; any may ask for the sums.
+
+    Times are by `time.perf_counter`, and so is *clock*.
+    """
 
     __slots__ = (
         "_began",
+        "_clock",
+        "_ended",
         "_marks",
         "_newest",
         "_span_until",
-        "_steps",
-        "_until",
-        "_waited",
+        "_sums",
         "_waits",
+        "working_in",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
         self._began: float | None = None
-        self._until = 0.0
-        self._steps, self._waited = 0, 0.0
+        self._ended: float | None = None
+        self._sums = _Sums(0, 0.0, 0.0, False)
+        """Replaced as a whole: another thread never sees a wait counted twice, or not at all."""
         self._waits: dict[int, int] = {}
         """How many waits were about so long, by the logarithm of that."""
         self._newest: list[float] = []
@@ -44,54 +65,83 @@ class LoopClock:
         self._marks: deque[tuple[float, int, float]] = deque(maxlen=SAMPLES)
         """When a span began, with the steps and the wait up to then."""
         self._span_until = float("-inf")
+        self.working_in: Callable[[], str] = str
+        """Says in which operator of the training process a loop is that waits, if in any."""
 
-    def got(self, asked: float, until: float, elements: int) -> None:
-        """Record that it asked when none was ready for it, and had so many *until* then.
+    def ask(self, at: float) -> None:
+        """Record that the loop waits from now on."""
+        steps, waited, _, _ = self._sums
+        if at >= self._span_until:
+            if self._began is None:
+                self._began = at
+            self._marks.append((at, steps, waited))
+            self._span_until = at + SPAN
+        self._sums = _Sums(steps, waited, at, True)
 
-        It takes all but the first of them without a wait. Both are by `time.perf_counter`.
+    def got(self, until: float, elements: int) -> None:
+        """Record that the loop had so many elements *until* then.
+
+        It takes all but the first of them without a wait.
         """
-        if asked >= self._span_until:
-            self._mark(asked)
+        steps, waited, asked, _ = self._sums
         wait = until - asked
-        self._until = until
-        self._waited += wait
-        self._steps += elements
+        self._sums = _Sums(steps + elements, waited + wait, until, False)
         self._newest.append(wait)
         if len(self._newest) >= TOGETHER:
             newest, self._newest = self._newest, []
             _sort_in(newest, self._waits)
 
-    def _mark(self, now: float) -> None:
-        """Begin a span."""
-        if self._began is None:
-            self._began = now
-        self._marks.append((now, self._steps, self._waited))
-        self._span_until = now + SPAN
+    def gave_up(self, until: float) -> None:
+        """Record that the wait ended without an element, by an error or an interrupt."""
+        steps, waited, asked, waiting = self._sums
+        if waiting:
+            self._sums = _Sums(steps, waited + until - asked, until, False)
+
+    def end(self, at: float) -> None:
+        """Record that the pass is over: the figures stay as they are."""
+        self.gave_up(at)
+        self._ended = at
 
     def total(self) -> LoopTime:
         """Return the sums of all steps."""
         if self._began is None:
             return LoopTime()
-        seconds = self._until - self._began
-        return LoopTime(self._steps, seconds, self._waited, self._wait(0.5), self._wait(0.99))
+        return self._between((self._began, 0, 0.0), self._now())
 
     def newest(self) -> LoopTime:
-        """Return those of about the last ten seconds."""
-        whole = self.total()
-        if not self._marks:
-            return whole
-        at, steps, waited = self._marks[0]
-        seconds = max(0.0, self._until - at)
+        """Return those of about the last ten seconds, up to now."""
+        if self._began is None:
+            return LoopTime()
+        now, marks, (steps, waited, since, waiting) = self._now(), tuple(self._marks), self._sums
+        if waiting:
+            marks = (*marks, (since, steps, waited))
+        old = (mark for mark in reversed(marks) if mark[0] <= now - WINDOW)
+        return self._between(next(old, marks[0]), now)
+
+    def _now(self) -> float:
+        return self._clock() if self._ended is None else self._ended
+
+    def _between(self, mark: tuple[float, int, float], now: float) -> LoopTime:
+        steps, waited, since, waiting = self._sums
+        began, steps_before, waited_before = mark
+        open_wait = max(0.0, now - since) if waiting else 0.0
         return LoopTime(
-            whole.steps - steps, seconds, max(0.0, whole.waited - waited), whole.p50, whole.p99
+            steps=max(0, steps - steps_before),
+            seconds=max(0.0, now - began),
+            waited=max(0.0, waited + open_wait - waited_before),
+            p50=self._wait(0.5),
+            p99=self._wait(0.99),
+            waiting=open_wait,
+            total=steps,
         )
 
     def _wait(self, share: float) -> float:
         """Return how long that *share* of all steps waited at most."""
         waits, newest = dict(self._waits), self._newest  # the loop's thread may add to them
         _sort_in(list(newest), waits)
-        at_once = self._steps - sum(waits.values())
-        left = share * self._steps - at_once
+        steps = self._sums.steps
+        at_once = steps - sum(waits.values())
+        left = share * steps - at_once
         for at, count in sorted(waits.items()):
             if left <= 0:
                 break

@@ -1,8 +1,10 @@
 """How long the operators of a run work and wait: each by itself, without those below it.
 
 What an operator does in the thread that asks it is timed around `OpIterator.block` and `rows`;
-calls that it has made by threads of its own it reports itself (`OpIterator.report_calls`). Whoever
-waits inside a block says so (`waited`), and that is no work.
+calls that it has made by threads of its own it reports itself (`OpIterator.report_calls`). An
+operator that waits inside a block says so (`begin_wait`, `waited`), and that is no work.
+
+A call that has not returned yet counts up to now: a function that never returns is work that grows.
 
 Inner datasets (of `flat_map` and `interleave`) are not timed apart: they are their operator's work.
 """
@@ -12,8 +14,10 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
 
 from penstock.engine.iterator import OpIterator
 from penstock.engine.rows import Block
@@ -30,20 +34,46 @@ class OpTime:
     elements: int = 0
     worked: float = 0.0
     waited: float = 0.0
+    calls: dict[int, float] = field(default_factory=dict)
+    """When calls began that threads of the operator's own are in, by thread."""
 
-    def add_work(self, seconds: float) -> None:
-        """Add what a thread of the operator's own did."""
+    def begin_call(self) -> None:
+        """Record that a thread of the operator's own is in a call from now on."""
+        self.calls[threading.get_ident()] = time.perf_counter()
+
+    def end_call(self, seconds: float) -> None:
+        """Record that this thread's call has ended, and how long it took."""
+        self.calls.pop(threading.get_ident(), None)
         self.worked += seconds
+
+
+class OpTimeNow(NamedTuple):
+    """What an operator did up to now; its longest *call* that has not returned began so long ago.
+
+    That is 0 if the operator is in no call, or waits in it.
+    """
+
+    path: str
+    label: str
+    elements: int
+    worked: float
+    waited: float
+    call: float
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call of an operator that a thread is in."""
+    """A call of an operator that a thread is in, or the last one that it was in."""
 
     row: OpTime
     below: float = 0.0
     """Seconds that the operators below it took."""
     waited: float = 0.0
+    began: float = 0.0
+    """When it began; 0 while there is none."""
+    waits_since: float = 0.0
+    """Since when it waits; 0 while it does not."""
+    caller: _Call | None = None
 
 
 class _ThisThread(threading.local):
@@ -53,10 +83,21 @@ class _ThisThread(threading.local):
 _here = _ThisThread()
 
 
-def waited(seconds: float) -> None:
-    """Record that the operator which this thread is in has waited for another thread or process."""
+def begin_wait() -> float:
+    """Record that the operator which this thread is in waits for others; return the time."""
+    now = time.perf_counter()
     if (call := _here.call) is not None:
+        call.waits_since = now
+    return now
+
+
+def waited(since: float) -> float:
+    """Record that a wait which began then is over; return how long it took, in seconds."""
+    seconds = time.perf_counter() - since
+    if (call := _here.call) is not None:
+        call.waits_since = 0.0
         call.waited += seconds
+    return seconds
 
 
 @dataclass(slots=True)
@@ -64,6 +105,8 @@ class OpTimes:
     """The operators of one run, by their paths: "" is the outermost."""
 
     operators: dict[str, OpTime] = field(default_factory=dict)
+    _calls: dict[str, _Call] = field(default_factory=dict)
+    """The newest iterator's calls of each."""
 
     def watch(self, running: OpIterator, path: str, label: str) -> None:
         """Time *running*, the operator at *path*, from now on."""
@@ -72,12 +115,48 @@ class OpTimes:
         row = self.operators.get(path)
         if row is None:
             row = self.operators[path] = OpTime(label)
-        running.report_calls(row.add_work)
+        running.report_calls(row)
         kind = type(running)
-        call = _Call(row)
+        call = self._calls[path] = _Call(row)
         running.block = _timed(running, kind.block, call)  # type: ignore[method-assign, assignment]
         if kind.rows is not OpIterator.rows:  # that one calls `block`
             running.rows = _timed(running, kind.rows, call)  # type: ignore[method-assign, assignment]
+
+    def now(self) -> tuple[OpTimeNow, ...]:
+        """Return what all operators did up to now, from the outermost down. Any thread."""
+        now, calls = time.perf_counter(), dict(self._calls)
+        below: dict[int, float] = {}
+        """Of a call: how long the call has taken that it is in, of the operator below it."""
+        for call in calls.values():
+            if call.began and (caller := call.caller) is not None and caller.began:
+                below[id(caller)] = below.get(id(caller), 0.0) + now - call.began
+        return tuple(
+            _up_to(now, path, row, calls.get(path), below)
+            for path, row in sorted(dict(self.operators).items())
+        )
+
+
+def _up_to(
+    now: float, path: str, row: OpTime, call: _Call | None, below: dict[int, float]
+) -> OpTimeNow:
+    worked, waited, longest = row.worked, row.waited, 0.0
+    for began in tuple(row.calls.values()):
+        worked += now - began
+        longest = max(longest, now - began)
+    if call is not None and call.began:
+        waits = now - call.waits_since if call.waits_since else 0.0
+        deeper = below.get(id(call), 0.0)
+        waited += call.waited + waits
+        own = max(0.0, now - call.began - call.below - deeper - call.waited - waits)
+        worked += own
+        if not waits and not deeper:
+            longest = max(longest, own)
+    return OpTimeNow(path, row.label, row.elements, worked, waited, longest)
+
+
+def longest_call(operators: Iterable[OpTimeNow]) -> OpTimeNow | None:
+    """Return the operator whose call has not returned for longest, if any is in one."""
+    return max((one for one in operators if one.call > 0), key=attrgetter("call"), default=None)
 
 
 def _timed(
@@ -91,14 +170,16 @@ def _timed(
         before = here.call
         if before is mine:  # it calls itself: `block` does `rows`
             return method(known(), n)  # type: ignore[arg-type]  # it is being called
+        mine.caller = before
         here.call = mine
-        began = now()
+        mine.began = began = now()
         try:
             out = method(known(), n)  # type: ignore[arg-type]  # it is being called
             row.elements += len(out)
             return out
         finally:
             seconds = now() - began
+            mine.began = mine.waits_since = 0.0
             here.call = before
             if before is not None:
                 before.below += seconds

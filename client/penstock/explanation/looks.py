@@ -9,12 +9,16 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 @dataclass(frozen=True, slots=True)
 class OperatorLook:
-    """An operator: the seconds that it *worked* and *waited*, how many *elements* came of it."""
+    """An operator: the seconds that it *worked* and *waited*, how many *elements* came of it.
+
+    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none.
+    """
 
     label: str
     elements: int
     worked: float
     waited: float = 0.0
+    call: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

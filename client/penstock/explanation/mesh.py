@@ -21,6 +21,7 @@ class _RunnerSeen(msgspec.Struct):
     task: int
     state: str
     times: _TimesSeen | None = None
+    newest: _TimesSeen | None = None
     ready: int = 0
     unacked: int = 0
     compression: str = ""
@@ -86,8 +87,9 @@ def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
     tasks = []
     for task in it.tasks:
         worker, runner = runners.get(task.task, ("", None))
-        if runner is not None and runner.times is not None and runner.state in _AT_WORK:
-            times = runner.times
+        if runner is None or runner.state not in _AT_WORK:
+            continue
+        if (times := runner.newest or runner.times) is not None:
             tasks.append(
                 TaskLook(
                     task.task,

@@ -15,7 +15,7 @@ from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
-from penstock.engine.op_times import OpTimes
+from penstock.engine.op_times import OpTimes, longest_call
 from penstock.errors import DatasetError, PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
@@ -109,6 +109,18 @@ class PipelineRun(ABC):
     def ready(self) -> bool:
         """Whether `advance` neither waits nor takes long, nor calls functions of users."""
         return False
+
+    @property
+    def waits_for(self) -> str:
+        """For what the loop waits now: an operator here that is in a call, in words; or nothing."""
+        return self.working_in()
+
+    def working_in(self) -> str:
+        """Return the operator here that is in its longest call, in words, if any is in one."""
+        found = longest_call(self.times.now())
+        if found is None:
+            return ""
+        return f"{found.label} in the training process, in a call for {found.call:.1f} s"
 
     @property
     def round(self) -> int:

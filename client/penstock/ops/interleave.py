@@ -19,7 +19,7 @@ from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
+from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
@@ -138,9 +138,9 @@ class _InTurn(OpIterator):
         self._slot, self._given = slots.turn
         self._last: _Woven | None = None
 
-    def report_calls(self, add: Callable[[float], None]) -> None:
+    def report_calls(self, log: CallLog) -> None:
         """See `OpIterator.report_calls`."""
-        self._slots.add_work = add
+        self._slots.calls = log
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Ends where a dataset's block does: then its mark still holds."""
@@ -307,9 +307,9 @@ class _AsReady(OpIterator):
         self._last = -1
         """Which slot the last block is from."""
 
-    def report_calls(self, add: Callable[[float], None]) -> None:
+    def report_calls(self, log: CallLog) -> None:
         """See `OpIterator.report_calls`."""
-        self._slots.add_work = add
+        self._slots.calls = log
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +29,7 @@ from penstock.element import Element, nbytes
 from penstock.engine.block_size import MAX_BLOCK, BlockSizer
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.engine.op_times import waited
+from penstock.engine.op_times import begin_wait, waited
 from penstock.errors import Closed
 from penstock.executors.thread_pool import LOOK_AROUND, start_thread
 from penstock.graph.node import Node
@@ -126,12 +125,12 @@ class _Lane:
             Closed: when the lane is closed before there is anything.
         """
         with self._changed:
-            began = time.perf_counter()
+            began = begin_wait()
             if not self._handed:
                 self._find_empty()
             while not self._handed and not self.closed and self._failure is None:
                 self._changed.wait(LOOK_AROUND)
-            waited(time.perf_counter() - began)
+            waited(began)
             self._awaited = False
             if self.closed:
                 raise Closed("this iterator was closed while it waited for an element")

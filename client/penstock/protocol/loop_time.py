@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """So many *steps* of a loop took *seconds*, of which it *waited* some.
+    """So many *steps* of a loop took *seconds*, of which it *waited* some, up to now.
 
-    Half of the steps waited no longer than *p50* seconds, 99 % no longer than *p99*.
+    Half of the steps waited no longer than *p50* seconds, 99 % no longer than *p99*. If the loop
+    waits now it has done so for *waiting* seconds, for *waits_for*. *total* counts all its steps.
     """
 
     steps: int = 0
@@ -17,6 +18,14 @@ class LoopTime:
     waited: float = 0.0
     p50: float = 0.0
     p99: float = 0.0
+    waiting: float = 0.0
+    waits_for: str = ""
+    total: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Steps a second."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def share(self) -> float:

@@ -125,6 +125,8 @@ def check_heartbeat(heartbeat: ReaderHeartbeat, most: int = LONGEST_NAME) -> Non
         check_name("the label of a save", heartbeat.barrier.label, most)
     for text in (*heartbeat.in_process, *heartbeat.transports):
         check_name("how a reader reads", text)
+    if heartbeat.loop is not None:
+        check_name("what a loop waits for", heartbeat.loop.waits_for)
     if heartbeat.rounds is not None:
         _check_rounds(heartbeat.rounds)
     if heartbeat.process is not None:

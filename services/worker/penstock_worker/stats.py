@@ -21,12 +21,16 @@ class BufferStats:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStats:
-    """An operator of a task: the seconds that it *worked* and *waited*, and its *elements*."""
+    """An operator of a task: the seconds that it *worked* and *waited*, and its *elements*.
+
+    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none.
+    """
 
     label: str
     elements: int
     worked: float
     waited: float
+    call: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ class RunnerStats:
     compression: str = ""
     """What frames are compressed with; of AUTO what that means now, and why."""
     times: RunTimes | None = None
-    """How long operators worked, in the newest runner of it."""
+    """How long operators worked, in the newest runner of it, since that began."""
+    newest: RunTimes | None = None
+    """How long they worked in about its last ten seconds."""
     nbytes: int = 0
     """Bytes of its frames that are here."""
     room: int = 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from penstock.protocol.types import Codec
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.shared_cache import SharedCache
+from penstock_worker.runner.messages import TimesMeasured
 from penstock_worker.stats import (
     OperatorStats,
     RunnerStats,
@@ -24,8 +25,9 @@ def task_stats(attempts: Iterable[Attempt]) -> tuple[RunnerStats, ...]:
         counts, floor = delivery.counts(), delivery.acked.floor
         here = counts.ready, counts.unacked, counts.streams
         place = run.task, run.attempt, delivery.head, floor
-        how = attempt.state, _compression(attempt), _times(attempt)
-        tasks.append(RunnerStats(*place, *here, *how, delivery.nbytes, attempt.room))
+        how = attempt.state, _compression(attempt), _times(attempt.times.whole)
+        newest = _times(attempt.times.newest)
+        tasks.append(RunnerStats(*place, *here, *how, newest, delivery.nbytes, attempt.room))
     return tuple(tasks)
 
 
@@ -36,12 +38,12 @@ def _compression(attempt: Attempt) -> str:
     return codec.value if codec is Codec.NONE else codec.name
 
 
-def _times(attempt: Attempt) -> RunTimes | None:
-    known = attempt.times
+def _times(known: TimesMeasured | None) -> RunTimes | None:
     if known is None:
         return None
     operators = tuple(
-        OperatorStats(one.label, one.elements, one.worked, one.waited) for one in known.operators
+        OperatorStats(one.label, one.elements, one.worked, one.waited, one.call)
+        for one in known.operators
     )
     return RunTimes(known.seconds, known.held_up, known.starved, operators)
 

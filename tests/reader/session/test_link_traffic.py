@@ -56,5 +56,23 @@ def test_the_rate_is_that_of_the_last_seconds():
 
     (link,) = meter.traffic({ONE: "grpc"}, {})
 
-    assert (link.frames, link.nbytes) == (21, 1_010_000)
+    assert (link.frames, link.nbytes) == (1 + 2 * SAMPLES, 1_000_000 + 1000 * SAMPLES)
     assert link.rate == pytest.approx(500 / SPAN)
+
+
+def test_the_rate_is_none_once_nothing_has_come_for_ten_seconds():
+    clock = Clock()
+    meter = LinkMeter(clock)
+    for _ in range(2 * SAMPLES):
+        clock.now += SPAN
+        meter.note(ONE, [frame(500)])
+
+    rates = []
+    for _ in range(12):
+        clock.now += SPAN
+        (link,) = meter.traffic({ONE: "grpc"}, {})
+        rates.append(link.rate)
+
+    assert rates == sorted(rates, reverse=True)
+    assert rates[4] < 0.7 * rates[0]
+    assert rates[-1] == 0.0

@@ -34,6 +34,7 @@ from penstock_worker.runner.messages import (
     SetWindow,
     SplitsNeeded,
     StopRun,
+    TimesMeasured,
 )
 
 WITHIN = 10.0
@@ -355,6 +356,38 @@ def test_elements_do_not_wait_for_ever_while_the_engine_is_held_up(thread_runner
         runner.hear(heard, lambda heard, n=n: len(heard.elements) >= n)
 
     assert heard.elements == list(range(len(heard.elements)))
+
+
+def test_a_call_that_does_not_return_is_reported_as_it_grows(thread_runner, gate, monkeypatch):
+    monkeypatch.setattr(flush_thread, "REPORT_EACH", 0.05)
+    monkeypatch.setattr(engine_loop, "TIMES_EACH", 0.05)
+    runner = thread_runner()
+    heard = runner.begin(gate.dataset)
+
+    def call(heard):
+        reports = heard.of(TimesMeasured)
+        return reports[-1].operators[0].call if reports else 0.0
+
+    runner.hear(heard, lambda heard: call(heard) > 0.4)
+
+    first, last = (heard.of(TimesMeasured)[at].operators[0] for at in (0, -1))
+    assert first.call < last.call <= last.worked
+    assert (last.elements, last.label.partition("(")[0]) == (0, "map")
+
+
+def test_a_runner_that_nobody_takes_from_says_so_while_it_lasts(thread_runner, monkeypatch):
+    monkeypatch.setattr(flush_thread, "REPORT_EACH", 0.05)
+    monkeypatch.setattr(engine_loop, "TIMES_EACH", 0.05)
+    runner = thread_runner()
+    heard = runner.begin(Dataset.range(1 << 40).map(lambda x: bytes(1 << 14)))
+
+    runner.hear(
+        heard, lambda heard: any(t.held_up > 0.3 for t in heard.of(TimesMeasured)), free=False
+    )
+
+    held_up = [report.held_up for report in heard.of(TimesMeasured)]
+    assert held_up == sorted(held_up)
+    runner.stop()
 
 
 def test_a_source_that_pauses_keeps_nothing_back(thread_runner, gate):

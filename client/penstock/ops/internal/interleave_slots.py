@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.engine.op_times import waited
+from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
+from penstock.engine.op_times import begin_wait, waited
 from penstock.errors import Closed, StateError
 from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner, OuterPosition, Pulled
@@ -69,7 +69,7 @@ class Slots:
         """Whether the outer dataset has no more elements for any slot."""
         self.pool = pool
         self._closed = False
-        self.add_work: Callable[[float], None] | None = None
+        self.calls: CallLog | None = None
         """Told how long threads were at datasets."""
         self._outer, self._opener, self._ahead = outer, opener, ahead
         self._length = length
@@ -172,7 +172,7 @@ class Slots:
         if self.pool is None:
             return True
         if inner.coming is None:
-            inner.coming = self.pool.submit(partial(_pull, inner, self._wish(n), self.add_work))
+            inner.coming = self.pool.submit(partial(_pull, inner, self._wish(n), self.calls))
         return inner.coming.done()
 
     def fetch(self, inner: Inner, n: int, rest: int = 0) -> None:
@@ -185,10 +185,10 @@ class Slots:
             return
         self.start(inner, n)
         coming = cast("Future[Pulled | InnerError]", inner.coming)
-        began = time.perf_counter()
+        began = begin_wait()
         while not coming.done():
             wait((coming, *self.read_ahead(n)), LOOK_AROUND, FIRST_COMPLETED)
-        waited(time.perf_counter() - began)
+        waited(began)
         inner.coming = None
         try:
             inner.install(coming.result())
@@ -273,12 +273,12 @@ class Slots:
             raise Closed("this iterator was closed while it looked for a dataset with elements")
         if self.pool is None:
             return self._pull(1)[0]
-        began = time.perf_counter()
+        began = begin_wait()
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
                 wait(reading, LOOK_AROUND)  # for the one read that is under way
-        waited(time.perf_counter() - began)
+        waited(began)
         return self._arrivals.popleft()
 
     def _take_in(self, reading: Future[list[OuterRead]], n: int) -> None:
@@ -345,11 +345,13 @@ class Slots:
         ]
 
 
-def _pull(inner: Inner, n: int, add_work: Callable[[float], None] | None) -> Pulled | InnerError:
+def _pull(inner: Inner, n: int, calls: CallLog | None) -> Pulled | InnerError:
     # An error keeps this frame: it must hold no more than its datasets do, and not the outcome.
     began = time.perf_counter()
+    if calls is not None:
+        calls.begin_call()
     try:
         return inner.pull(n)
     finally:
-        if add_work is not None:
-            add_work(time.perf_counter() - began)
+        if calls is not None:
+            calls.end_call(time.perf_counter() - began)

@@ -17,14 +17,13 @@ Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from penstock.element import Element
-from penstock.engine.iterator import Mark, OpIterator, RowsIterator, State
-from penstock.engine.op_times import waited
+from penstock.engine.iterator import CallLog, Mark, OpIterator, RowsIterator, State
+from penstock.engine.op_times import begin_wait, waited
 from penstock.engine.rows import Block, joined
 from penstock.engine.unacked import unacked_exactly
 from penstock.errors import Closed
@@ -80,7 +79,7 @@ class ParallelMap(RowsIterator):
         self._puller: threading.Thread | None = None
         self._workers: list[threading.Thread] = []
         self._ended = self._closed = False
-        self._add_work: Callable[[float], None] | None = None
+        self._calls: CallLog | None = None
         self._placer: RowPlacer | None = None
         self._broken: BaseException | None = None
         """What ended a thread: nothing would come any more, so it is raised where one waits."""
@@ -91,11 +90,11 @@ class ParallelMap(RowsIterator):
         with self._changed:
             self._last = []
             self._start()
-            began = time.perf_counter()
+            began = begin_wait()
             while not (self._head() or (self._ended and not self._window)):
                 self._check_open()
                 self._changed.wait(LOOK_AROUND)
-            waited(time.perf_counter() - began)
+            waited(began)
             self._check_open()
             while len(out) < n and (run := self._head()) and run.joins(out):
                 place, taken = run.position, run.consumed
@@ -178,9 +177,9 @@ class ParallelMap(RowsIterator):
         if self._in_order:  # else a batch is made of what comes first
             self._placer = RowPlacer(size)
 
-    def report_calls(self, add: Callable[[float], None]) -> None:
+    def report_calls(self, log: CallLog) -> None:
         """See `OpIterator.report_calls`."""
-        self._add_work = add
+        self._calls = log
 
     def resize(self, threads: int) -> None:
         """Go on with so many *threads*; one that is too many ends when it has nothing to do."""
@@ -330,9 +329,11 @@ class ParallelMap(RowsIterator):
         call = self._call.copy()
         try:
             while (run := self._todo.get()) is not None and not self._closed:
+                if self._calls is not None:
+                    self._calls.begin_call()
                 seconds = run.make(call)
-                if self._add_work is not None:
-                    self._add_work(seconds * run.count)
+                if self._calls is not None:
+                    self._calls.end_call(seconds * run.count)
                 with self._changed:
                     run.made = True
                     # A run of many calls says more about how long one takes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.autotune.meter import Meter
-from penstock.engine.iterator import Mark, OpIterator, RowsIterator
+from penstock.engine.iterator import CallLog, Mark, OpIterator, RowsIterator
 from penstock.engine.rows import Block
 
 
@@ -38,9 +38,9 @@ class TunedIterator(RowsIterator):
         """See `OpIterator.expect_batches`."""
         self._run.expect_batches(size)
 
-    def report_calls(self, add: Callable[[float], None]) -> None:
+    def report_calls(self, log: CallLog) -> None:
         """See `OpIterator.report_calls`."""
-        self._run.report_calls(add)
+        self._run.report_calls(log)
 
     def close(self) -> None:
         """See `OpIterator.close`."""

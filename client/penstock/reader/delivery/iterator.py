@@ -5,13 +5,12 @@ In an inner dataset, and in a pipeline on a worker, acks are not tracked.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NoReturn
 
 from penstock.element import Element
 from penstock.engine.iterator import Mark, OpIterator
-from penstock.engine.op_times import waited
+from penstock.engine.op_times import begin_wait, waited
 from penstock.engine.unacked import unacked_from
 from penstock.errors import StateError
 from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
@@ -54,9 +53,9 @@ class SessionIterator(OpIterator):
             self._session.in_use = False
 
     def _pull(self, session: PassSession, n: int) -> list[Element]:
-        began = time.perf_counter()
+        began = begin_wait()
         block, tag = session.pull(self._run, n)
-        waited(time.perf_counter() - began)
+        waited(began)
         self._last, self._tags[session.key] = session.key, tag
         return block
 

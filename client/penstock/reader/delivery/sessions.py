@@ -131,6 +131,11 @@ class SessionApi(Protocol):
         """What came from each worker."""
         ...
 
+    @property
+    def awaited(self) -> str:
+        """What a thread waits for here, in words; nothing if none does."""
+        ...
+
     def skip_to(self, number: int, /) -> None:
         """Deliver no round below *number*; what is unacked of these is skipped, not requeued."""
         ...

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import WaitedTooLong
 from penstock.protocol.control import describe_save
+from penstock.protocol.types import TaskId
 from penstock.reader.core.session_core import SessionCore
+from penstock.reader.core.task_stream import TaskStream
 
 LOG_EVERY = 10.0
 """Seconds between log lines about a wait."""
@@ -19,6 +22,9 @@ LONGEST_STEP = 2.0
 
 SETTING = "distribute(..., timeout={:g})"
 """Where a training loop's timeout is set."""
+
+MOST_NAMED = 4
+"""So many workers, and tasks of each, are named that a loop waits for."""
 
 DRIFT = 1.2
 """A task that goes on elsewhere may have to wait for a dead reader's lease by another's clock."""
@@ -96,8 +102,23 @@ def _no_elements(core: SessionCore, address: str) -> WaitReason:
             task_stream.worker for task_stream in readable if task_stream.worker is not None
         )
         return WaitReason(WaitTarget.WORKER, "; ".join(map(core.reachability.awaited, workers)))
-    names = sorted({str(task_stream.worker) for task_stream in readable if task_stream.flows})
-    return _work(core, f"elements of {len(readable)} task(s) of {', '.join(names)}")
+    flowing = [task_stream for task_stream in readable if task_stream.flows]
+    return _work(core, f"elements of {_named(flowing)}")
+
+
+def _named(streams: Sequence[TaskStream]) -> str:
+    """Return which tasks of which workers these are: the first ones, and how many more."""
+    by_worker: dict[str, list[TaskId]] = {}
+    for one in streams:
+        by_worker.setdefault(str(one.worker), []).append(one.task)
+    parts = []
+    for worker, tasks in sorted(by_worker.items())[:MOST_NAMED]:
+        numbers = ", ".join(map(str, sorted(tasks)[:MOST_NAMED]))
+        others = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
+        parts.append(f"task{'s' * (len(tasks) > 1)} {numbers}{others} of worker {worker}")
+    if (more := len(by_worker) - MOST_NAMED) > 0:
+        parts.append(f"and tasks of {more} more worker{'s' * (more > 1)}")
+    return ", ".join(parts)
 
 
 def _work(core: SessionCore, what: str) -> WaitReason:

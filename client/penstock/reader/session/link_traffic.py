@@ -11,8 +11,11 @@ from penstock.protocol.loop_time import LinkTraffic
 from penstock.protocol.types import Codec, WorkerId
 from penstock.reader.core.task_stream import NOTHING_HELD, Held
 
-SPAN, SAMPLES = 1.0, 10
-"""A rate is that of about so many spans of so many seconds, as for a loop's wait."""
+SPAN, SAMPLES = 1.0, 11
+"""Marks are at least so many seconds apart, and so many are kept."""
+
+WINDOW = 10.0
+"""A rate is that of about so many seconds up to now, as a loop's wait."""
 
 
 class LinkMeter:
@@ -35,6 +38,7 @@ class LinkMeter:
             link.raw_nbytes += frame.raw_nbytes or payload.nbytes
             link.codec = frame.codec
         link.frames += len(frames)
+        link.last = now
 
     def traffic(
         self, transports: Mapping[str, str], held: Mapping[WorkerId, Held]
@@ -47,7 +51,7 @@ class LinkMeter:
         for worker, link in tuple(self._links.items()):
             if worker not in transports:
                 continue
-            began, before = link.marks[0]
+            began, before = link.mark(now - WINDOW)
             rate = (link.nbytes - before) / max(now - began, SPAN / SAMPLES)
             here = held.get(worker, NOTHING_HELD)
             traffic = LinkTraffic(
@@ -68,13 +72,21 @@ class LinkMeter:
 class _Link:
     """The sums of one worker."""
 
-    __slots__ = ("codec", "frames", "marks", "nbytes", "raw_nbytes")
+    __slots__ = ("codec", "frames", "last", "marks", "nbytes", "raw_nbytes")
 
     def __init__(self) -> None:
         self.frames = self.nbytes = self.raw_nbytes = 0
         self.codec = Codec.NONE
         self.marks: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
         """When a span began, with the bytes up to then."""
+        self.last = 0.0
+        """When the newest frame came."""
+
+    def mark(self, since: float) -> tuple[float, int]:
+        """Return the newest mark that is not after *since*, or else the oldest."""
+        if self.last <= since:
+            return since, self.nbytes
+        return next((mark for mark in reversed(self.marks) if mark[0] <= since), self.marks[0])
 
 
 def _nbytes(link: LinkTraffic) -> int:

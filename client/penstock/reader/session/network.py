@@ -18,7 +18,7 @@ from penstock.engine.loop_time import LoopClock
 from penstock.errors import PenstockError, Unavailable
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Ack, AllSent, FrameHeader, ReadRequest, Recall, StreamEnd
-from penstock.protocol.loop_time import LinkTraffic
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.nearness import KnownWorker
 from penstock.protocol.types import Failure, TaskId, WorkerId
 from penstock.reader.core.effects import (
@@ -57,6 +57,9 @@ NO_ANSWER = "no answer yet"
 SILENCE, SILENT_BEATS, MAX_SILENCE = 3.0, 5, 15.0
 """Seconds, and intervals, without a view after which a new connection is tried: the old one may
 lead nowhere. Doubled each time, for it may be the dispatcher that stands still."""
+
+WORDS_TOLD = 250
+"""The most characters by which the dispatcher is told what a loop waits for."""
 
 LINKS_TOLD = 16
 """Of so many workers the dispatcher is told what came from them: a heartbeat stays small."""
@@ -113,6 +116,10 @@ class SessionPort(Protocol):
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
         """What came from each worker, and how much of it is here."""
+
+    @property
+    def awaited(self) -> str:
+        """What a thread waits for here, in words; nothing if none does."""
 
     def heartbeat(self) -> ReaderHeartbeat:
         """Return the next heartbeat."""
@@ -298,7 +305,7 @@ class SessionNetwork:
         while True:
             self._heartbeat_now.clear()
             heartbeat, nearby = self._session.heartbeat(), here()
-            loop = None if self.loop_clock is None else self.loop_clock.newest()
+            loop = None if self.loop_clock is None else self._loop_time(self.loop_clock)
             counts = self._transports.counts
             links = self._session.links[:LINKS_TOLD]
             yield replace(heartbeat, in_process=nearby, transports=counts, loop=loop, links=links)
@@ -307,6 +314,14 @@ class SessionNetwork:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._heartbeat_interval):
                     await self._heartbeat_now.wait()
+
+    def _loop_time(self, loop: LoopClock) -> LoopTime:
+        """Return how *loop* does, up to now; if it waits, also for what."""
+        newest = loop.newest()
+        if not newest.waiting:
+            return newest
+        waits_for = loop.working_in() or self._session.awaited
+        return replace(newest, waits_for=waits_for[:WORDS_TOLD])
 
     async def _take_leave(self) -> None:
         if self._session.core.membership.left or self.reason not in {"", NO_ANSWER}:

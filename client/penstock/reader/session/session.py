@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,15 +18,14 @@ from penstock.element import Element
 from penstock.errors import Closed, PenstockError, Reentered, Superseded, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import FrameHeader
-from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
-from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, wait_reason
 from penstock.reader.session.decompress_ahead import DecompressAhead
+from penstock.reader.session.measured import WAKE_EVERY, MeasuredSession
 from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
 from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
@@ -37,18 +36,14 @@ from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
-    from penstock.engine.loop_time import LoopClock
     from penstock.engine.unacked import AckTracker
 
 log = logging.getLogger("penstock.reader")
 
 T = TypeVar("T")
 
-WAKE_EVERY = 1.0
-"""Seconds after which a wait looks again, even if nothing happened."""
 
-
-class Session(RoundsRead):
+class Session(MeasuredSession, RoundsRead):
     """One training loop's reading of an iteration. Close it; `close` may come from any thread.
 
     *held* is what it keeps open beside the network, and closes last.
@@ -65,6 +60,7 @@ class Session(RoundsRead):
         self._closed = self._posted = False
         self._ticks, self._network_thread = Ticks(), 0
         self._ahead = DecompressAhead()
+        self._slept_at = float("-inf")
         self._network = SessionNetwork(self, *config.network)
         self._running = loop.spawn(self._run())
         self._running.add_done_callback(self._network_over)
@@ -107,11 +103,6 @@ class Session(RoundsRead):
     def session_id(self) -> str:
         """The id by which the dispatcher knows this reader."""
         return self.core.membership.session
-
-    @property
-    def pass_read(self) -> PassRead:
-        """The pass that it reads, and where."""
-        return PassRead(self._config.dispatcher, self.core.iteration)
 
     @property
     def delivered(self) -> int:
@@ -188,17 +179,6 @@ class Session(RoundsRead):
     def skipped(self) -> int:
         """How many elements of its own this reader left out."""
         return self.core.skipped
-
-    @property
-    def transport(self) -> Mapping[str, str]:
-        """The name of the transport by which each worker is read."""
-        return self._network.transport
-
-    @property
-    def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker, and how much of it is here."""
-        with self._changed:
-            return self._network.links(held_by_worker(self.core.tasks.values()))
 
     def requeue(self, tags: RangeSet) -> None:
         """Requeue the elements with *tags*, which were pulled and dropped."""
@@ -309,6 +289,7 @@ class Session(RoundsRead):
         why = wait_reason(self.core, self._config.dispatcher, self._network.reason, now)
         if line := patience.spend(why, now):
             log.warning("%s", line)
+        self._slept_at = now
         # Acks of a loop that waits are due sooner: others, or the pass, may wait for just these.
         if self._ticks.interrupt_for(self.core.due(now)):
             self._loop.call_soon(self._network.wake)
@@ -351,10 +332,6 @@ class Session(RoundsRead):
             pressing = self.core.pressing
         if pressing:
             self._network.perform()
-
-    def measured_by(self, loop: LoopClock | None) -> None:
-        """Tell the dispatcher what *loop* measures."""
-        self._network.loop_clock = loop
 
     def heartbeat(self) -> ReaderHeartbeat:
         """Return what to tell the dispatcher now."""

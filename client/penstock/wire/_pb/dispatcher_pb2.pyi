@@ -650,18 +650,24 @@ class LinkTraffic(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ..., compression: _Optional[str] = ..., held: _Optional[int] = ..., room: _Optional[int] = ...) -> None: ...
 
 class LoopTime(_message.Message):
-    __slots__ = ("steps", "seconds", "waited", "p50", "p99")
+    __slots__ = ("steps", "seconds", "waited", "p50", "p99", "waiting", "waits_for", "total")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     WAITED_FIELD_NUMBER: _ClassVar[int]
     P50_FIELD_NUMBER: _ClassVar[int]
     P99_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
     steps: int
     seconds: float
     waited: float
     p50: float
     p99: float
-    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ...) -> None: ...
+    waiting: float
+    waits_for: str
+    total: int
+    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ..., waiting: _Optional[float] = ..., waits_for: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("attempt", "worker", "failure", "incarnation", "released", "floor", "profile")

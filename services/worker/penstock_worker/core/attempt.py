@@ -37,6 +37,7 @@ from penstock_worker.core.events import (
 )
 from penstock_worker.core.link_speed import LinkSpeed
 from penstock_worker.core.restart_policy import RestartPolicy
+from penstock_worker.core.runner_times import RunnerTimes
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.core.slot_share import SlotShare
 from penstock_worker.core.streams import ReadStream
@@ -46,7 +47,6 @@ from penstock_worker.runner.messages import (
     Flush,
     FrameReady,
     PauseRun,
-    TimesMeasured,
 )
 
 STALL = 1.0
@@ -80,7 +80,7 @@ class Attempt:
         self.link, self.share = LinkSpeed(now), SlotShare()
         self.choice = ""
         """What AUTO means now, and why, in words."""
-        self.times: TimesMeasured | None = None
+        self.times = RunnerTimes()
         """How long operators of the newest runner worked."""
         self._restart_policy = RestartPolicy()
         self._head_before = 0
@@ -125,7 +125,7 @@ class Attempt:
             delivery.trainers(),
             self.errors,
             self._all_sent,
-            0 if self.times is None or self.run is None else self.times.processes,
+            0 if self.run is None or (told := self.times.whole) is None else told.processes,
         )
 
     # --- runners ---
@@ -136,7 +136,7 @@ class Attempt:
         produced = self._restart_policy.flush_each
         there = delivery.count_existing(state.number, produced=produced)
         self.counters.on_started(state.number, there)
-        self.run, self.times = self._config.name_run(self), None
+        self.run, self.times = self._config.name_run(self), RunnerTimes()
         self._worker_counters.runs_started += 1
         self.link.on_runner_started()
         assignment = replace(self.assignment, checkpoint=state, logs=self.checkpoints.logs)

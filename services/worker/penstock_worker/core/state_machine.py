@@ -392,6 +392,6 @@ def _account(
         case CodecChosen(_, choice):
             attempt.choice = choice
         case TimesMeasured():
-            attempt.times = report
+            attempt.times.add(report)
         case _:
             assert_never(report)

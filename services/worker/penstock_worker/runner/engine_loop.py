@@ -13,7 +13,7 @@ from penstock.analysis import auto_shard
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.context import Context, SkipCounter
 from penstock.engine.iterator import OpIterator
-from penstock.engine.op_times import OpTimes, waited
+from penstock.engine.op_times import OpTimes, begin_wait, waited
 from penstock.engine.splits import SplitReader
 from penstock.errors import StateError
 from penstock.graph.node import Node
@@ -39,6 +39,7 @@ from penstock_worker.runner.messages import (
     SplitsNeeded,
     TimesMeasured,
 )
+from penstock_worker.runner.wait_sum import WaitSum
 
 log = logging.getLogger("penstock.runner")
 
@@ -76,12 +77,12 @@ class EngineLoop:
         self._connection, self._inbox = connection, inbox
         self._start = inbox.start
         self._frames = FrameWriter(connection, inbox, arena)
-        self._flusher = FlushThread(self._frames)
+        self._flusher = FlushThread(self._frames, self._report_times_if_due)
         self._sizer = BlockSizer(BLOCK_SECONDS, MOST)
         self._checkpointer = Checkpointer(tuple(log.start for log in inbox.logs))
         self._skipped, self._skips_reported = SkipCounter(), 0
         """What the pipeline left out on purpose, and how much of it was reported."""
-        self._times, self._began, self._starved = OpTimes(), time.monotonic(), 0.0
+        self._times, self._began, self._starved = OpTimes(), time.monotonic(), WaitSum()
         self._times_due = self._began + TIMES_FIRST
         self._errors: ErrorReport | None = None
         """Of elements that cannot be made, where these are left out."""
@@ -152,8 +153,7 @@ class EngineLoop:
                 return
             frames.pack()
             self._connection.poll()
-            if time.monotonic() > self._times_due:
-                self._report_times()
+            self._report_times_if_due()
             if states.due():
                 self._report_checkpoint(engine)
             elif inbox.flush_wanted or self._flush_each or frames.age() + sizer.seconds > AGE:
@@ -200,15 +200,17 @@ class EngineLoop:
         self._connection.post(CheckpointTaken(self._start.run, state))
         self._connection.forget(self._inbox, state.positions)
 
+    def _report_times_if_due(self) -> None:
+        """Report once a second; in another thread while users' code keeps this run's own."""
+        if time.monotonic() > self._times_due:
+            self._report_times()
+
     def _report_times(self) -> None:
         """Report how long operators worked since the run began."""
-        rows = tuple(
-            OperatorTime(path, row.label, row.elements, row.worked, row.waited)
-            for path, row in sorted(self._times.operators.items())
-        )
+        rows = tuple(OperatorTime(*row) for row in self._times.now())
         self._times_due = (now := time.monotonic()) + TIMES_EACH
         seconds = now - self._began
-        held_up, starved = self._frames.held_up, self._starved
+        held_up, starved = self._frames.held_up.seconds, self._starved.seconds
         used = self._inbox.processes.used
         self._connection.post(TimesMeasured(self._start.run, seconds, held_up, starved, rows, used))
 
@@ -252,10 +254,11 @@ class EngineLoop:
             self._request(provider, position)
             if threading.get_ident() == self._thread:
                 self._frames.flush_nowait()
-            began = time.monotonic()
+            began = begin_wait()
+            self._starved.begin()
             self._connection.wait(lambda: log.stop > position or inbox.stopped)
-            self._starved += (seconds := time.monotonic() - began)
-            waited(seconds)
+            self._starved.end()
+            waited(began)
             if log.stop <= position:
                 raise RunOverError
         split = log.at(position)

@@ -1,9 +1,10 @@
-"""A thread that flushes elements after 10 ms while users' code blocks."""
+"""A thread that flushes elements after 10 ms, and reports times, while users' code blocks."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from penstock_worker.runner.frame_writer import FrameWriter
@@ -11,12 +12,18 @@ from penstock_worker.runner.frame_writer import FrameWriter
 AGE = 0.01
 """Seconds that an element may wait for others to share its frame."""
 
+REPORT_EACH = 1.0
+"""Seconds between two looks whether times are to be reported."""
+
 
 class FlushThread:
-    """Flushes one run's *frames* after `AGE`, in a thread that sleeps unless it may be needed."""
+    """Flushes one run's *frames* after `AGE`, in a thread that sleeps unless it may be needed.
 
-    def __init__(self, frames: FrameWriter) -> None:
-        self._frames = frames
+    Once a second it calls *report*, which knows whether something is to be reported.
+    """
+
+    def __init__(self, frames: FrameWriter, report: Callable[[], None]) -> None:
+        self._frames, self._report = frames, report
         self._entered: float | None = None
         self._wake, self._over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="flush", daemon=True)
@@ -56,12 +63,19 @@ class FlushThread:
 
     def _watch(self) -> None:
         while not self._over.is_set():
-            self._wake.wait()
+            self._wake.wait(REPORT_EACH)
             self._wake.clear()
+            self._report_times()
             while self._entered is not None and self._frames.waiting:
                 if self._over.wait(AGE):
                     return
                 self._flush()
+                self._report_times()
+
+    def _report_times(self) -> None:
+        if not self._over.is_set():
+            with suppress(Exception):  # as below
+                self._report()
 
     def _flush(self) -> None:
         entered = self._entered

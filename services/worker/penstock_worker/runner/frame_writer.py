@@ -20,6 +20,7 @@ from penstock_worker.runner.connection import (
     WorkerGoneError,
 )
 from penstock_worker.runner.messages import ArenaFull, CodecChosen, FrameReady
+from penstock_worker.runner.wait_sum import WaitSum
 
 FRAME_NBYTES = 1 << 20
 FRAME_COUNT = 8192
@@ -65,8 +66,8 @@ class FrameWriter:
         """The number behind the last element sent, or known to the worker before."""
         self.send_from = inbox.start.send_from
         """Elements below this number are there already: they are not sent."""
-        self.held_up = 0.0
-        """Seconds for which there was no room."""
+        self.held_up = WaitSum()
+        """For how long there was no room."""
         self.fitting = 1
         """About how many of the elements that come now make a full frame, or as much for each
         consumer: each gets a message, of several frames of an element."""
@@ -182,9 +183,9 @@ class FrameWriter:
                 return offset
             self._post_written()
             self._connection.post(ArenaFull(inbox.start.run))
-            began = time.monotonic()
+            self.held_up.begin()
             self._connection.wait(self._room_changed)
-            self.held_up += time.monotonic() - began
+            self.held_up.end()
             if inbox.stopped:
                 raise RunOverError
 

@@ -186,13 +186,14 @@ class CodecChosen(RunnerReport, frozen=True):
 
 
 class OperatorTime(msgspec.Struct, frozen=True, array_like=True):
-    """An operator by its path and *label*; see `penstock.engine.op_times.OpTime`."""
+    """An operator by its path and *label*; see `penstock.engine.op_times.OpTimeNow`."""
 
     path: str
     label: str
     elements: int
     worked: float
     waited: float
+    call: float = 0.0
 
 
 class TimesMeasured(RunnerReport, frozen=True):
