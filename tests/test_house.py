@@ -179,6 +179,7 @@ TRIED_THROUGH = {
     "penstock_dispatcher.core.runner_shortage": SCENARIOS,
     "penstock_dispatcher.core.scheduler": SCENARIOS,
     "penstock_dispatcher.core.soft_state": SCENARIOS,
+    "penstock_dispatcher.core.counts": "dispatcher/core/test_counting.py",
     "penstock_dispatcher.core.stats": "dispatcher/core/test_account.py",
     "penstock_dispatcher.core.unread": SCENARIOS,
     "penstock_dispatcher.core.views": SCENARIOS,

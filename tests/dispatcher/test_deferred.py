@@ -1,5 +1,9 @@
-from penstock.protocol.control import ReaderHeartbeat, SplitRequest, WorkerHeartbeat
-from penstock.protocol.types import PROTOCOL, Versions
+from dataclasses import replace
+from types import SimpleNamespace
+
+from penstock.errors import StoreFull
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SplitRequest, WorkerHeartbeat
+from penstock.protocol.types import PROTOCOL, ReaderStatus, Versions
 from penstock_dispatcher.core.events import (
     DrainWorker,
     ReaderDisconnected,
@@ -9,7 +13,7 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
     WorkerDisconnected,
 )
-from penstock_dispatcher.deferred import DeferredEvents
+from penstock_dispatcher.deferred import DeferredEvents, view_meanwhile
 
 VERSIONS = Versions(PROTOCOL, "3.11.7", "0.1.0")
 
@@ -75,3 +79,18 @@ def test_calls_that_were_answered_are_dropped():
     held.drop_calls()
 
     assert held.take() == [WorkerDisconnected("w:1", 1)]
+
+
+def test_a_reader_that_is_live_hears_what_all_wait_for_and_no_other():
+    iteration = SimpleNamespace(live=[3])
+    beat, full = ReaderHeartbeat(7, "r", 3, 9), StoreFull("no room")
+    shown = ReaderView(5, "r", 3, ReaderStatus.LIVE, 8, {})
+
+    told = view_meanwhile(beat, shown, iteration, full)
+    assert told is not None
+    assert (told.seq, told.deferred, told.waiting_for) == (9, True, "room on a disk: no room")
+    assert view_meanwhile(beat, shown, iteration, None) is None
+    assert view_meanwhile(beat, None, iteration, full) is None
+    assert view_meanwhile(beat, shown, None, full) is None
+    assert view_meanwhile(beat, shown, SimpleNamespace(live=[]), full) is None
+    assert view_meanwhile(replace(beat, leaving=True), shown, iteration, full) is None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.errors import VersionMismatch
-from penstock.explanation.mesh import jobs
+from penstock.explanation.mesh import look
 
 TIMES = {
     "seconds": 2.0,
@@ -35,19 +35,51 @@ def status(**changed):
 
 
 def test_a_pass_has_the_loops_that_live_and_the_tasks_that_are_being_made():
-    (look,) = jobs(status())
+    (job,) = look(status()).jobs
 
-    assert (look.job, len(look.loops)) == ("j", 1)
-    (task,) = look.tasks
+    assert (job.job, len(job.loops)) == ("j", 1)
+    (task,) = job.tasks
     assert (task.task, task.worker, task.held_up) == (3, "w:1", 0.5)
     assert task.operators[0].label == "map(f)"
     assert (task.nbytes, task.room) == (5, 9)
 
 
 def test_a_pass_that_is_over_is_not_explained():
-    assert jobs(status(finished=True)) == ()
+    assert look(status(finished=True)).jobs == ()
 
 
 def test_what_counts_otherwise_is_of_another_version():
     with pytest.raises(VersionMismatch, match="of another version"):
-        jobs(b'{"workers": 3}')
+        look(b'{"workers": 3}')
+
+
+def test_what_a_silent_reader_said_is_not_current():
+    readers = [
+        {"reader": 8, "status": "live", "silent": 0.5, "loop": LOOP},
+        {"reader": 9, "status": "live", "silent": 4.0, "loop": LOOP},
+    ]
+    (job,) = look(status(readers=readers, readers_lost=2)).jobs
+
+    assert len(job.loops) == 1
+    assert (job.readers.live, job.readers.silent, job.readers.lost) == (2, 1, 2)
+
+
+def test_operators_are_told_as_of_late():
+    late = {**TIMES, "seconds": 10.0, "held_up": 0.0}
+    late["operators"] = [{"label": "map(f)", "elements": 0, "worked": 10.0, "call": 42.0}]
+    runner = {"task": 3, "state": "runs", "times": TIMES, "newest": late}
+    plain = json.loads(status())
+    plain["workers"][0]["stats"]["tasks"] = [runner]
+    (job,) = look(json.dumps(plain).encode()).jobs
+    (fn,) = job.tasks[0].operators
+
+    assert (fn.worked, fn.call, job.tasks[0].held_up) == (10.0, 42.0, 0.0)
+
+
+def test_what_stops_all_jobs_is_told_of_each():
+    plain = json.loads(status()) | {"halted": "no room on /work"}
+    seen = look(json.dumps(plain).encode())
+
+    assert seen.trouble is not None
+    assert seen.trouble.sentence == "The dispatcher decides nothing: no room on /work"
+    assert [job.stopped for job in seen.jobs] == [seen.trouble]

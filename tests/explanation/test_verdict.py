@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
+from penstock.explanation.trouble import JobFacts, Trouble, TroubleKind
 from penstock.explanation.verdict import HELD_UP, WAITS, Bottleneck, explain_job, explain_loop
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 
 def loop(share, steps=1000):
-    return LoopTime(steps, 10.0, 10.0 * share, 0.001, 0.01)
+    return LoopTime(steps, 10.0, 10.0 * share, 0.001, 0.01, total=steps)
 
 
 def task(number=1, worker="w:1", held_up=0.0, work=9.0):
@@ -154,3 +155,96 @@ def test_how_full_buffers_are_and_how_frames_are_compressed_is_a_figure():
         "task 1: 1,200 elements ready for readers, 30 unacked at them, 60.0 of 64.0 MB buffered, "
         "compression AUTO: none (ratio 1.0)"
     ) in explain_job(job(0.5, full)).figures
+
+
+def waiting(seconds, *, total=12_250, waits_for="", here=False):
+    return LoopTime(
+        0, 10.0, 10.0, waiting=seconds, waits_for=waits_for, total=total, waits_here=here
+    )
+
+
+def blocked(*tasks, loop, **more):
+    return JobLook(1, "train", (loop,), tasks, **more)
+
+
+def test_a_function_that_does_not_return_is_named_with_its_task_and_worker():
+    stuck = OperatorLook("map(slow)", 0, 10.0, call=41.0)
+    look = blocked(replace(task(5, "w:1"), operators=(stuck,)), task(6, "w:2"), loop=waiting(42.0))
+    found = explain_job(look)
+
+    assert (found.limit, found.operator, found.wait) == (Bottleneck.WORKERS, "map(slow)", 1.0)
+    assert found.more_slots == 0
+    assert found.sentence == (
+        "the trainer has waited for its next element for 42 s: map(slow) in task 5 on worker w:1 "
+        "has not returned for 41 s"
+    )
+
+
+def test_a_loop_that_is_blocked_says_for_what():
+    loop = waiting(12.0, total=0, waits_for="elements of task 3 of worker w:1")
+
+    assert explain_job(blocked(task(), loop=loop)).sentence == (
+        "the trainer has waited for its first element for 12 s, "
+        "for elements of task 3 of worker w:1"
+    )
+    absent = explain_job(blocked(loop=loop, waiting_for="a worker: none is registered"))
+    assert (absent.limit, absent.sentence[-29:]) == (
+        Bottleneck.ABSENT,
+        ", for a worker: none is registered"[-29:],
+    )
+
+
+def test_a_loop_that_is_blocked_by_its_own_process_blames_no_worker():
+    words = "map(augment) in the training process, in a call for 8.0 s"
+    loop = waiting(9.0, waits_for=words, here=True)
+    found = explain_job(blocked(task(), loop=loop))
+    here = replace(
+        stats(1.0, OperatorLook("map(augment)", 1, 9.0, call=8.0), far=True), newest=loop
+    )
+
+    assert found.limit is Bottleneck.HERE
+    assert found.sentence.endswith(f"for 9.0 s: it waits for {words}")
+    assert explain_loop(here, blocked(task(), loop=loop)).operator == "map(augment)"
+
+
+def test_a_loop_that_asks_for_nothing_is_the_limit_and_its_steps_are_not_old_ones():
+    idle = LoopTime(0, 120.0, 0.0, total=500)
+    found = explain_job(blocked(task(), loop=idle))
+
+    assert found.sentence == (
+        "the trainer has not asked for an element for 2.0 min; it is itself the limit"
+    )
+
+
+def test_a_job_is_not_said_to_have_had_nothing_that_had_something():
+    known = JobLook(1, "train", (), (), readers=JobFacts(1), had=12_250)
+
+    assert "have had 12,250 elements" in explain_job(known).sentence
+    assert (
+        "no loop of job 'train' has had an element yet"
+        in explain_job(replace(known, had=0)).sentence
+    )
+
+
+def test_of_readers_that_are_silent_or_gone_no_old_figure_is_told():
+    silent = JobLook(1, "train", (), (), readers=JobFacts(2, silent=2), had=9)
+    gone = replace(silent, readers=JobFacts(0, lost=1, unread=510.0))
+
+    assert explain_job(silent).sentence == (
+        "nothing is known of the loops of job 'train': 2 are silent of 2 readers"
+    )
+    assert explain_job(gone).sentence == "nobody has read job 'train' for 8.5 min, 1 died"
+    assert {explain_job(one).limit for one in (silent, gone)} == {Bottleneck.READERS}
+
+
+def test_readers_that_died_are_told_beside_those_that_go_on():
+    look = replace(job(0.01, task()), readers=JobFacts(1, lost=31))
+
+    assert explain_job(look).sentence.startswith("of 32 readers 31 died; the trainer waits 1 %")
+
+
+def test_what_stops_all_jobs_is_all_that_is_told_of_a_job():
+    trouble = Trouble(TroubleKind.HALTED, "The dispatcher decides nothing: no room")
+    found = explain_job(replace(job(0.01, task()), stopped=trouble))
+
+    assert (found.limit, found.sentence) == (Bottleneck.STOPPED, trouble.sentence)

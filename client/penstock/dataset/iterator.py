@@ -264,7 +264,11 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             OperatorLook(row.label, row.elements, row.worked, row.waited, row.call)
             for row in reading.times.now()
         )
-        whole, newest = clock.total(), replace(clock.newest(), waits_for=reading.waits_for)
+        whole, newest = clock.total(), clock.newest()
+        if newest.waiting:
+            here = reading.working_in()
+            awaited = here or reading.awaited
+            newest = replace(newest, waits_for=awaited, waits_here=bool(here))
         passes = reading.passes_read
         known = jobs_of(passes) if jobs else ()
         return IteratorStats(whole, newest, operators, reading.links, passes, known)

@@ -65,6 +65,7 @@ def _jobs(address: str) -> tuple[JobLook, ...]:
 
     with LoopThread.shared() as loop:
         try:
-            return mesh.jobs(loop.run(call_dispatcher(address, PATIENCE, lambda d: d.status())))
+            status = loop.run(call_dispatcher(address, PATIENCE, lambda d: d.status()))
+            return mesh.look(status).jobs
         except Unavailable:
             return ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.explanation.trouble import JobFacts, Trouble
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 
@@ -53,6 +54,8 @@ class TaskLook:
 class JobLook:
     """A pass of a job: what it is *waiting_for*, its *loops* and its tasks, if any of them runs.
 
+    What is not current is left out: loops of silent readers, and what came to these.
+
     *links* says for each reader, by its number, what came to it.
     """
 
@@ -62,6 +65,20 @@ class JobLook:
     tasks: tuple[TaskLook, ...]
     waiting_for: str = ""
     links: tuple[tuple[int, LinkTraffic], ...] = ()
+    readers: JobFacts = field(default_factory=JobFacts)
+    """Its readers: *loops* are those of the live ones that are not silent."""
+    had: int = 0
+    """How many elements its loops have had, as far as that is known."""
+    stopped: Trouble | None = None
+    """What stops all jobs, if something does."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshLook:
+    """What is known of a mesh: the *jobs* that run, and the worst *trouble*."""
+
+    jobs: tuple[JobLook, ...] = ()
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True)

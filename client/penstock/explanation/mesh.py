@@ -5,7 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from penstock.errors import VersionMismatch
-from penstock.explanation.looks import JobLook, OperatorLook, TaskLook
+from penstock.explanation.looks import JobLook, MeshLook, OperatorLook, TaskLook
+from penstock.explanation.trouble import (
+    REUNION,
+    SILENT,
+    JobFacts,
+    MeshFacts,
+    Trouble,
+    WorkerFacts,
+    first_trouble,
+)
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.malformed import MALFORMED
 
@@ -36,17 +45,25 @@ class _WorkerStatsSeen(msgspec.Struct):
 class _WorkerSeen(msgspec.Struct):
     address: str
     stats: _WorkerStatsSeen | None = None
+    connected: bool = True
+    silent: float = 0.0
 
 
 class _ReaderSeen(msgspec.Struct):
     reader: int
     status: str
+    silent: float | None = None
     loop: LoopTime | None = None
     links: tuple[LinkTraffic, ...] = ()
 
 
 class _TaskSeen(msgspec.Struct):
     task: int
+
+
+class _AccountSeen(msgspec.Struct):
+    acked: int = 0
+    consumed: int = 0
 
 
 class _PassSeen(msgspec.Struct):
@@ -57,15 +74,22 @@ class _PassSeen(msgspec.Struct):
     tasks: list[_TaskSeen]
     readers: list[_ReaderSeen]
     waiting_for: str = ""
+    unread: float | None = None
+    readers_lost: int = 0
+    account: _AccountSeen = msgspec.field(default_factory=_AccountSeen)
 
 
 class _MeshSeen(msgspec.Struct):
     workers: list[_WorkerSeen]
     iterations: list[_PassSeen]
+    address: str = ""
+    halted: str = ""
+    up: float = REUNION
+    worker_lost: float | None = None
 
 
-def jobs(status: bytes) -> tuple[JobLook, ...]:
-    """Return the passes that run, of what a status call returned.
+def look(status: bytes) -> MeshLook:
+    """Return the passes that run and what is wrong, of what a status call returned.
 
     Raises:
         VersionMismatch: when it counts other things.
@@ -80,10 +104,39 @@ def jobs(status: bytes) -> tuple[JobLook, ...]:
         if worker.stats is not None
         for one in worker.stats.tasks
     }
-    return tuple(_job(it, runners) for it in known.iterations if not it.finished)
+    running = [it for it in known.iterations if not it.finished]
+    readers = [_readers(it) for it in running]
+    trouble = first_trouble(
+        MeshFacts(
+            known.address,
+            known.halted,
+            known.up,
+            tuple(WorkerFacts(one.connected, one.silent) for one in known.workers),
+            tuple(readers),
+            known.worker_lost,
+        )
+    )
+    stopped = trouble if trouble is not None and trouble.stops else None
+    found = (_job(it, runners, of, stopped) for it, of in zip(running, readers, strict=True))
+    return MeshLook(tuple(found), trouble)
 
 
-def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
+def _readers(it: _PassSeen) -> JobFacts:
+    live = [one for one in it.readers if one.status == "live"]
+    silent = sum(not _is_heard(one) for one in live)
+    return JobFacts(len(live), silent, it.readers_lost, it.unread)
+
+
+def _is_heard(reader: _ReaderSeen) -> bool:
+    return reader.status == "live" and (reader.silent is None or reader.silent < SILENT)
+
+
+def _job(
+    it: _PassSeen,
+    runners: dict[int, tuple[str, _RunnerSeen]],
+    readers: JobFacts,
+    stopped: Trouble | None,
+) -> JobLook:
     tasks = []
     for task in it.tasks:
         worker, runner = runners.get(task.task, ("", None))
@@ -105,9 +158,18 @@ def _job(it: _PassSeen, runners: dict[int, tuple[str, _RunnerSeen]]) -> JobLook:
                     runner.room,
                 )
             )
-    loops = [one.loop for one in it.readers if one.loop is not None and one.status == "live"]
-    links = tuple((one.reader, link) for one in it.readers for link in one.links)
-    return JobLook(it.iteration, it.job, tuple(loops), tuple(tasks), it.waiting_for, links)
+    heard = [one for one in it.readers if _is_heard(one)]
+    return JobLook(
+        it.iteration,
+        it.job,
+        tuple(one.loop for one in heard if one.loop is not None),
+        tuple(tasks),
+        it.waiting_for,
+        tuple((one.reader, link) for one in heard for link in one.links),
+        readers,
+        max(it.account.acked, it.account.consumed),
+        stopped,
+    )
 
 
 _AT_WORK = ("runs", "waits for splits")

@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import attrgetter
 from typing import assert_never
 
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
 from penstock.explanation.slowest import Slowest, slowest
-from penstock.protocol.loop_time import LinkTraffic
+from penstock.explanation.trouble import duration, readers_lost
+from penstock.protocol.loop_time import LinkTraffic, LoopTime
 from penstock.protocol.types import Codec
 
 WAITS = 0.05
@@ -30,8 +32,15 @@ MOST_WAIT = 0.98
 """A loop that waits longer says little of how fast it could be."""
 
 
+BLOCKED = 2.0
+"""A loop that has waited for its next element for so many seconds is told by that wait."""
+
+
 class Bottleneck(Enum):
     """What a loop waits for most."""
+
+    STOPPED = "something stops all jobs"
+    READERS = "no reader is heard"
 
     NOTHING = "the loop itself"
     UNKNOWN = "not known yet"
@@ -68,17 +77,24 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
     wait = time.share
     here = _figures("here", loop.operators, whole.seconds)
     here += tuple(_link_figure("here", one) for one in loop.links)
-    if not time.steps or time.seconds <= 0:
+    if not time.total and time.waiting < BLOCKED:
         sentence = "the loop has had no element yet"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
-    waits = _waits(wait, f"p50 {_seconds(time.p50)}, p99 {_seconds(time.p99)} a step")
+    waits = _without_element(time) or _waits(
+        wait, f"p50 {_seconds(time.p50)}, p99 {_seconds(time.p99)} a step"
+    )
+    if time.waiting >= BLOCKED and time.waits_here:
+        label = _longest_label(loop.operators)
+        sentence = f"{waits}: it waits for {time.waits_for}"
+        return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
     if wait < WAITS:
         return Explanation(
             f"{waits}; it is itself the limit", Bottleneck.NOTHING, wait, figures=here
         )
     far = sum(one.waited for one in loop.operators) if loop.reads_job else 0.0
     if loop.reads_job and job is None and far >= whole.waited / 2:
-        sentence = f"{waits}, for its job; the dispatcher does not say what that does"
+        what = time.waits_for or "its job"
+        sentence = f"{waits}, for {what}; the dispatcher does not say what that does"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
     if job is None or far < whole.waited / 2:
         slowest = max(loop.operators, key=_worked, default=None)
@@ -90,27 +106,39 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
         )
         sentence = f"{waits}; {label} in the training process is the bottleneck: {remedy}"
         return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
-    found = explain_job(job, waits=(wait, waits))
+    found = explain_job(job, asked=time, words=waits)
     return replace(found, wait=wait, figures=here + found.figures)
 
 
-def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Explanation:
+def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "") -> Explanation:
     """Return what limits the loops that read *job*: that of the one that waits most.
 
-    *waits* is the wait of a loop, and that in words, if one is asked about.
+    *asked* is the loop that is asked about, if one is, and *words* say how it waits.
     """
     last = slowest(job.tasks)
     # A loop that is asked about says itself what came to it.
-    figures = tuple(_job_figures(job, last, links=() if waits else job.links))
-    share, words = waits or _worst(job)
-    if not words:
-        sentence = f"no loop of job {job.job!r} has had an element yet"
-        if job.waiting_for:
-            sentence += f": it waits for {job.waiting_for}"
-        return Explanation(sentence, Bottleneck.UNKNOWN, 0.0, figures=figures, slowest=last)
+    figures = tuple(_job_figures(job, last, links=() if asked else job.links))
+    loop = asked or max(job.loops, key=_worst_of, default=None)
+    if (found := _told_first(job, loop)) is not None:
+        return replace(found, figures=figures, slowest=last)
+    assert loop is not None  # noqa: S101  else it was told first
+    words = (
+        words or _without_element(loop) or _waits(loop.share, f"{loop.rate:,.0f} steps a second")
+    )
+    if lost := readers_lost(job.readers.lost, job.readers.silent):
+        words = f"of {job.readers.live + job.readers.lost} readers {lost}; {words}"
+    if loop.waiting >= BLOCKED:
+        found = _why_without_element(job, loop, words)
+    else:
+        found = _why(job, loop.share, words)
+    return replace(found, figures=figures, slowest=last)
+
+
+def _why(job: JobLook, share: float, words: str) -> Explanation:
+    """Return what limits loops of which the worst waits for that share of its time."""
     if share < WAITS:
         sentence = f"{words}; it is itself the limit"
-        return Explanation(sentence, Bottleneck.NOTHING, share, figures=figures, slowest=last)
+        return Explanation(sentence, Bottleneck.NOTHING, share)
     limit, busiest = _limit(job)
     operator, more = "", 0
     match limit:
@@ -134,20 +162,73 @@ def explain_job(job: JobLook, *, waits: tuple[float, str] | None = None) -> Expl
                 f"({_percent(_share_of(busiest, job.tasks))} of their time); "
                 f"{more} more slot{'s' * (more > 1)} would hide it"
             )
-        case Bottleneck.NOTHING | Bottleneck.HERE:
+        case Bottleneck.NOTHING | Bottleneck.HERE | Bottleneck.STOPPED | Bottleneck.READERS:
             raise AssertionError(limit)
         case _:
             assert_never(limit)
-    return Explanation(sentence, limit, share, operator, more, figures, last)
+    return Explanation(sentence, limit, share, operator, more)
 
 
-def _worst(job: JobLook) -> tuple[float, str]:
-    """Return the wait of the loop that waits most, and that in words; nothing before a step."""
-    loops = [loop for loop in job.loops if loop.steps and loop.seconds > 0]
-    if not loops:
-        return 0.0, ""
-    worst = max(loops, key=lambda loop: loop.share)
-    return worst.share, _waits(worst.share, f"{worst.steps / worst.seconds:,.0f} steps a second")
+def _told_first(job: JobLook, loop: LoopTime | None) -> Explanation | None:
+    """Return what there is to say of a job before how its loops wait, or instead of that."""
+    readers = job.readers
+    if job.stopped is not None:
+        share = 0.0 if loop is None else loop.share
+        return Explanation(job.stopped.sentence, Bottleneck.STOPPED, share)
+    if loop is not None and (loop.total or loop.waiting >= BLOCKED):
+        return None
+    gone, of = readers_lost(readers.lost, readers.silent), readers.live + readers.lost
+    if readers.silent and readers.silent == readers.live:
+        sentence = f"nothing is known of the loops of job {job.job!r}: {gone} of {of} readers"
+        return Explanation(sentence, Bottleneck.READERS, 0.0)
+    if readers.unread is not None:
+        how = f", {readers_lost(readers.lost, 0)}" if readers.lost else ""
+        sentence = f"nobody has read job {job.job!r} for {duration(readers.unread)}{how}"
+        return Explanation(sentence, Bottleneck.READERS, 0.0)
+    had = f"the loops of job {job.job!r} have had {job.had:,} elements; nothing newer is known yet"
+    sentence = had if job.had else f"no loop of job {job.job!r} has had an element yet"
+    if job.waiting_for:
+        sentence += f": it waits for {job.waiting_for}"
+    return Explanation(sentence, Bottleneck.UNKNOWN, 0.0)
+
+
+def _worst_of(loop: LoopTime) -> tuple[bool, float, float]:
+    return bool(loop.total or loop.waiting >= BLOCKED), loop.share, loop.waiting
+
+
+def _without_element(loop: LoopTime) -> str:
+    """Return in words how long a loop has had no element, if that is long."""
+    if not loop.steps and not loop.waiting and loop.total:
+        return f"the trainer has not asked for an element for {duration(loop.seconds)}"
+    if loop.waiting < BLOCKED:
+        return ""
+    which = "next" if loop.total else "first"
+    return f"the trainer has waited for its {which} element for {duration(loop.waiting)}"
+
+
+def _why_without_element(job: JobLook, loop: LoopTime, words: str) -> Explanation:
+    """Return for what a loop waits that has had no element for long."""
+    if loop.waits_here:
+        sentence = f"{words}: it waits for {loop.waits_for}"
+        return Explanation(sentence, Bottleneck.HERE, loop.share)
+    calls = [(one.call, one.label, task) for task in job.tasks for one in task.operators]
+    call, label, task = max(calls, key=_first, default=(0.0, "", None))
+    if task is not None and call >= BLOCKED:
+        where = f"in task {task.task} on worker {task.worker}"
+        sentence = f"{words}: {label} {where} has not returned for {duration(call)}"
+        return Explanation(sentence, Bottleneck.WORKERS, loop.share, label)
+    what = job.waiting_for or loop.waits_for
+    if not what:
+        return Explanation(words, Bottleneck.UNKNOWN, loop.share)
+    return Explanation(f"{words}, for {what}", Bottleneck.ABSENT, loop.share)
+
+
+def _first(call: tuple[float, str, TaskLook]) -> float:
+    return call[0]
+
+
+def _longest_label(operators: Sequence[OperatorLook]) -> str:
+    return max(operators, key=attrgetter("call")).label if operators else ""
 
 
 def _limit(job: JobLook) -> tuple[Bottleneck, str]:

@@ -111,9 +111,9 @@ class PipelineRun(ABC):
         return False
 
     @property
-    def waits_for(self) -> str:
-        """For what the loop waits now: an operator here that is in a call, in words; or nothing."""
-        return self.working_in()
+    def awaited(self) -> str:
+        """What it waits for of other processes, in words; nothing if it does not."""
+        return ""
 
     def working_in(self) -> str:
         """Return the operator here that is in its longest call, in words, if any is in one."""

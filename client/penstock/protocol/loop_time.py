@@ -21,6 +21,8 @@ class LoopTime:
     waiting: float = 0.0
     waits_for: str = ""
     total: int = 0
+    waits_here: bool = False
+    """Whether what it waits for is an operator in its own process."""
 
     @property
     def rate(self) -> float:

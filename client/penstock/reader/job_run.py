@@ -137,11 +137,11 @@ class JobRun(PipelineRun):
         return tuple(session.pass_read for session in live if session is not None)
 
     @property
-    def waits_for(self) -> str:
-        """See `PipelineRun.waits_for`: also what sessions wait for."""
+    def awaited(self) -> str:
+        """See `PipelineRun.awaited`."""
         live = (one.session for one in self._sessions.live())
         said = (session.awaited for session in live if session is not None)
-        return self.working_in() or next(filter(None, said), "")
+        return next(filter(None, said), "")
 
     @property
     def skipped(self) -> int:

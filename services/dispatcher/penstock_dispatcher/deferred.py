@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
-from penstock.protocol.control import ReaderHeartbeat, SplitRequest, WorkerHeartbeat
+from penstock.errors import StoreFull
+from penstock.protocol.control import ReaderHeartbeat, ReaderView, SplitRequest, WorkerHeartbeat
+from penstock.protocol.types import ReaderStatus
 from penstock_dispatcher.core.events import (
     DrainHost,
     DrainWorker,
@@ -19,6 +22,7 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
     WorkerDisconnected,
 )
+from penstock_dispatcher.core.records import IterationRecord
 
 Key: TypeAlias = tuple[object, ...]
 
@@ -50,6 +54,25 @@ class DeferredEvents:
         """Drop calls: they have been replied to."""
         calls = RegisterDataset | FindDataset | OpenIteration | DrainWorker | DrainHost
         self._events = {k: s for k, s in self._events.items() if not isinstance(s, calls)}
+
+
+def view_meanwhile(
+    heartbeat: ReaderHeartbeat,
+    shown: ReaderView | None,
+    iteration: IterationRecord | None,
+    full: StoreFull | None,
+) -> ReaderView | None:
+    """Return a view that tells a reader what it waits for while nothing can be decided.
+
+    The reader may read on what it has. While the journal is full no reader expires; a reader that
+    expired before does not get this. *shown* is the last view that it got.
+    """
+    if full is None or shown is None or iteration is None or heartbeat.leaving:
+        return None
+    if shown.reader not in iteration.live or shown.status is not ReaderStatus.LIVE:
+        return None
+    waiting_for = f"room on a disk: {full}"
+    return replace(shown, seq=heartbeat.seq, waiting_for=waiting_for, deferred=True)
 
 
 def _key(event: Event) -> Key:

@@ -25,9 +25,10 @@ from penstock.protocol.control import (
     ReaderView,
     WorkerCommand,
     WorkerEvent,
+    WorkerHeartbeat,
 )
 from penstock.protocol.registration import RegisteredDataset, Registration
-from penstock.protocol.types import DatasetId, ReaderStatus, Versions, WorkerId
+from penstock.protocol.types import DatasetId, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
 from penstock.runtime.versions import versions
@@ -52,7 +53,7 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.stats import DispatcherStats, OpenedPort
 from penstock_dispatcher.decision_times import DecisionTimes
-from penstock_dispatcher.deferred import DeferredEvents
+from penstock_dispatcher.deferred import DeferredEvents, view_meanwhile
 from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal
 from penstock_dispatcher.listing import listed
@@ -161,7 +162,8 @@ class DispatcherService:
         """Return all that is known of the cluster now."""
         own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
         own |= {"security": self._config.security.value, "versions": versions()}
-        return replace(self._core.stats(self._clock()), ending=self.ending, **own)
+        halted = "the dispatcher is stopping" if self._closed else self._journal.halted
+        return replace(self._core.stats(self._clock(), halted), ending=self.ending, **own)
 
     def unready(self) -> str:
         """Return why nothing is decided now; nothing if it is."""
@@ -332,9 +334,7 @@ class DispatcherService:
         if self._closed:
             return
         if self._journal.blocked:
-            self._deferred.defer(event)
-            if isinstance(event, ReaderHeartbeat):
-                self._refuse(event)
+            self._defer(event)
             return
         try:
             self._commit_effects(self.decisions.timed(self._core.handle, event, self._clock()))
@@ -344,6 +344,18 @@ class DispatcherService:
         if self._core.has_notifications and not self._views_due:
             self._views_due = True
             asyncio.get_running_loop().call_soon(self._send_views)
+
+    def _defer(self, event: Event) -> None:
+        """Keep *event* for later; what it tells of figures is shown now."""
+        self._deferred.defer(event)
+        if isinstance(event, WorkerHeartbeat | ReaderHeartbeat):
+            self._core.show(event, self._clock())
+        if isinstance(event, ReaderHeartbeat):
+            shown = self._performer.views.get(event.session)
+            iteration = self._core.state.iterations.get(event.iteration)
+            view = view_meanwhile(event, shown, iteration, self._journal.full)
+            if view is not None:
+                self._readers.put(event.session, view)
 
     def _send_views(self) -> None:
         self._views_due = False
@@ -371,20 +383,6 @@ class DispatcherService:
         """See `Listener.relieved`."""
         for event in self._deferred.take():
             self._handle(event)
-
-    def _refuse(self, heartbeat: ReaderHeartbeat) -> None:
-        """Send a reader a view of what it waits for while nothing can be decided.
-
-        It may go on with what it has. For as long no reader expires, and one that expired before
-        does not get this.
-        """
-        full, shown = self._journal.full, self._performer.views.get(heartbeat.session)
-        iteration = self._core.state.iterations.get(heartbeat.iteration)
-        if full is None or shown is None or iteration is None or heartbeat.leaving:
-            return
-        if shown.reader in iteration.live and shown.status is ReaderStatus.LIVE:
-            view = replace(shown, seq=heartbeat.seq, waiting_for=f"room on a disk: {full}")
-            self._readers.put(heartbeat.session, replace(view, deferred=True))
 
     # --- effects ---
 

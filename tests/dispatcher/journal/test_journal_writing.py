@@ -1,6 +1,7 @@
 """A dispatcher with a journal: what waits for it, what a full or slow disk does."""
 
 import asyncio
+import re
 import shutil
 import threading
 from contextlib import aclosing
@@ -127,7 +128,7 @@ async def test_a_full_store_refuses_decisions_says_why_and_goes_on_when_there_is
                 reader.say(ReaderHeartbeat(opened.iteration, "r", view.reader, beat))
                 worker.say(SplitRequest("w:1", 1, run.task, 1, 0, 1))
             told = await reader.hear_until(lambda view: view.waiting_for)
-            before = journal.state.length
+            seen, before = api.stats(), journal.state.length
 
             journal._store._ask("PRAGMA max_page_count = 100000")
             grant = await worker.hear_until(lambda o: isinstance(o, SplitGrant))
@@ -135,6 +136,8 @@ async def test_a_full_store_refuses_decisions_says_why_and_goes_on_when_there_is
             await api.open_iteration(request(other, job="another"))
 
     assert "no room to write" in said
+    assert seen.halted == said, "status says first what stops everything"
+    assert {it.waiting_for for it in seen.iterations if it.live_readers} == {said}
     assert "journal.db" in told.waiting_for
     assert view.seq == 3
     assert told.deferred, "its reports do not count before they are heard"
@@ -248,8 +251,29 @@ async def test_a_disk_that_is_far_behind_holds_decisions_up_and_not_memory(confi
             while not journal.blocked:
                 await asyncio.sleep(0.001)
         assert len(journal.state.jobs) < 30
+        assert "has written nothing for" in api.stats().halted
         gate.set()
         await asyncio.gather(*opening)
 
         assert len(journal.state.jobs) == 100
         assert not journal.blocked
+
+
+async def test_a_disk_that_does_not_end_a_transaction_is_told_before_it_holds_decisions_up(
+    config, monkeypatch
+):
+    monkeypatch.setattr(module, "STALLED", 0.05)
+    async with living(config) as (api, journal):
+        gate, append = threading.Event(), journal._store.append
+        journal._store.append = lambda *args: (gate.wait(60), append(*args))
+        asking = asyncio.create_task(register(api, Dataset.range(10)))
+        async with asyncio.timeout(60):
+            while not journal.halted:
+                await asyncio.sleep(0.001)
+        seen, blocked = api.stats().halted, journal.blocked
+        gate.set()
+        await asking
+
+    assert re.search(r"journal\.db has written nothing for 0 s: \d+ facts wait", seen)
+    assert not blocked
+    assert journal.halted == ""

@@ -13,5 +13,5 @@ def looked(scene, seconds, history=None, first=0):
     history, moment = history or History(), None
     for t in range(first, seconds + 1):
         stats = scene(float(t))
-        moment = history.look(stats, mesh.jobs(msgspec.json.encode(stats)), START + t)
+        moment = history.look(stats, mesh.look(msgspec.json.encode(stats)), START + t)
     return history, moment

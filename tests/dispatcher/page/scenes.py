@@ -77,7 +77,8 @@ def task(number, where, t, rate, **more):
 
 
 def reader(number, t, wait, workers, rate, host="trainer-0", rank=0):
-    loop = LoopTime(int(320 * (1 - wait)) + 1, 10.0, 10.0 * wait, 0.002, 0.02)
+    steps = int(320 * (1 - wait)) + 1
+    loop = LoopTime(steps, 10.0, 10.0 * wait, 0.002, 0.02, total=int(steps * (t + 10)))
     each = rate * ELEMENT / max(1, len(workers))
     total = int(each * (t + 60))
     links = tuple(

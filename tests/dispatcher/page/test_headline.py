@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.protocol.loop_time import LoopTime
 from penstock_dispatcher.page.headline import counted, headline
 from penstock_dispatcher.page.job_view import job_view
 from tests.dispatcher.page import scenes
@@ -13,7 +14,7 @@ from tests.dispatcher.page.looking import looked
 def said(scene, seconds=6, **change):
     _, moment = looked(scene, seconds)
     jobs = [job_view(replace(it, **change), moment) for it in moment.stats.iterations]
-    found = headline(jobs, len(moment.stats.workers))
+    found = headline(jobs, len(moment.stats.workers), moment.trouble)
     words = f"{found.before} {found.number} {found.after}".replace(" ,", ",").strip()
     return found.tone, " ".join(words.split())
 
@@ -61,7 +62,7 @@ def test_what_failed_comes_before_what_waits():
     (it,) = moment.stats.iterations
     tasks = (replace(it.tasks[0], failure="map(f) failed at element 3: no\n\nTrace"), *it.tasks[1:])
 
-    found = headline([job_view(replace(it, tasks=tasks), moment)], 4)
+    found = headline([job_view(replace(it, tasks=tasks), moment)], 4, None)
 
     assert (found.tone, found.number, found.after) == ("bad", "1 task", "of imagenet failed")
     assert found.detail == "map(f) failed at element 3: no"
@@ -69,3 +70,62 @@ def test_what_failed_comes_before_what_waits():
 
 def test_numbers_have_their_nouns():
     assert [counted(n, "task") for n in (0, 1, 1200)] == ["0 tasks", "1 task", "1,200 tasks"]
+
+
+def test_what_stops_everything_comes_before_all_that_is_wrong_with_a_job():
+    def scene(t):
+        return replace(scenes.unbalanced(t), halted="no room to write /work/journal.db")
+
+    assert said(scene) == (
+        "bad",
+        "The dispatcher decides nothing: no room to write /work/journal.db",
+    )
+    assert said(lambda t: replace(scenes.empty(t), halted="no room"))[0] == "bad"
+
+
+def test_a_job_whose_workers_are_all_gone_is_not_green():
+    def scene(t):
+        return replace(scenes.healthy(t), workers=(), worker_lost=8.0, up=100.0)
+
+    assert said(scene) == (
+        "bad",
+        "No worker is registered at dispatcher.local:5050: the last was heard 8.0 s ago",
+    )
+
+
+def test_thirty_one_of_thirty_two_trainers_killed_is_not_green():
+    def scene(t):
+        seen = scenes.healthy(t)
+        (it,) = seen.iterations
+        gone = replace(it, readers=(), unread=40.0, readers_lost=1)
+        return replace(seen, iterations=(it, *(replace(gone, iteration=n) for n in range(31))))
+
+    assert said(scene) == ("bad", "31 died of 33 readers; nobody reads 31 of 32 jobs")
+
+
+def test_readers_that_are_silent_are_not_green_and_have_no_old_figure():
+    def scene(t):
+        seen = scenes.healthy(t)
+        (it,) = seen.iterations
+        silent = tuple(replace(r, silent=5.0, loop=None, links=()) for r in it.readers)
+        return replace(seen, iterations=(replace(it, readers=silent),))
+
+    _, moment = looked(scene, 6)
+    (sample,) = moment.samples.values()
+    assert said(scene) == ("bad", "2 are silent of 2 readers")
+    assert (sample.steps, sample.nbytes, sample.held) == (0.0, 0.0, 0.0)
+
+
+def test_a_loop_that_is_blocked_is_not_green():
+    def scene(t):
+        seen = scenes.healthy(t)
+        (it,) = seen.iterations
+        loop = LoopTime(0, 10.0, 10.0, waiting=150.0, total=12_250, waits_for="elements of task 1")
+        readers = tuple(replace(reader, loop=loop) for reader in it.readers)
+        return replace(seen, iterations=(replace(it, readers=readers),))
+
+    assert said(scene) == ("waits", "imagenet waits 100 % of its time")
+    _, moment = looked(scene, 6)
+    view = job_view(moment.stats.iterations[0], moment)
+    assert view.sentence.startswith("the trainer has waited for its next element for 2.5 min")
+    assert moment.samples[view.iteration].steps == 0.0

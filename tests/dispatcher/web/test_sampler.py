@@ -2,6 +2,8 @@
 
 import asyncio
 
+from penstock.protocol.control import ReaderHeartbeat
+from penstock.protocol.loop_time import LoopTime
 from penstock_dispatcher.web import sampler as module
 from penstock_dispatcher.web.sampler import Sampler, sampling
 from tests.dispatcher.core.test_account import Life
@@ -49,3 +51,26 @@ async def test_a_fault_in_looking_is_logged_and_ends_nothing_else(monkeypatch, c
         async with asyncio.timeout(20):
             while "looking failed" not in caplog.text:
                 await asyncio.sleep(0)
+
+
+def test_loops_that_are_not_heard_have_no_wait_rather_than_an_old_one():
+    life = Life()
+    sampler = Sampler(life.core, lambda: life.now)
+    for session, waited in (("r1", 2.0), ("r2", 6.0)):
+        reader = life.core.state.iterations[life.iteration].sessions[session]
+        loop = LoopTime(10, 10.0, waited, waiting=waited / 2, total=10)
+        life.tell(ReaderHeartbeat(life.iteration, session, reader, 1000, loop=loop))
+
+    job = sampler.look().jobs["j"]
+    assert (job.wait_ratio, job.longest_wait) == (0.4, 3.0)
+    life.now += 4.0
+    job = sampler.look().jobs["j"]
+    assert (job.wait_ratio, job.longest_wait, job.readers) == (None, 0.0, 2)
+
+
+def test_readers_that_died_are_counted_for_their_job():
+    life = Life()
+    life.pass_time(60.0, "w1")
+    job = Sampler(life.core, lambda: life.now).look().jobs["j"]
+
+    assert (job.readers, job.readers_lost, job.iterations_unread) == (0, 2, 1)

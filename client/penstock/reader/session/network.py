@@ -320,8 +320,9 @@ class SessionNetwork:
         newest = loop.newest()
         if not newest.waiting:
             return newest
-        waits_for = loop.working_in() or self._session.awaited
-        return replace(newest, waits_for=waits_for[:WORDS_TOLD])
+        here = loop.working_in()
+        waits_for = (here or self._session.awaited)[:WORDS_TOLD]
+        return replace(newest, waits_for=waits_for, waits_here=bool(here))
 
     async def _take_leave(self) -> None:
         if self._session.core.membership.left or self.reason not in {"", NO_ANSWER}:

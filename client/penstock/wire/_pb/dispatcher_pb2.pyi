@@ -650,7 +650,7 @@ class LinkTraffic(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ..., compression: _Optional[str] = ..., held: _Optional[int] = ..., room: _Optional[int] = ...) -> None: ...
 
 class LoopTime(_message.Message):
-    __slots__ = ("steps", "seconds", "waited", "p50", "p99", "waiting", "waits_for", "total")
+    __slots__ = ("steps", "seconds", "waited", "p50", "p99", "waiting", "waits_for", "total", "waits_here")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     WAITED_FIELD_NUMBER: _ClassVar[int]
@@ -659,6 +659,7 @@ class LoopTime(_message.Message):
     WAITING_FIELD_NUMBER: _ClassVar[int]
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    WAITS_HERE_FIELD_NUMBER: _ClassVar[int]
     steps: int
     seconds: float
     waited: float
@@ -667,7 +668,8 @@ class LoopTime(_message.Message):
     waiting: float
     waits_for: str
     total: int
-    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ..., waiting: _Optional[float] = ..., waits_for: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
+    waits_here: bool
+    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ..., waiting: _Optional[float] = ..., waits_for: _Optional[str] = ..., total: _Optional[int] = ..., waits_here: bool = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("attempt", "worker", "failure", "incarnation", "released", "floor", "profile")

@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.explanation import mesh
 from penstock.explanation.looks import JobLook
+from penstock.explanation.trouble import Trouble
 from penstock.explanation.verdict import Explanation, explain_job
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import as_json, screen
@@ -16,7 +17,9 @@ from penstock_cluster.cli.status import fetch
 
 def show_explanations(target: str) -> None:
     """Print for each pass that runs what limits its loops, and the figures behind that."""
-    found = _explained(target)
+    trouble, found = _explained(target)
+    if trouble is not None:
+        screen.print(trouble.sentence, markup=False, highlight=False, soft_wrap=True)
     if not found:
         screen.print("no pass runs")
     for look, explanation in found:
@@ -24,13 +27,16 @@ def show_explanations(target: str) -> None:
 
 
 def explanations_json(target: str) -> str:
-    """Return an object with a list: one object for each pass that runs."""
-    return as_json(passes=[_plain(*pair) for pair in _explained(target)])
+    """Return an object with what is wrong, if something is, and an object for each pass."""
+    trouble, found = _explained(target)
+    words = "" if trouble is None else trouble.sentence
+    return as_json(trouble=words, passes=[_plain(*pair) for pair in found])
 
 
-def _explained(target: str) -> list[tuple[JobLook, Explanation]]:
+def _explained(target: str) -> tuple[Trouble | None, list[tuple[JobLook, Explanation]]]:
     plain = msgspec.json.encode(all_printable(msgspec.json.decode(fetch(target))))
-    return [(look, explain_job(look)) for look in mesh.jobs(plain)]
+    seen = mesh.look(plain)
+    return seen.trouble, [(look, explain_job(look)) for look in seen.jobs]
 
 
 def _plain(look: JobLook, explanation: Explanation) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def _seen(target: str, history: History, draw: Draw) -> RenderableType:
     lines = screen.size.height
     try:
         now = look(target)
-        return draw(history, history.look(now.stats, now.jobs, now.date), lines)
+        return draw(history, history.look(now.stats, now.mesh, now.date), lines)
     except PenstockError as exc:
         trouble = Text(f"{exc}; asking again", "red", no_wrap=False)
         if history.moment is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from penstock.credentials.entrance import Security
-from penstock.explanation.looks import JobLook
+from penstock.explanation.looks import MeshLook
+from penstock.explanation.trouble import SILENT, Trouble
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
@@ -24,7 +25,6 @@ from penstock_dispatcher.core.stats import (
     ReaderStats,
     RegistrationStats,
 )
-from penstock_dispatcher.page.standing import SILENT
 
 FINISHED_SHOWN = 5
 """The most finished passes that have a line of their own, the newest."""
@@ -42,8 +42,8 @@ class Look:
     at: float
     date: float
     stats: DispatcherStats
-    jobs: tuple[JobLook, ...] = ()
-    """What is known of the passes that run, as far as it says what is slow."""
+    mesh: MeshLook = field(default_factory=MeshLook)
+    """What is known of the passes that run, as far as it says what is slow or wrong."""
 
 
 MOST_NAMED = 8
@@ -57,6 +57,7 @@ def picture(now: Look) -> RenderableType:
     finished = [it for it in stats.iterations if it.finished]
     return Group(
         _head(now, len(running), len(finished)),
+        *_trouble(now.mesh.trouble),
         workers_table(stats.workers, stats.versions) if stats.workers else _no_worker(),
         *(part for it in running for part in _pass(it, now)),
         *_finished(finished, now.target),
@@ -140,13 +141,19 @@ def _opened(stats: DispatcherStats) -> str:
     return f"  without credentials, at {opened.address}: {', '.join(opened.datasets)}"
 
 
+def _trouble(found: Trouble | None) -> Iterator[Text]:
+    """Yield the worst that is wrong: nothing else is read before it."""
+    if found is not None:
+        yield Text(found.sentence, "bold red")
+
+
 def _no_worker() -> Text:
     return Text("no worker is registered", "yellow")
 
 
 def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
     """Yield what limits the loops of a pass, if any of them has said how long it waits."""
-    found = (look for look in now.jobs if look.iteration == it.iteration)
+    found = (look for look in now.mesh.jobs if look.iteration == it.iteration)
     for look in found:
         explanation = explain_job(look)
         if explanation.limit is not Bottleneck.UNKNOWN:

@@ -39,7 +39,7 @@ def look(target: str) -> Look:
         raise VersionMismatch(
             f"the dispatcher at {target} is of another version: {exc}; use --json"
         ) from exc
-    return Look(target, time.monotonic(), time.time(), stats, mesh.jobs(msgspec.json.encode(plain)))
+    return Look(target, time.monotonic(), time.time(), stats, mesh.look(msgspec.json.encode(plain)))
 
 
 def show_status(target: str) -> None:

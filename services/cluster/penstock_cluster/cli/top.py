@@ -64,7 +64,7 @@ def top_once(target: str, subjects: Sequence[Subject], order: Order) -> None:
     for pause in (0.0, LOOK_FOR):
         time.sleep(pause)
         now = look(target)
-        moment = history.look(now.stats, now.jobs, now.date)
+        moment = history.look(now.stats, now.mesh, now.date)
     screen.print(top(moment, subjects, order, EVERY_LINE))
 
 

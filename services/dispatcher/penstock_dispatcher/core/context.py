@@ -13,6 +13,7 @@ from penstock_dispatcher.core.cache_record import (
     acked_by_any,
     known,
 )
+from penstock_dispatcher.core.counts import Counts
 from penstock_dispatcher.core.events import AppendFact, CloseReaderStream, Effect
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
@@ -31,7 +32,6 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.soft_state import ReaderLiveness, SoftState, WorkerLiveness
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.stats import Counts
 
 DRIFT = 1.1
 """A reader expires after so many times its lease: clocks run at different rates."""
@@ -51,7 +51,7 @@ class DecisionContext:
     ) -> None:
         self.state = state
         self.settings = settings
-        self.soft_state = SoftState(since=now)
+        self.soft_state = SoftState(since=now, began=now)
         self.notifications = Notifications()
         self.counts = Counts()
         self.address = "this dispatcher"
@@ -63,7 +63,8 @@ class DecisionContext:
         """The iterations for which something may follow from a reader's report."""
         self.unbalanced: set[IterationId] = set()
         """The iterations in which a worker is idle and another has several tasks, for a while."""
-        self._epoch = date - now
+        self.epoch = date - now
+        """What makes a date of a reading of the clock."""
         self.life = int(date * 1e6)
         """Tells this process from those before it: its soft state begins empty."""
         self._expect_all(now)
@@ -72,7 +73,7 @@ class DecisionContext:
         """Let *fact* be true, and written before what comes after."""
         self.notifications.note(self.state, fact)
         self.state.apply(fact)
-        self.counts.facts += 1
+        self.counts.note(fact)
         self.effects.append(AppendFact(fact))
 
     def acked(self, name: TaskId, task: TaskRecord, trainer: str = "") -> AckedSet:
@@ -142,6 +143,8 @@ class DecisionContext:
         totals = {name: self.totals_of(name) for name in mine if name in self.soft_state.progress}
         liveness = self.soft_state.workers[worker]
         left = liveness.draining or not (mine or liveness.connected)
+        if not left:
+            self.soft_state.worker_lost_at = liveness.seen
         self.commit(WorkerLost(worker, totals, left))
         del self.soft_state.workers[worker]
 
@@ -157,7 +160,7 @@ class DecisionContext:
         consumed, soft_state = 0, 0.0
         in_doubt: dict[TaskId, RangeSet] = {}
         if liveness is not None and liveness.heartbeat.seq >= 0:
-            consumed, soft_state = liveness.heartbeat.consumed, liveness.last_heard + self._epoch
+            consumed, soft_state = liveness.heartbeat.consumed, liveness.last_heard + self.epoch
             if status is ReaderStatus.EXPIRED:
                 in_doubt = _may_have_acked(open_tasks, acked, liveness.heartbeat)
         taken = 0
@@ -176,7 +179,7 @@ class DecisionContext:
         liveness = self.soft_state.readers.get(reader)
         if liveness is None:
             return iteration.readers[reader].last_heard
-        return liveness.last_heard + self._epoch if liveness.heartbeat.seq >= 0 else 0.0
+        return liveness.last_heard + self.epoch if liveness.heartbeat.seq >= 0 else 0.0
 
     def finish(self, name: IterationId, now: float) -> None:
         """Write that a pass is over."""

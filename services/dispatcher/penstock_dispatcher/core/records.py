@@ -171,6 +171,8 @@ class IterationRecord:
     finished: bool = False
     rounds: RoundsRecord | None = None
     """The log of rounds, of coordinated reads."""
+    unreplaced: int = 0
+    """How many readers expired in whose place none has come."""
     counted: tuple[int, int] = (0, 0)
     """Of one order that goes to several consumers: so many first tasks, and their elements."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
@@ -49,6 +50,8 @@ class WorkerLiveness:
     """The newest of a live worker's heartbeats, and when it came."""
 
     last_heard: float
+    shown_at: float = -inf
+    """When a heartbeat came that could not be handled yet, but whose figures are shown."""
     draining: bool = False
     drain_ordered: bool = False
     """Whether a client asked it to drain."""
@@ -57,6 +60,11 @@ class WorkerLiveness:
     stats: bytes = b""
     short_at: float | None = None
     """When it last refused a task, for want of room."""
+
+    @property
+    def seen(self) -> float:
+        """When its newest heartbeat came, handled or not."""
+        return max(self.last_heard, self.shown_at)
 
     @property
     def able(self) -> bool:
@@ -102,6 +110,20 @@ class ReaderLiveness:
     heartbeat: ReaderHeartbeat
     held: Mapping[TaskId, GroupsHeld] = field(default_factory=dict)
     """What a consumer of coordinated reads has, by task."""
+    shown_at: float = -inf
+    """When a heartbeat came that could not be handled yet, but whose figures are shown."""
+    shown: ReaderHeartbeat | None = None
+    """That heartbeat."""
+
+    @property
+    def seen(self) -> float:
+        """When its newest heartbeat came, handled or not."""
+        return max(self.last_heard, self.shown_at)
+
+    @property
+    def newest(self) -> ReaderHeartbeat:
+        """The newest heartbeat, handled or not: for what is shown, never for decisions."""
+        return self.heartbeat if self.shown is None else self.shown
 
     @property
     def report(self) -> RoundsReport | None:
@@ -129,6 +151,10 @@ class SoftState:
     """All that is volatile. Silence before *since* does not count."""
 
     since: float
+    began: float = 0.0
+    """When the process began."""
+    worker_lost_at: float | None = None
+    """When the worker was last heard that was lost last, since then."""
     workers: dict[WorkerId, WorkerLiveness] = field(default_factory=dict)
     readers: dict[ReaderId, ReaderLiveness] = field(default_factory=dict)
     connected: set[str] = field(default_factory=set)
@@ -214,11 +240,22 @@ class SoftState:
         if liveness is None:
             self.readers[reader] = ReaderLiveness(now, heartbeat, _held(heartbeat))
             return
-        liveness.last_heard = now
+        liveness.last_heard, liveness.shown = now, None
         if reader in self.silent:
             self.held_by.pop(heartbeat.iteration, None)  # computed anew for the others, soon
         if heartbeat.seq > liveness.heartbeat.seq:
             liveness.heartbeat, liveness.held = heartbeat, _held(heartbeat)
+
+    def show(self, heartbeat: WorkerHeartbeat | ReaderHeartbeat, now: float) -> None:
+        """Keep the figures of a heartbeat that cannot be handled yet, so that these are current."""
+        if isinstance(heartbeat, WorkerHeartbeat):
+            worker = self.workers.get(heartbeat.worker)
+            if worker is not None:
+                worker.shown_at, worker.stats = now, heartbeat.stats or worker.stats
+        elif heartbeat.reader is not None:
+            reader = self.readers.get(heartbeat.reader)
+            if reader is not None:
+                reader.shown_at, reader.shown = now, heartbeat
 
     def missed(self, reader: ReaderId, lease: float) -> bool:
         """Return whether a reader reported workers that it does not reach for as long as that."""

@@ -167,6 +167,7 @@ class DispatcherState:
                 made = ReaderRecord(session, process=process, trainer=trainer)
                 self.iterations[iteration].readers[reader] = made
                 self.iterations[iteration].sessions[session] = reader
+                self.iterations[iteration].unreplaced -= self.iterations[iteration].unreplaced > 0
                 self._used(reader)
             case ReaderRemoved():
                 self._removed(fact)
@@ -380,6 +381,7 @@ class DispatcherState:
         reader.status, reader.last_heard = fact.status, fact.last_heard
         reader.consumed = max(reader.consumed, fact.consumed)
         reader.final = reader.final or fact.status is ReaderStatus.LEFT
+        iteration.unreplaced += fact.status is ReaderStatus.EXPIRED
         if iteration.rounds is not None:
             iteration.rounds.remove(fact.reader, fact.taken)
             return

@@ -25,13 +25,13 @@ from penstock_dispatcher.core import (
     bounds,
     cache_members,
     consumers,
+    counting,
     jobs,
     readers,
     registrations,
     rejoining,
     restore,
     scheduler,
-    stats,
     unread,
     views,
     wait_reasons,
@@ -60,6 +60,7 @@ from penstock_dispatcher.core.facts import HistoryStarted
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.stats import DispatcherStats
 
 
 class DispatcherCore:
@@ -114,13 +115,22 @@ class DispatcherCore:
         """Return the assignments and views that follow from all that was handled."""
         return views.send_views(self.ctx, now)
 
-    def stats(self, now: float) -> stats.DispatcherStats:
-        """Return all counters."""
+    def stats(self, now: float, halted: str = "") -> DispatcherStats:
+        """Return all counters; *halted* says why nothing is decided, if it is not.
+
+        Then nothing else is waited for: who is late was not heard, or not handled.
+        """
         ctx = self.ctx
-        waited = views.waits(ctx, now)
+        waited = {} if halted else views.waits(ctx, now)
         in_rounds = consumers.all_stats(ctx, now)
         known = (ctx.state, ctx.soft_state, ctx.counts, ctx.address)
-        return stats.collect(*known, waited, in_rounds, now)
+        at = counting.CountedAt(now, now + ctx.epoch)
+        found = counting.collect(*known, waited, in_rounds, at)
+        return counting.while_halted(found, halted) if halted else found
+
+    def show(self, heartbeat: WorkerHeartbeat | ReaderHeartbeat, now: float) -> None:
+        """Keep the figures of a heartbeat that cannot be handled now; nothing is decided by it."""
+        self.ctx.soft_state.show(heartbeat, now)
 
     def _on_disconnected(self, event: WorkerDisconnected | WorkerDead | ReaderDisconnected) -> None:
         match event:

@@ -47,6 +47,9 @@ RETRY = 1.0
 CLOSE_WITHIN = 3.0
 """Seconds that a disk gets at the end, for what waits and once more to be closed."""
 
+STALLED = 10.0
+"""Seconds after which a transaction that is not written counts as a standstill."""
+
 MANY = 10_000
 """The most effects that wait for a slow disk; then nothing is decided until it has caught up."""
 
@@ -72,6 +75,10 @@ class Journal(Protocol):
     @property
     def blocked(self) -> bool:
         """Whether nothing may be decided now: there is no room, or the disk is far behind."""
+
+    @property
+    def halted(self) -> str:
+        """Why nothing comes of decisions now, in words; nothing if they are written."""
 
     def attach(self, listener: Listener) -> None:
         """Begin, on the running loop; *listener* is called when decisions must stop or go on."""
@@ -102,7 +109,7 @@ class NullJournal:
         self.state = DispatcherState()
         self.full: StoreFull | None = None
         self.writes = Durations()
-        self.blocked = False
+        self.blocked, self.halted = False, ""
 
     def attach(self, listener: Listener) -> None:
         """See `Journal.attach`."""
@@ -174,6 +181,8 @@ class DurableJournal:
         self._busy = self._called = self._blocked = False
         self._failed: Exception | None = None
         self._closing = self._abandoned = False
+        self._write_began = 0.0
+        """When the transaction began that is being written."""
         self._retrying: asyncio.TimerHandle | None = None
         self._attached = False
 
@@ -181,6 +190,20 @@ class DurableJournal:
     def blocked(self) -> bool:
         """See `Journal.blocked`."""
         return self._blocked
+
+    @property
+    def halted(self) -> str:
+        """See `Journal.halted`. A disk that takes a transaction and does not end it counts, too."""
+        file, failed = self._store.file, self._failed
+        if failed is not None:
+            return f"{file} cannot be written: {failed}"
+        if self.full is not None:
+            return str(self.full)
+        writes = time.perf_counter() - self._write_began if self._busy else 0.0
+        if self._blocked or writes > STALLED:
+            behind = self._appended - self._written
+            return f"the disk of {file} has written nothing for {writes:.0f} s: {behind} facts wait"
+        return ""
 
     def attach(self, listener: Listener) -> None:
         """See `Journal.attach`."""
@@ -288,6 +311,7 @@ class DurableJournal:
     def _do(self, work: Work, snapshot: Snapshot | None, noted: int) -> None:
         """Have *work* done, which writes the first *noted* facts."""
         self._busy, began = True, time.perf_counter()
+        self._write_began = began
 
         def do() -> None:
             try:

@@ -120,8 +120,8 @@ class PageFeed:
     def look(self) -> Moment:
         """Look now, and tell those who look on."""
         stats = self._look()
-        looks = mesh.jobs(msgspec.json.encode(stats))
-        moment = self._history.look(stats, looks, self._clock())
+        seen = mesh.look(msgspec.json.encode(stats))
+        moment = self._history.look(stats, seen, self._clock())
         if self._listeners:
             self._tell_listeners(moment)
         return moment

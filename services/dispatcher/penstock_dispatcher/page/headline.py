@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock.explanation.trouble import Trouble, TroubleKind
 from penstock_dispatcher.page.job_view import JobView
 from penstock_dispatcher.page.standing import PassStanding
 
@@ -34,19 +35,34 @@ class Headline:
     iteration: int | None = None
 
 
-def headline(jobs: Sequence[JobView], workers: int) -> Headline:
-    """Return the headline of *jobs*, where there are so many *workers*: of the worst job first."""
+def headline(jobs: Sequence[JobView], workers: int, trouble: Trouble | None) -> Headline:
+    """Return the headline of *jobs*, where there are so many *workers*: the worst first.
+
+    What stops all jobs comes before anything that is wrong with one of them. *trouble* is the worst
+    that is wrong with the mesh.
+    """
+    if trouble is not None and trouble.stops:
+        return _troubled(trouble)
     for find in (_unbalanced, _failed):
         found = next((said for one in jobs if (said := find(one)) is not None), None)
         if found is not None:
             return found
     running = [one for one in jobs if one.standing == PassStanding.RUNNING.value]
+    if trouble is not None:
+        return _troubled(trouble, max(running, key=_need, default=None))
     if not running:
         return _nothing_runs(jobs, workers)
     worst = max(running, key=_need)
     if worst.wait >= WAITS or _is_held(worst):
         return _waiting(worst, running)
     return _going(worst, running)
+
+
+def _troubled(trouble: Trouble, worst: JobView | None = None) -> Headline:
+    tone = Tone.WAITS if trouble.kind is TroubleKind.RECOVERING else Tone.BAD
+    if worst is None:
+        return Headline(tone.value, trouble.sentence, "", "")
+    return Headline(tone.value, trouble.sentence, "", "", worst.sentence, worst.iteration)
 
 
 def _unbalanced(one: JobView) -> Headline | None:
@@ -91,6 +107,8 @@ def _waiting(worst: JobView, running: Sequence[JobView]) -> Headline:
         number, after = "", f"for {worst.waiting_for}"
     elif worst.limit == "workers":
         after += f", for {worst.operator} on workers"
+    elif worst.limit == "here":
+        after += ", for an operator in the training process"
     elif worst.limit == "delivery":
         after += ", and workers wait, too: what they make is not taken fast enough"
     elif worst.waiting_for:
@@ -100,9 +118,8 @@ def _waiting(worst: JobView, running: Sequence[JobView]) -> Headline:
 
 
 def _going(worst: JobView, running: Sequence[JobView]) -> Headline:
-    if worst.sample is None or not worst.sample.steps:
-        before = f"{name_of(worst)} begins: no loop has had an element yet"
-        return Headline(Tone.IDLE.value, before, "", "", worst.sentence, worst.iteration)
+    if worst.limit != "nothing":
+        return Headline(Tone.IDLE.value, worst.sentence, "", "", "", worst.iteration)
     before, after = f"{name_of(worst)} waits", "of its time: it is itself the limit"
     if len(running) > 1:
         before, after = f"Of {len(running)} jobs none waits more than", "of its time"

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.explanation.looks import JobLook
+from penstock.explanation.looks import JobLook, MeshLook
+from penstock.explanation.trouble import Trouble
 from penstock.protocol.names import printable
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats, WorkerSummary
 from penstock_dispatcher.fact_log import Notice, NoticeKind
@@ -46,6 +47,8 @@ class Moment:
     by_task: Mapping[int, float]
     samples: Mapping[int, PassSample]
     """The newest sample of each pass that runs."""
+    trouble: Trouble | None = None
+    """The worst that is wrong."""
 
 
 class History:
@@ -74,15 +77,18 @@ class History:
         told = replace(notice, words=words)
         self.notices.append(DatedNotice(next(self._numbers), at, told))
 
-    def look(self, stats: DispatcherStats, looks: tuple[JobLook, ...], at: float) -> Moment:
-        """Record what is seen *at* a time, in seconds since 1970, and return it with rates."""
+    def look(self, stats: DispatcherStats, seen: MeshLook, at: float) -> Moment:
+        """Record what is seen *at* a time, in seconds since 1970, and return it with rates.
+
+        *seen* is what *stats* say of jobs and of trouble.
+        """
         running = [it for it in stats.iterations if not it.finished]
         made = self._workers.look(
             at, (((w.address, w.incarnation), _made(w)) for w in stats.workers)
         )
         tasks = self._tasks.look(at, ((t.task, t.head) for it in running for t in it.tasks))
         acked = self._passes.look(at, ((it.iteration, it.account.acked) for it in running))
-        known = {look.iteration: look for look in looks}
+        known = {look.iteration: look for look in seen.jobs}
         samples = {
             it.iteration: _sample(at, known.get(it.iteration), acked[it.iteration])
             for it in running
@@ -90,7 +96,8 @@ class History:
         for iteration, sample in samples.items():
             self._line(iteration).add(sample)
         by_worker = {address: rate for (address, _), rate in made.items()}
-        moment = Moment(next(self._moments), at, stats, known, by_worker, tasks, samples)
+        number, trouble = next(self._moments), seen.trouble
+        moment = Moment(number, at, stats, known, by_worker, tasks, samples, trouble)
         found = _between(self.moment, moment)
         if not self._hears_facts:
             found = itertools.chain(_decided(self.moment, moment), found)
@@ -119,11 +126,11 @@ def _counter(worker: WorkerSummary, name: str) -> int:
 def _sample(at: float, look: JobLook | None, elements: float) -> PassSample:
     if look is None:
         return PassSample(at, 0.0, 0.0, elements, 0.0, 0.0, 0.0)
-    loops = [loop for loop in look.loops if loop.steps and loop.seconds > 0]
+    loops = [loop for loop in look.loops if loop.seconds > 0]
     return PassSample(
         at,
         max((loop.share for loop in loops), default=0.0),
-        sum(loop.steps / loop.seconds for loop in loops),
+        sum(loop.rate for loop in loops),
         elements,
         sum(link.rate for _, link in look.links),
         _full(sum(t.nbytes for t in look.tasks), sum(t.room for t in look.tasks)),

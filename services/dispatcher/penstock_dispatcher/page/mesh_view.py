@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.explanation.trouble import SILENT
 from penstock.protocol.reader_process import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
-from penstock_dispatcher.page.standing import SILENT, WorkerStanding, standing_of_worker
+from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
 
 T = TypeVar("T")
 

@@ -96,7 +96,7 @@ def whole(history: History, moment: Moment) -> PageSnapshot:
         moment.number,
         moment.at,
         dispatcher=_dispatcher(moment.stats),
-        headline=headline(jobs, len(moment.stats.workers)),
+        headline=headline(jobs, len(moment.stats.workers), moment.trouble),
         totals=_totals(moment),
         jobs=jobs,
         mesh=mesh_view(moment),
@@ -108,7 +108,7 @@ def whole(history: History, moment: Moment) -> PageSnapshot:
 def change(before: PageSnapshot, history: History, moment: Moment) -> PageSnapshot:
     """Return what is other at *moment*, the last look of *history*, than *before*, a whole one."""
     jobs = _jobs(moment)
-    first = headline(jobs, len(moment.stats.workers))
+    first = headline(jobs, len(moment.stats.workers), moment.trouble)
     totals, mesh, dispatcher = _totals(moment), mesh_view(moment), _dispatcher(moment.stats)
     last = before.notices[-1].number if before.notices else 0
     return PageSnapshot(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from penstock.explanation.trouble import SILENT
 from penstock_dispatcher.core.stats import IterationStats, WorkerSummary
-
-SILENT = 3.0
-"""Seconds after which silence is shown: three heartbeats."""
 
 
 class WorkerStanding(Enum):

@@ -51,9 +51,22 @@ OF_A_JOB: tuple[tuple[str, str], ...] = (
         "iterations_unbalanced",
         "Passes that are over and whose account does not balance: a promise was broken",
     ),
-    ("wait_ratio", "The share of their time that loops wait for data, of late, from 0 to 1"),
+    ("readers_lost", "Readers that died and in whose place none has come"),
+    (
+        "wait_ratio",
+        "The share of the last ten seconds that loops waited; none if no reader is heard",
+    ),
+    (
+        "longest_wait",
+        "Seconds that a loop has waited by now for its next element, the longest wait",
+    ),
 )
 """Fields of `JobNow`, and what their metrics say."""
+
+UNITS = {"longest_wait": "longest_wait_seconds"}
+"""Fields of `JobNow` whose metrics have another name, with their unit."""
+
+WORKER_STATES = ("live", "silent", "draining", "disconnected")
 
 PEERS, JOB = ["peer"], ["job_name"]
 
@@ -79,7 +92,13 @@ class DispatcherMetrics:
         core, sample = self._dispatcher.core, self._sampler.sample
         soft = core.ctx.soft_state
         states = Counter(
-            "draining" if one.leaving else "live" if one.connected else "disconnected"
+            "draining"
+            if one.leaving
+            else "disconnected"
+            if not one.connected
+            else "silent"
+            if name in soft.quiet
+            else "live"
             for name, one in soft.workers.items()
             if name in core.state.workers
         )
@@ -87,7 +106,7 @@ class DispatcherMetrics:
             "penstock_workers",
             "Workers that are registered, by state",
             ["state"],
-            (((state,), states[state]) for state in ("live", "draining", "disconnected")),
+            (((state,), states[state]) for state in WORKER_STATES),
         )
         yield gauge("penstock_worker_slots", "Slots of all workers", sample.slots)
         yield gauge("penstock_worker_slots_used", "Slots that make a task now", sample.slots_used)
@@ -104,6 +123,19 @@ class DispatcherMetrics:
         counts = self._dispatcher.core.ctx.counts
         yield counter("penstock_facts", "Decisions that were journaled", counts.facts)
         yield counter("penstock_iterations_opened", "Passes that were opened", counts.opened)
+        yield counter(
+            "penstock_workers_lost",
+            "Workers that died or were silent too long",
+            counts.workers_lost,
+        )
+        yield counter(
+            "penstock_readers_expired", "Readers that were silent too long", counts.readers_expired
+        )
+        yield counter(
+            "penstock_tasks_moved",
+            "Times that a task was started again, most often on another worker",
+            counts.tasks_moved,
+        )
         yield counters(
             "penstock_heartbeats",
             "Heartbeats that came in",
@@ -131,18 +163,24 @@ class DispatcherMetrics:
         yield gauge(
             "penstock_journal_blocked",
             "1 while nothing is decided, as the journal has no room or is far behind",
-            journal.blocked,
+            journal.blocked or bool(journal.halted),
         )
 
 
 def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
     for field, text in OF_A_JOB:
-        values = (((job,), float(getattr(now, field))) for job, now in jobs.items())
-        yield gauges(f"penstock_{field}", text, JOB, values)
-    yield gauge(
+        known = ((job, getattr(now, field)) for job, now in jobs.items())
+        values = (((job,), float(value)) for job, value in known if value is not None)
+        yield gauges(f"penstock_{UNITS.get(field, field)}", text, JOB, values)
+    ratios = [now.wait_ratio for now in jobs.values()]
+    worst = max((one for one in ratios if one is not None), default=None)
+    if worst is None and not any(now.readers for now in jobs.values()):
+        worst = 0.0  # nobody reads, so nobody waits
+    yield gauges(
         "penstock_worst_wait_ratio",
-        "The wait ratio of the job that waits most",
-        max((now.wait_ratio for now in jobs.values()), default=0.0),
+        "The wait ratio of the job that waits most; none while no reader of any job is heard",
+        [],
+        [] if worst is None else [((), worst)],
     )
 
 

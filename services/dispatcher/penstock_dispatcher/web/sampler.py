@@ -6,12 +6,15 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from penstock.protocol.types import IterationId, ReaderStatus
+from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.types import IterationId
+from penstock.runtime.clock import now
 from penstock_dispatcher.core import account, made_tasks
+from penstock_dispatcher.core.counting import CURRENT
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.web.job_totals import JobCounts, JobTotals
@@ -38,15 +41,22 @@ class JobNow:
     """Passes that run and that nobody reads."""
     iterations_unbalanced: int = 0
     """Passes that are over, and whose account does not balance."""
+    readers_lost: int = 0
+    """Readers that died, and in whose place none has come."""
     waited: float = 0.0
-    """Seconds that loops waited, of late."""
+    """Seconds that loops waited, of late: of readers that are heard."""
     looped: float = 0.0
     """The seconds that is a part of."""
+    longest_wait: float = 0.0
+    """Seconds that a loop has waited for its next element, of the longest wait that goes on."""
 
     @property
-    def wait_ratio(self) -> float:
-        """The share of their time that its loops wait, from 0 to 1."""
-        return min(1.0, self.waited / self.looped) if self.looped > 0 else 0.0
+    def wait_ratio(self) -> float | None:
+        """The share of their time that its loops wait, from 0 to 1; None if none of them is heard.
+
+        So an alert and an autoscaler see that nothing is known, and no old figure.
+        """
+        return min(1.0, self.waited / self.looped) if self.looped > 0 else None
 
 
 @dataclass(slots=True)
@@ -65,8 +75,8 @@ class Sample:
 class Sampler:
     """Looks at what *core* decided; the newest whole look is *sample*."""
 
-    def __init__(self, core: DispatcherCore) -> None:
-        self._core = core
+    def __init__(self, core: DispatcherCore, clock: Callable[[], float] = now) -> None:
+        self._core, self._clock = core, clock
         self.totals = JobTotals()
         self.sample = Sample()
         self._over = dict[IterationId, bool]()
@@ -114,28 +124,33 @@ class Sampler:
         state, soft = self._core.state, self._core.ctx.soft_state
         job = state.jobs.get(iteration.job)
         label = self.totals.label(iteration.job, private=job is None or job.private)
-        now = sample.jobs[label]
+        job_now = sample.jobs[label]
         if name not in self._over:
             balance = account.of(iteration, soft)
             self.totals.note(name, label, JobCounts.of(balance))
             if iteration.finished and not balance.unreported:
                 self._over[name] = bool(balance.faults())
-        now.iterations_unbalanced += self._over.get(name, False)
+        job_now.iterations_unbalanced += self._over.get(name, False)
         if iteration.finished:
             return
-        now.iterations += 1
-        now.iterations_unread += not iteration.live
-        for reader in iteration.readers:
-            liveness = soft.readers.get(reader)
-            if liveness is None or iteration.readers[reader].status is not ReaderStatus.LIVE:
-                continue
-            now.readers += 1
-            if (loop := liveness.heartbeat.loop) is not None:
-                now.waited += loop.waited
-                now.looped += loop.seconds
+        job_now.iterations += 1
+        job_now.iterations_unread += not iteration.live
+        job_now.readers_lost += iteration.unreplaced
+        for reader in iteration.live:
+            if (liveness := soft.readers.get(reader)) is not None:
+                job_now.readers += 1
+                if soft.silence(liveness.seen, self._clock()) <= CURRENT:
+                    _add_loop(job_now, liveness.newest.loop)
         for task in iteration.tasks.values():
             sample.tasks += not task.done
             sample.waiting_tasks += not task.done and task.worker is None
+
+
+def _add_loop(job: JobNow, loop: LoopTime | None) -> None:
+    if loop is not None:
+        job.waited += loop.waited
+        job.looped += loop.seconds
+        job.longest_wait = max(job.longest_wait, loop.waiting)
 
 
 @asynccontextmanager

@@ -1,0 +1,150 @@
+"""What is wrong with a mesh, the worst first: one decision, for the page, `status` and `explain`.
+
+What stops everything comes before what stops a job, and that before what slows one down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+SILENT = 3.0
+"""Seconds after which silence is shown: three heartbeats."""
+
+REUNION = 10.0
+"""Seconds after the start of a dispatcher within which workers and readers reconnect."""
+
+
+class TroubleKind(Enum):
+    """What is wrong, the worst first."""
+
+    HALTED = "the dispatcher decides nothing"
+    RECOVERING = "workers have not reconnected yet"
+    NO_WORKER = "no worker is registered"
+    WORKERS_SILENT = "no worker answers"
+    READERS_LOST = "readers died or are silent"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What is wrong, in a *sentence*, and whether it *stops* all jobs."""
+
+    kind: TroubleKind
+    sentence: str
+
+    @property
+    def stops(self) -> bool:
+        """Whether no job can go on for it."""
+        return self.kind is not TroubleKind.READERS_LOST
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """A registered worker, silent for so many seconds."""
+
+    connected: bool
+    silent: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """A pass that runs: how many readers are *live*, *silent* among them, and *lost*.
+
+    It was last read so many seconds ago (*unread*) if it has no live reader.
+    """
+
+    live: int = 0
+    silent: int = 0
+    lost: int = 0
+    unread: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFacts:
+    """What a dispatcher counts, as far as it says what is wrong.
+
+    *halted* says why it decides nothing, if it does not. Its process has been *up* for so long, and
+    the worker that was lost last was heard *worker_lost* seconds ago, if one was lost.
+    """
+
+    address: str
+    halted: str
+    up: float
+    workers: tuple[WorkerFacts, ...]
+    jobs: tuple[JobFacts, ...]
+    worker_lost: float | None = None
+
+
+def first_trouble(mesh: MeshFacts) -> Trouble | None:
+    """Return the worst that is wrong with *mesh*; None if all is well."""
+    if mesh.halted:
+        return Trouble(TroubleKind.HALTED, f"The dispatcher decides nothing: {mesh.halted}")
+    wanted = any(job.live for job in mesh.jobs)
+    found = _workers(mesh) if wanted else None
+    return _readers(mesh.jobs) if found is None else found
+
+
+def _workers(mesh: MeshFacts) -> Trouble | None:
+    workers = mesh.workers
+    heard = [one for one in workers if one.connected and one.silent < SILENT]
+    if heard:
+        return None
+    if mesh.up < REUNION and not any(one.connected for one in workers):
+        known = f"{_counted(len(workers), 'worker')} to reconnect" if workers else "workers"
+        sentence = f"The dispatcher started {_ago(mesh.up)}, and waits for {known}"
+        return Trouble(TroubleKind.RECOVERING, sentence)
+    if not workers:
+        lost = mesh.worker_lost
+        since = "" if lost is None else f": the last was heard {_ago(lost)}"
+        sentence = f"No worker is registered at {mesh.address}{since}"
+        return Trouble(TroubleKind.NO_WORKER, sentence)
+    least = min(one.silent for one in workers)
+    sentence = (
+        f"None of {_counted(len(workers), 'worker')} answers: the last was heard {_ago(least)}"
+    )
+    return Trouble(TroubleKind.WORKERS_SILENT, sentence)
+
+
+def _readers(jobs: Iterable[JobFacts]) -> Trouble | None:
+    known = [job for job in jobs if job.live or job.lost]
+    lost, silent = sum(job.lost for job in known), sum(job.silent for job in known)
+    if not lost and not silent:
+        return None
+    all_of = sum(job.live for job in known) + lost
+    sentence = f"{readers_lost(lost, silent)} of {_counted(all_of, 'reader')}"
+    unread = [job for job in known if not job.live]
+    if unread and len(known) > 1:
+        sentence += f"; nobody reads {len(unread)} of {len(known)} jobs"
+    return Trouble(TroubleKind.READERS_LOST, sentence)
+
+
+def readers_lost(lost: int, silent: int) -> str:
+    """Return in words how many readers died, and how many are silent.
+
+    >>> readers_lost(31, 0), readers_lost(2, 1), readers_lost(0, 1)
+    ('31 died', '2 died and 1 is silent', '1 is silent')
+    """
+    said = [f"{lost:,} died"] if lost else []
+    said += [f"{silent:,} {'is' if silent == 1 else 'are'} silent"] if silent else []
+    return " and ".join(said)
+
+
+def _ago(seconds: float) -> str:
+    return f"{duration(seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Return *seconds* in words, in the unit that fits.
+
+    >>> duration(4.2), duration(510), duration(9000)
+    ('4.2 s', '8.5 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.1f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
