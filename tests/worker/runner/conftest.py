@@ -145,14 +145,17 @@ class ThreadRunner:
     def hear(self, heard, until, *, free=True, splits=None):
         """Take reports until *until* says that it is enough."""
         while not until(heard):
+            made = []
             for report in self._receive():
                 heard.add(report, self.sealed.memory)
-                if free and isinstance(report, FrameReady):
-                    self.send(FreeFrames(report.run, (report.offset,)))
+                made += [report] if isinstance(report, FrameReady) else []
                 if splits and isinstance(report, SplitsNeeded):
                     at = report.position
                     granted = tuple(splits[report.provider][at : at + 1])
                     self.send(AddSplits(report.run, report.provider, at, granted))
+            if free and made:
+                # At once: with one message for each, both sides could be full, and wait for ever.
+                self.send(FreeFrames(made[0].run, tuple(one.offset for one in made)))
         return heard
 
     def read(self, dataset, *, free=True, splits=None, **kwargs):
