@@ -47,4 +47,4 @@ def test_where_nothing_runs_it_says_so(monkeypatch):
     monkeypatch.setattr(explain, "fetch", lambda _: b'{"workers": [], "iterations": []}')
 
     assert said(explain.show_explanations, "nowhere") == "no pass runs\n"
-    assert explain.explanations_json("nowhere") == '{"version":1,"passes":[]}'
+    assert explain.explanations_json("nowhere") == '{"version":1,"trouble":"","passes":[]}'
