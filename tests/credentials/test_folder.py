@@ -101,6 +101,20 @@ def test_a_file_that_is_replaced_is_in_use_a_second_later(copy):
     assert folder.current() == ClientCredentials(before.tls, "another")
 
 
+def test_a_key_that_others_can_read_all_at_once_is_told_of_once(copy, caplog):
+    clock = Clock()
+    folder = WatchedFolder(copy, load_service, clock)
+    before = folder.current()
+    (copy / "tls.key").chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            clock.step()
+            assert folder.current() is before
+
+    assert len(caplog.records) == 1
+    assert f"{copy / 'tls.key'} can be read or changed by others (mode 0644)" in caplog.text
+
+
 def test_what_is_half_replaced_is_waited_out_and_logged_once(keys, copy, caplog):
     clock = Clock()
     folder = WatchedFolder(copy, load_service, clock)

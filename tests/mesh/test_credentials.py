@@ -27,7 +27,7 @@ from penstock.wire.dispatcher import DispatcherClient
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher import DispatcherConfig, DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
-from penstock_worker.runner import confinement, landlock
+from penstock_worker.runner import confinement, cover, landlock
 from tests.credentials.keyring import made
 
 
@@ -181,13 +181,20 @@ def test_a_worker_runs_nothing_that_has_not_its_dispatchers_seal(keys, tmp_path)
 
 
 @pytest.mark.skipif(landlock.version() < landlock.LEAST, reason="this kernel has no Landlock")
-def test_users_code_can_read_no_key_of_its_worker(keys, monkeypatch):
+def test_users_code_can_read_no_key_of_its_worker_and_change_no_mode_where_that_can_be_kept(
+    keys, monkeypatch
+):
     monkeypatch.setattr(confinement, "_is_everybodys", lambda _: False)  # it is below /tmp here
+
+    kept = cover.possible([str(keys)])
+    modes = {file: file.stat().st_mode for file in keys.glob("*/*")}
 
     def tried(_):
         found = []
         for file in sorted(keys.glob("*/*")):
             try:
+                if kept:
+                    os.chmod(file, 0o644)
                 file.read_bytes()
                 found.append(file.name)
             except PermissionError:
@@ -203,6 +210,7 @@ def test_users_code_can_read_no_key_of_its_worker(keys, monkeypatch):
         ((read, there),) = far
 
     assert (int(read), int(there)) == (0, len(list(keys.glob("*/*"))))
+    assert {file: file.stat().st_mode for file in modes} == modes
 
 
 def test_on_loopback_another_users_processes_are_refused_without_any_setting(tmp_path):

@@ -151,14 +151,14 @@ class WatchedFolder:
 
 
 def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a file of *folder* does."""
+    """Return what changes when a file of *folder* does, or who may read it."""
     found = []
     for name in _OF_SERVICES:
         try:
             stat = (folder / name).stat()
         except OSError:
             continue
-        found.append((name, stat.st_mtime_ns, stat.st_ino))
+        found.append((name, stat.st_ctime_ns, stat.st_ino))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConfigError
-from penstock_worker.runner import confinement, landlock
+from penstock_worker.runner import confinement, cover, landlock
 from penstock_worker.runner.confinement import USUAL, Confinement, confinement_of
 from penstock_worker.runner.messages import RunFailed
 
@@ -127,6 +127,16 @@ def test_credentials_are_hidden_from_runners_of_the_same_user(keys):
     assert hidden(keys / "worker") == (str(keys / "worker"),)
     (keys / "authority").mkdir()
     assert hidden(keys / "worker") == (str(keys),)  # those of all roles are in it
+
+
+@needs_landlock
+def test_credentials_whose_modes_a_function_can_change_are_warned_of(keys, monkeypatch, caplog):
+    for possible in (True, False):
+        monkeypatch.setattr(cover, "possible", lambda _, it=possible: it)
+        made = confinement_of(None, None, None, credentials=str(keys / "worker"))
+        assert made.files.covered is possible
+        assert ("change the modes" in caplog.text) is not possible
+    assert "--runner-user" in caplog.text
 
 
 @needs_landlock

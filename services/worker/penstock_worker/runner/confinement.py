@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.errors import ConfigError
-from penstock_worker.runner import landlock
+from penstock_worker.runner import cover, landlock
 from penstock_worker.runner.landlock import FileRules
 
 if sys.platform != "win32":
@@ -122,9 +122,12 @@ def confinement_of(
     if variables is None and credentials:
         variables = USUAL
     made = _of_user(Confinement(memory or 0, variables=variables), user)
-    files = FileRules(_hidden(credentials) if made.uid < 0 else (), read_only, writable)
+    hidden = _hidden(credentials) if made.uid < 0 else ()
+    files = FileRules(hidden, read_only, writable)
     if files:
         landlock.check(files)
+    if hidden:
+        files = files._replace(covered=_can_cover(hidden))
     return made._replace(files=files, niceness=niceness)
 
 
@@ -148,6 +151,19 @@ def _hidden(credentials: str | None) -> tuple[str, ...]:
         why,
     )
     return ()
+
+
+def _can_cover(hidden: tuple[str, ...]) -> bool:
+    """Return whether runners can get covers on *hidden*; the log says what follows if not."""
+    if cover.possible(hidden):
+        return True
+    log.warning(
+        "users' code cannot read this worker's credentials in %s, but can change the modes of "
+        "these files: this host lets this user make no mount namespace; have runners of another "
+        "user (--runner-user), or allow user namespaces",
+        ", ".join(hidden),
+    )
+    return False
 
 
 def _is_everybodys(folder: Path) -> bool:
@@ -183,6 +199,8 @@ def confine(memory: int, uid: int, gid: int, files: FileRules) -> None:
     """
     global _rules  # noqa: PLW0603  of this process, for good
     ruleset = landlock.made(files) if files else None  # with the worker's rights to look
+    if files.covered:
+        cover.put(files.hidden)
     if uid >= 0:
         os.setgroups([])
         os.setgid(gid)

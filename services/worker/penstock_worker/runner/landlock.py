@@ -55,11 +55,13 @@ class FileRules(NamedTuple):
         hidden: folders that can be neither read nor changed.
         read_only: whether everything else can be read and not changed.
         writable: what can be changed even so.
+        covered: whether what is hidden is covered too (see `cover`): its files keep their modes.
     """
 
     hidden: tuple[str, ...] = ()
     read_only: bool = False
     writable: tuple[str, ...] = ()
+    covered: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.hidden) or self.read_only
