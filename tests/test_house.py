@@ -89,7 +89,6 @@ TRIED_THROUGH = {
     "penstock.transport.borrowed": BORROWING,
     "penstock.transport.shared_memory": BORROWING,
     "penstock_worker.shm_door": BORROWING,
-    "penstock.executors.function": MAP,
     "penstock.executors.process": PROCESSES,
     "penstock.executors.process_function": PROCESSES,
     "penstock.executors.process_main": PROCESSES,

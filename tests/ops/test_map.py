@@ -330,7 +330,7 @@ def test_a_call_that_ends_its_thread_is_an_error_like_others():
     def leave(x):
         raise SystemExit(3)
 
-    with iter(Dataset.range(3).map(leave, 2)) as it, pytest.raises(SystemExit):
+    with iter(Dataset.range(3).map(leave, 2)) as it, pytest.raises(TransformError, match="Exit: 3"):
         next(it)
 
 
@@ -342,7 +342,7 @@ def test_a_call_that_ends_its_thread_takes_no_other_element_along():
 
     out = []
     run = open_root(Dataset.range(1000).map(leave, 2).node, Context.local(1))
-    with pytest.raises(SystemExit):
+    with pytest.raises(TransformError, match="element 700: SystemExit: 3"):
         while True:
             out += run.block(64)
     while block := run.block(64):

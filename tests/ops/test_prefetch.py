@@ -231,7 +231,7 @@ def test_an_exit_in_the_function_is_raised_where_the_element_is_asked_for():
 
     it = iter(Dataset.range(3).map(leave).prefetch(2))
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(TransformError, match="element 0: SystemExit: 3"):
         next(it)
     it.close()
 

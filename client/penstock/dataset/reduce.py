@@ -26,7 +26,7 @@ def reduce(node: Node, initial: Any, fn: Callable[..., Any]) -> Element:
             answer = call((own_nest(state), element), number)
             try:
                 state = _next(answer, state)
-            except Exception as exc:
+            except BaseException as exc:
                 raise transform_error(label, number, exc, element) from exc
     return state
 

@@ -13,6 +13,7 @@ from penstock.engine.rows import Block
 from penstock.errors import TransformError, describe
 from penstock.executors.batch_memory import Room
 from penstock.normalise import normalise, normalise_block
+from penstock.runtime.interrupts import is_interrupt
 from penstock.runtime.tracebacks import told, without_ours
 
 
@@ -90,7 +91,7 @@ class UserFunction(FunctionCaller):
         """
         try:
             return self._call(element, number)
-        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+        except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
             self.fail(exc, number, element)
 
     def call_block(
@@ -100,7 +101,8 @@ class UserFunction(FunctionCaller):
         raw, failed = self.answers(block, number)
         try:
             return normalise_block(raw), failed
-        except Exception:  # noqa: BLE001  __array__ is the user's as well
+        except BaseException as exc:  # noqa: BLE001  __array__ is the user's as well
+            raise_interrupt(exc)
             return self._up_to_error(raw, block, number)
         finally:
             del failed  # or the error would keep this frame, and with it the iterator, for ever
@@ -119,11 +121,11 @@ class UserFunction(FunctionCaller):
             else:
                 for element in block:
                     raw.append(self._call(element, number + len(raw)))
-        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+        except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
             return raw, transform_error(self._label, number + len(raw), exc, element)
         return raw, None
 
-    def fail(self, exc: Exception, number: int, element: Any) -> NoReturn:
+    def fail(self, exc: BaseException, number: int, element: Any) -> NoReturn:
         """Raise *exc* as the error of element *number*."""
         raise transform_error(self._label, number, exc, element)
 
@@ -144,7 +146,7 @@ class UserFunction(FunctionCaller):
         for value, element in zip(raw, block, strict=False):
             try:
                 out.append(normalise(value))
-            except Exception as exc:  # noqa: BLE001  __array__ is the user's as well
+            except BaseException as exc:  # noqa: BLE001  __array__ is the user's as well
                 return out, transform_error(self._label, number + len(out), exc, element)
         return out, None
 
@@ -153,13 +155,17 @@ _NOTHING = object()
 
 
 def transform_error(
-    label: str, number: int, exc: Exception, element: Any = _NOTHING
+    label: str, number: int, exc: BaseException, element: Any = _NOTHING
 ) -> TransformError:
     """Return the error that says that operator *label* failed at its input element *number*.
 
     It is chained from *exc*, and shows that *element* if there is one. An error that already says
     which operator failed stays as it is.
+
+    Raises:
+        BaseException: *exc* itself if it is an interrupt, such as Ctrl-C: no element's error.
     """
+    raise_interrupt(exc)
     if isinstance(exc, TransformError):
         return exc
     given = "" if element is _NOTHING else preview(element)
@@ -167,6 +173,12 @@ def transform_error(
     error = TransformError(label, number, describe(exc), None, told(exc), given)
     error.__cause__ = exc
     return error
+
+
+def raise_interrupt(exc: BaseException) -> None:
+    """Raise *exc*, which came out of a user's function, if it is not the function's own error."""
+    if is_interrupt(exc):
+        raise exc
 
 
 def wants_rng(fn: Callable[..., Any]) -> bool:

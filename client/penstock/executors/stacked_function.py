@@ -13,7 +13,12 @@ from penstock.element import Element, collate, describe, leaves, structure
 from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.rows import Block, Rows, elements_of, joined, stacks_alike
 from penstock.errors import TransformError
-from penstock.executors.function import FunctionCaller, UserFunction, transform_error
+from penstock.executors.function import (
+    FunctionCaller,
+    UserFunction,
+    raise_interrupt,
+    transform_error,
+)
 from penstock.normalise import normalise
 
 
@@ -81,7 +86,8 @@ class StackedFunction(FunctionCaller):
             given = run.stacked() if isinstance(run, Rows) else collate(run)
             returned = self._fn(*given) if type(given) is tuple else self._fn(given)
             answer = normalise(returned)
-        except Exception as exc:  # noqa: BLE001  it is the user's, whatever it is
+        except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
+            raise_interrupt(exc)
             if len(run) == 1:
                 return [], transform_error(self._label, number, exc, run[0])
         else:

@@ -14,7 +14,7 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError, StateError
-from penstock.executors.function import transform_error
+from penstock.executors.function import raise_interrupt, transform_error
 from penstock.graph.node import Node, function
 from penstock.normalise import normalise
 
@@ -63,7 +63,7 @@ class _GeneratorIterator(OpIterator):
         except StopIteration:
             self._steps, self._ended = number, True
             return []
-        except Exception as exc:
+        except BaseException as exc:
             raise transform_error(self._node.label, number, exc) from exc
 
     def mark(self) -> Mark:
@@ -80,7 +80,8 @@ class _GeneratorIterator(OpIterator):
             return
         try:
             close()
-        except Exception:
+        except BaseException as exc:
+            raise_interrupt(exc)
             log.warning("%s raised when it was closed", self._node.label, exc_info=True)
 
     def _start(self) -> Iterator[Any]:
@@ -92,7 +93,8 @@ class _GeneratorIterator(OpIterator):
                 self._iterator = passed
                 return passed
             iterator = iter(self._node.generator(*self._node.args))
-        except Exception as exc:
+        except BaseException as exc:
+            raise_interrupt(exc)
             self._ended = True
             raise transform_error(label, 0, exc) from exc
         for step in range(self._steps):
@@ -104,7 +106,8 @@ class _GeneratorIterator(OpIterator):
                     f"{label} gave {step} elements this time; the saved state stands behind "
                     f"{self._steps}"
                 ) from None
-            except Exception:  # noqa: BLE001  it was raised before the state was taken
+            except BaseException as exc:  # noqa: BLE001  it was raised before the state was taken
+                raise_interrupt(exc)
                 log.debug("%s failed again at element %d", label, step)
         self._iterator = iterator
         return iterator

@@ -100,7 +100,7 @@ class _ScanIterator(OneInputIterator):
         answer = self._call((own_nest(before), element), self._number)
         try:
             return _pair(answer, before)
-        except Exception as exc:
+        except BaseException as exc:
             raise transform_error(self._label, self._number, exc, element) from exc
 
     def _raise(self) -> None:

@@ -16,7 +16,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ByNumber, OpIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError, TransformError
-from penstock.executors.function import UserFunction
+from penstock.executors.function import UserFunction, raise_interrupt
 from penstock.graph.node import Node, function
 from penstock.ops.internal.items import Items
 from penstock.ops.internal.unit_cursor import UnitsIterator
@@ -104,7 +104,8 @@ class _SequenceIterator(UnitsIterator):
             return _items(self._call, wanted)
         try:
             return self._reader.block(wanted), None
-        except Exception:  # noqa: BLE001  one by one, to know of which item it is
+        except BaseException as exc:  # noqa: BLE001  one by one, to know of which item it is
+            raise_interrupt(exc)
             self._reader.close()
             return _items(self._call, wanted)
 
