@@ -16,6 +16,7 @@ from penstock.graph.node import Node
 from penstock.graph.traversal import check_extent, topological_order
 from penstock.protocol.definition import PYTHON, Definition, SplitProviderSpec
 from penstock.serialization import pickling
+from penstock.serialization.definition_sizes import OwnedSizes
 from penstock.serialization.digest import ContentKeys
 from penstock.serialization.fingerprint import outline
 from penstock.serialization.operators import OperatorReader, OperatorWriter
@@ -45,6 +46,21 @@ def encode(root: Node) -> Definition:
         numpy=np.__version__,
         unordered=unordered,
     )
+
+
+def largest_part(root: Node) -> str:
+    """Return which operator takes most of the definition of *root*, and which part of it.
+
+    It is a sentence for messages: this pickles the parts of large functions one by one.
+    """
+    keys = ContentKeys()
+    writer, sizes = OperatorWriter(keys), OwnedSizes(keys)
+    for node in topological_order(root):
+        begun, known = len(writer.owned), set(writer.contents)
+        writer.stage(node)
+        arrays = sum(writer.contents[key].nbytes for key in writer.contents.keys() - known)
+        sizes.add(node.label, arrays, [value for _, value in writer.owned[begun:]])
+    return sizes.largest()
 
 
 def decode(definition: Definition, *, adopt: bool = False) -> Node:

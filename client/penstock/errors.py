@@ -4,6 +4,7 @@ PenstockError                    .retryable says whether trying again may help
 ├── ConfigError                  settings contradict themselves              ValueError
 ├── DatasetError                 the pipeline or an argument is malformed    ValueError
 │   ├── DefinitionError          it cannot be sent to a worker, or not loaded there
+│   │   ├── DefinitionTooLarge   it takes more bytes than a dispatcher accepts
 │   │   └── TamperedDefinition   it is not what a trainer registered
 │   ├── ElementError             an element is not what a dataset may yield
 │   │   └── ElementTooLarge      one element exceeds the message budget
@@ -147,8 +148,12 @@ class DefinitionError(DatasetError):
     """A pipeline cannot be sent to a worker, or cannot be loaded there."""
 
 
+class DefinitionTooLarge(DefinitionError):
+    """A pipeline takes more bytes than the dispatcher accepts; the largest part is named."""
+
+
 class TamperedDefinition(DefinitionError):
-    """A definition is not what a trainer registered: it was changed since, and is not run."""
+    """A definition was changed since a trainer registered it, and is not run."""
 
 
 class ElementError(DatasetError):
@@ -298,11 +303,7 @@ class JobForgotten(Refused, LookupError):
 
 
 class Superseded(Refused, RuntimeError):
-    """This reader's place was taken.
-
-    A saved state of its job was restored since, and it reads what was abandoned; or, of coordinated
-    reads, a later process reads as the same consumer.
-    """
+    """A state of its job was restored since; or another process reads as this consumer."""
 
 
 class VersionMismatch(Refused, RuntimeError):
@@ -347,10 +348,7 @@ class Unavailable(PenstockError, ConnectionError):
 
 
 class Untrusted(Unavailable):
-    """The far end did not prove who it is, or speaks no TLS where it should.
-
-    Trying again may help, as certificates are replaced while services run.
-    """
+    """The far end did not prove who it is, or speaks no TLS; certificates may be replaced."""
 
 
 class WaitedTooLong(Unavailable, TimeoutError):

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from penstock import errors
 from penstock.dataset.dataset import Dataset
+from penstock.service import register_dataset
 from penstock_cluster import WorkerConfig
 from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.status import look
@@ -74,6 +75,26 @@ def test_an_element_larger_than_the_message_budget_is_named_with_its_size(cluste
 
         small = Dataset.range(3).distribute("parallel_epochs", cluster.target)
         assert len(list(small)) == 3
+
+
+@pytest.mark.parametrize("items", [20_000, 3_000_000])
+def test_a_pipeline_that_is_too_large_names_the_variable_that_is(clusters, items):
+    table = np.zeros(items)
+
+    def look_up(i):
+        return table[int(i)]
+
+    data = Dataset.range(2).map(look_up)
+    small = DispatcherConfig(max_definition_bytes=50_000, max_message_bytes=1 << 20)
+    with clusters.own(workers=1, dispatcher=small) as cluster:
+        told = "^closure variable 'table' of map.look_up. takes"
+        for read in (
+            lambda: list(data.distribute("parallel_epochs", cluster.target)),
+            lambda: register_dataset(cluster.target, data, element_spec=None),
+        ):
+            with pytest.raises(errors.DefinitionTooLarge, match=told) as caught:
+                read()
+            assert "max_definition_bytes" in str(caught.value)
 
 
 def test_a_runner_that_dies_is_reported_with_its_signal_and_the_worker_lives(cluster):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, DefinitionTooLarge
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.splits import FilePattern
 
@@ -188,7 +188,7 @@ class Definition:
         try:
             return msgspec.msgpack.encode(self)
         except ValueError as exc:
-            raise DefinitionError(
+            raise DefinitionTooLarge(
                 f"the pipeline holds data that is too large to travel ({self.nbytes} bytes in "
                 f"all): {exc}; keep it in files, and read these in the pipeline"
             ) from exc

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.analysis.registered import Registered
 from penstock.credentials.caller import choose
-from penstock.definition import encode
+from penstock.definition import encode, largest_part
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.graph.node import INFINITE, UNKNOWN, Node
@@ -208,6 +208,7 @@ class Distribute(Node):
             return ReadSpec(
                 self.address,
                 self.remote.definition.to_bytes,
+                partial(largest_part, self.remote.node),
                 request,
                 self.max_frames,
                 self.timeout,

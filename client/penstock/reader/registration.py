@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.analysis.array_spec import Spec, Specs, spec_from_bytes, spec_to_bytes
 from penstock.analysis.element_spec import specs_of
 from penstock.analysis.registered import Registered
-from penstock.definition import encode
-from penstock.errors import DatasetError, PenstockError, describe
+from penstock.definition import encode, largest_part
+from penstock.errors import DatasetError, DefinitionTooLarge, PenstockError, describe
 from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
@@ -67,7 +67,8 @@ def register_dataset(  # the reference's parameters, and two of ours
 
     Raises:
         DatasetError: when an argument is malformed, or the id stands for another dataset already.
-        DefinitionError: when the pipeline cannot be sent to a worker.
+        DefinitionError: when the pipeline cannot be sent to a worker; as `DefinitionTooLarge` if it
+            takes more bytes than the dispatcher accepts.
         WaitedTooLong: when no dispatcher answers.
 
     >>> from penstock_cluster import LocalCluster
@@ -92,6 +93,8 @@ def register_dataset(  # the reference's parameters, and two of ours
     asked = Registration(chosen, codec, _spec_bytes(node, element_spec))
     try:
         _register(address, seconds, definition, asked)
+    except DefinitionTooLarge as exc:
+        raise DefinitionTooLarge(f"{largest_part(node)}: {exc}") from None
     except DatasetError as exc:
         raise _explained(exc, address, seconds, chosen, definition) from None
     return chosen or definition.fingerprint

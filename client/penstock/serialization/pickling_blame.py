@@ -9,16 +9,16 @@ from typing import Any
 from penstock.errors import DefinitionError
 from penstock.serialization.value_parts import parts
 
-_SHOWN = 6
+SHOWN = 6
+"""How many parts on the way to a part messages name."""
 
 
 def message(owner: str, value: Any, fails: Callable[[Any], bool], exc: Exception) -> str:
     """Return which part of *value*, *owner*'s object, cannot be sent; *exc* is pickling's error."""
     # What nests too deeply fails at every level: the first few say where.
     too_deep = isinstance(exc, RecursionError) or isinstance(exc.__cause__, RecursionError)
-    way, culprit = find(value, fails, _SHOWN if too_deep else sys.maxsize)
-    shown = way if len(way) <= _SHOWN else [*way[:2], "…", *way[-2:]]
-    where = " of ".join(reversed(shown)) if way else "its function or object"
+    way, culprit = find(value, fails, SHOWN if too_deep else sys.maxsize)
+    where = way_shown(way) if way else "its function or object"
     if isinstance(exc, DefinitionError):  # it knows why, and the remedy
         return f"{owner}: {where}: {exc}"
     reason = "" if "cannot pickle" in str(exc) else f" ({type(exc).__name__}: {exc})"
@@ -26,6 +26,12 @@ def message(owner: str, value: Any, fails: Callable[[Any], bool], exc: Exception
         f"{owner}: {where} holds {_describe(culprit)}, which cannot be sent to a worker{reason}; "
         "create it inside the function, or give what holds it a __getstate__ that leaves it out"
     )
+
+
+def way_shown(way: list[str]) -> str:
+    """Return the names of the parts on the *way* to a part as messages show them."""
+    shown = way if len(way) <= SHOWN else [*way[:2], "…", *way[-2:]]
+    return " of ".join(reversed(shown))
 
 
 def find(value: Any, fails: Callable[[Any], bool], most: int) -> tuple[list[str], Any]:

@@ -87,7 +87,7 @@ class Status:
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
                 "older Penstock; check the address and the version there"
             )
-        if self.code is Code.RESOURCE_EXHAUSTED and (bound := _bound(self.details or "")):
+        if self.code is Code.RESOURCE_EXHAUSTED and (bound := _bound(self.details or "", path)):
             kind, met = bound
             return kind(f"{address} {met} ({path}: {self.details})")
         if self.code is Code.DEADLINE_EXCEEDED and timeout is not None:
@@ -132,14 +132,15 @@ _UNTRUSTED = {
 """What gRPC says where a connection was not made, and what that means."""
 
 
-def _bound(details: str) -> tuple[type[errors.Refused], str] | None:
+def _bound(details: str, path: str) -> tuple[type[errors.PenstockError], str] | None:
     """Return which bound of a service gRPC met by itself, if any, as an error and its text."""
-    if "larger than max" in details:
-        return errors.Refused, (
-            "takes no message so large: keep large data in files, and read these in the pipeline; "
-            "or raise the limit there (max_definition_bytes, or for what is no pipeline "
-            "max_message_bytes)"
+    if "larger than max" in details and path.endswith("/RegisterDataset"):
+        return errors.DefinitionTooLarge, (
+            "takes no pipeline so large: keep large data in files, and read these in the pipeline; "
+            "or raise max_definition_bytes there"
         )
+    if "larger than max" in details:
+        return errors.Refused, ("takes no message so large: raise max_message_bytes there")
     if "Concurrent RPC limit" in details:
         return errors.Overloaded, (
             "has as many calls and streams open as it may: try again, close some, or raise "

@@ -5,7 +5,7 @@ How large whole messages may be is checked by the wire, by kind; see `penstock.w
 
 from __future__ import annotations
 
-from penstock.errors import DefinitionError, Refused
+from penstock.errors import DefinitionTooLarge, Refused
 from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
 from penstock.protocol.names import LONGEST_NAME, check_name, printable
@@ -41,10 +41,10 @@ def check_definition(definition: bytes, most: int) -> None:
     """Refuse a definition of more than *most* bytes.
 
     Raises:
-        DefinitionError: with the way out.
+        DefinitionTooLarge: with the way out.
     """
     if len(definition) > most:
-        raise DefinitionError(
+        raise DefinitionTooLarge(
             f"the pipeline takes {len(definition)} bytes, and the dispatcher takes {most}: keep "
             "large data in files, and read these in the pipeline; or start the dispatcher with a "
             "larger max_definition_bytes"

@@ -13,7 +13,7 @@ def test_of_two_processes_the_one_that_asked_last_began_last_though_it_is_answer
     monkeypatch,
 ):
     request = OpenIterationRequest(versions(), DatasetId("d"), Mode.DYNAMIC, "j", 1, Codec.NONE)
-    where = ("grpc://127.0.0.1:1", bytes, request, None, 1.0, False)
+    where = ("grpc://127.0.0.1:1", bytes, str, request, None, 1.0, False)
     spec = opening.ReadSpec(*where, consumer=Consumer(0, 2))
     now, cores = [100], []
 

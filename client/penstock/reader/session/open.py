@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import uuid4
 
-from penstock.errors import Closed, JobMismatch, JobUsed, UnknownDataset
+from penstock.errors import Closed, DefinitionTooLarge, JobMismatch, JobUsed, UnknownDataset
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.reader_process import ReaderProcess
@@ -52,6 +52,8 @@ class ReadSpec:
 
     address: str
     definition: Callable[[], bytes]
+    largest_part: Callable[[], str]
+    """Says what takes most of the definition, for an error."""
     request: OpenIterationRequest
     max_frames: int | None
     timeout: float
@@ -167,14 +169,22 @@ def _open(loop: LoopThread, line: Line, spec: ReadSpec) -> tuple[DatasetId, Open
             if by_id:  # there is nothing here to register it with
                 raise
             log.info("the dispatcher at %s forgot dataset %s", spec.address, dataset)
-    definition = spec.definition()
-    register = _call(spec, line, lambda d: d.register_dataset(definition, spec.request.versions))
-    dataset = loop.run(register)
+    definition, dataset = _registered(loop, line, spec)
     request = replace(spec.request, dataset=dataset)
     try:
         return dataset, loop.run(_call(spec, line, lambda d: d.open_iteration(request)))
     except JobMismatch as exc:
         raise loop.run(_explained(spec, exc, definition)) from None
+
+
+def _registered(loop: LoopThread, line: Line, spec: ReadSpec) -> tuple[bytes, DatasetId]:
+    mine = spec.request.versions
+    try:
+        definition = spec.definition()
+        register = _call(spec, line, lambda d: d.register_dataset(definition, mine))
+        return definition, loop.run(register)
+    except DefinitionTooLarge as exc:
+        raise DefinitionTooLarge(f"{spec.largest_part()}: {exc}") from None
 
 
 def _close(loop: LoopThread, line: Line) -> None:
