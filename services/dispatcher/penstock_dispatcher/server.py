@@ -34,6 +34,7 @@ from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
+from penstock_dispatcher.tensorflow.expiry import expiring
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 from penstock_dispatcher.tensorflow.opened import OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
@@ -106,6 +107,7 @@ async def serve(
             seen,
             opened as dispatcher.tensorflow,
             touching(config.health_file),
+            expiring(clients, config.client_timeout, now),
         ):
             dispatcher.address = advertised(config.host, port)
             if config.work_dir is None:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -17,10 +17,11 @@ from penstock_cluster.cli.status import look
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
 from tests.docs.pages import ROOT
-from tests.frameworks.processes import Tasks
+from tests.frameworks.processes import ONE_THREAD, Tasks
 
 PROGRAM = ROOT / "examples" / "tensorflow_parameter_server.py"
 STEPS, BATCH = 5, 32
+SECONDS = 110
 
 
 def numbers(line):
@@ -58,6 +59,56 @@ def test_a_cluster_learns_the_words_and_is_evaluated_inline_and_beside(own, tmp_
     assert epochs[-1].startswith(f"epoch {given}: accuracy 1.000, evaluated 1.000")
     said = [line for line in beside if line.startswith("side-car")]
     assert said[-1] == "side-car: accuracy 1.000"
+
+
+def test_the_example_ends_by_itself_on_five_hosts_of_penstock_run(tmp_path):
+    with ExitStack() as sockets:
+        free = [sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(6)]
+        at = [f"127.0.0.1:{one.getsockname()[1]}" for one in free]
+    cluster = {"chief": at[:1], "worker": at[1:3], "ps": at[3:5]}
+    places = [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1), ("chief", 0)]
+    run = [sys.executable, "-m", "penstock_cluster.cli.app", "run", str(PROGRAM)]
+    asked = ["--by", "coordinator", "--epochs", "2", "--checkpoints", str(tmp_path / "saved")]
+    with ExitStack() as held:
+        hosts = [
+            held.enter_context(
+                host(
+                    [*run, *asked],
+                    tmp_path / f"{role}-{index}.txt",
+                    TF_CONFIG=json.dumps(
+                        {"cluster": cluster, "task": {"type": role, "index": index}}
+                    ),
+                    PENSTOCK_TARGET=at[5],
+                )
+            )
+            for role, index in places
+        ]
+        chief = hosts[-1]
+        assert chief.wait(SECONDS) == 0, text_of(tmp_path)
+        ended = time.monotonic()
+        codes = [one.wait(SECONDS) for one in hosts[:-1]]
+
+    said = text_of(tmp_path)
+    assert codes == [0, 0, 0, 0], said
+    assert time.monotonic() - ended < 30  # each sees within a second that the job is over
+    assert said.count("the job is over: the script is told to end") == 4
+    assert "epoch 2" in said
+
+
+@contextmanager
+def host(command, log, **variables):
+    """A host of a cluster, as a process; it and all that it started are gone in the end."""
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "COLUMNS": "300", **ONE_THREAD, **variables}
+    with log.open("wb") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out) as one:
+        try:
+            yield one
+        finally:
+            one.kill()
+
+
+def text_of(folder):
+    """Return what all hosts printed."""
+    return "\n".join(f"{one.name}:\n{one.read_text()}" for one in sorted(folder.glob("*.txt")))
 
 
 def moved(target):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -13,8 +14,10 @@ import tensorflow as tf
 from penstock import Dataset
 from penstock.service import register_dataset
 from penstock_cluster import LocalCluster
+from penstock_cluster.cli.status import look
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
+from tests.frameworks.warm import Program
 
 service = tf.data.experimental.service
 NUMBER = tf.TensorSpec((), tf.int64)
@@ -97,6 +100,44 @@ def test_elements_come_compressed_where_they_are_registered_so(target, compressi
     assert all(int(one["text"][0].numpy()) == int(one["x"]) for one in found)
     assert all(one["text"][1].numpy() == b"" for one in found)
     assert not any(one["zeros"].numpy().any() for one in found)
+
+
+READS = """
+    import sys
+    import tensorflow as tf
+
+    read = tf.data.experimental.service.from_dataset_id(
+        "parallel_epochs", sys.argv[1], "endless", tf.TensorSpec((), tf.int64), job_name="left"
+    )
+    for _ in read:
+        print("read", flush=True)
+"""
+
+
+def test_a_client_that_is_killed_is_gone_after_its_lease_and_its_job_is_collected(tmp_path):
+    program = tmp_path / "reads.py"
+    program.write_text(textwrap.dedent(READS))
+    config = DispatcherConfig(client_timeout=3.0, job_gc_timeout=1.0, job_gc_check_interval=0.5)
+
+    with LocalCluster(1, dispatcher=config) as cluster:
+        register_dataset(cluster.target, Dataset.range(2**40).map(slow), dataset_id="endless")
+        client = Program(program, cluster.target, errors=tmp_path / "errors.txt")
+        try:
+            assert client.stdout.readline() == "read\n", client.errors()
+        finally:
+            client.kill()
+            client.close()
+
+        until(lambda: not any(one.live_readers for one in look(cluster.target).stats.iterations))
+        until(lambda: not look(cluster.target).stats.iterations)
+
+
+def until(true):
+    """Wait until *true* is."""
+    deadline = time.monotonic() + 100
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_two_consumers_share_a_job(target):

@@ -101,7 +101,7 @@ def _members(
     held.callback(starter.join)
     part = partial(_part, workers, plan.target, wanted, over)
     threading.Thread(target=part, name="penstock-part", daemon=True).start()
-    held.callback(_end, workers)
+    held.callback(_end, workers, hand_over=dispatcher is None)
     held.callback(over.set)
     return over
 
@@ -232,9 +232,15 @@ def _terminate(workers: list[Member]) -> None:
         one.join()
 
 
-def _end(workers: list[Member]) -> None:
-    """End data workers for good."""
-    _terminate(workers)
+def _end(workers: list[Member], *, hand_over: bool) -> None:
+    """End data workers for good.
+
+    They *hand over* their tasks where the job goes on. It does not where its dispatcher ends too.
+    """
+    if hand_over:
+        _terminate(workers)
+    for worker in workers:
+        worker.end()
     for worker in workers:
         worker.close()
 

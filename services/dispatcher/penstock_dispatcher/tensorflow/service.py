@@ -95,9 +95,8 @@ class TensorFlowService:
 
     async def iteration(self, request: IterationRequest) -> IterationReply:
         """Let a client in to a pass."""
-        now = self._clock()
-        self._clients.forget_silent(now)
-        return IterationReply(self._clients.enter(request.job_id, request.repetition, now))
+        made = self._clients.enter(request.job_id, request.repetition, self._clock())
+        return IterationReply(made)
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatReply:
         """Return the tasks of a client's pass."""
@@ -111,8 +110,6 @@ class TensorFlowService:
 
     async def find_task(self, request: FindTaskRequest) -> FoundTask:
         """Return what a task reads, to the worker that is asked for its elements."""
-        # Workers ask about each pass that they read, every few seconds.
-        self._clients.forget_silent(self._clock())
         task, consumer, asked = request.task_id, request.consumer_index, request.round_index
         if request.is_round is not None and consumer is not None and asked is not None:
             self._clients.count(task, CountedRound(consumer, asked, request.is_round))
