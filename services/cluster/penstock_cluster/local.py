@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from penstock.runtime.linux import check_service
 from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member
 from penstock_cluster.nursery import Nursery, held
+from penstock_cluster.work_folder import given_folder, temporary_folder
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 from penstock_worker.memory_share import buffer_size
@@ -112,8 +112,8 @@ class LocalCluster:
         """Start all processes; return when every worker is registered. Idempotent while they run.
 
         Raises:
-            ConfigError: where this is not Linux, or a process ended at its start; its own message
-                is on stderr.
+            ConfigError: where this is not Linux, no folder can be written to, or a process ended
+                at its start; its own message is on stderr.
             WaitedTooLong: naming the processes that did not answer within 30 s.
             Closed: after `stop`.
         """
@@ -122,8 +122,8 @@ class LocalCluster:
         if self._dispatcher is not None:
             return
         check_service("a cluster")
-        self._work_dir = self._given_dir or Path(tempfile.mkdtemp(prefix="penstock-"))
-        self._work_dir.mkdir(parents=True, exist_ok=True)
+        given = self._given_dir
+        self._work_dir = given_folder(given) if given is not None else temporary_folder()
         try:
             deadline = time.monotonic() + START_WITHIN
             self._nursery = self._held.enter_context(held())
