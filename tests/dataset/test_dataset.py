@@ -1,4 +1,6 @@
 import inspect
+import pickle
+import re
 
 import pytest
 
@@ -72,8 +74,48 @@ def test_an_empty_dataset_is_true():
     assert Dataset.range(0)
 
 
-def test_a_dataset_shows_its_last_operator():
-    assert repr(Dataset.range(3).map(inspect.getsource)) == "<Dataset map(getsource)>"
+def test_a_dataset_shows_its_pipeline():
+    assert repr(Dataset.range(3).map(inspect.getsource)) == "<Dataset range → map(getsource)>"
+
+
+def test_a_dataset_shows_what_workers_run_before_what_runs_here():
+    far = Dataset.range(3).map(abs).distribute("distributed_epoch", "localhost:1").batch(2)
+
+    assert repr(far) == "<Dataset range → map(abs) → distribute → batch>"
+
+
+def test_branches_of_a_dataset_are_shown_side_by_side():
+    made = Dataset.zip((Dataset.range(3), Dataset.range(3).batch(1))).prefetch(2)
+
+    assert repr(made) == "<Dataset (range, range → batch) → zip → prefetch>"
+
+
+def test_of_a_large_pipeline_the_end_is_shown():
+    made = Dataset.range(3)
+    for _ in range(12):
+        made = Dataset.zip((made, made)).map(lambda x, _: x)
+
+    assert repr(made).count("…") > 0
+    assert len(repr(made)) < 400
+    assert repr(made).endswith("→ zip → map(<lambda>)>")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: Dataset.range(3).batch(), "Dataset.batch()"),
+        (lambda: Dataset.range(3).map(), "Dataset.map()"),
+        (lambda: Dataset.from_tensor_slices(), "Dataset.from_tensor_slices()"),
+        (lambda: iter(Dataset.range(3)).skip_to(), "DatasetIterator.skip_to()"),
+    ],
+)
+def test_python_names_the_class_that_users_know(call, name):
+    with pytest.raises(TypeError, match=re.escape(name)):
+        call()
+
+
+def test_a_method_can_be_pickled_by_the_name_that_it_shows():
+    assert pickle.loads(pickle.dumps(Dataset.batch)) is Dataset.batch
 
 
 @pytest.mark.parametrize(

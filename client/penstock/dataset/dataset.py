@@ -22,10 +22,12 @@ from penstock.engine.iterator import State
 from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.graph.traversal import shown_pipeline
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader.distribute import distribute
 from penstock.reader.external_state import check_external_state
 from penstock.reader.trainer import CrossTrainerCache
+from penstock.runtime.public_names import named_by
 
 
 class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
@@ -298,7 +300,8 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         return size
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.node.label}>"
+        return f"<Dataset {shown_pipeline(self.node)}>"
 
 
 DatasetBase.concrete = Dataset
+named_by(Dataset)

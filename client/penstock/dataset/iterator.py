@@ -24,6 +24,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
+from penstock.runtime.public_names import named_by
 
 if TYPE_CHECKING:
     import asyncio
@@ -370,6 +371,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         if self._closed or self._reading is None:
             raise Closed("this iterator was closed; make another one with iter(dataset)")
         return self._reading
+
+
+named_by(DatasetIterator)
 
 
 def _has_dataset(element: Element) -> bool:

@@ -134,6 +134,41 @@ def topological_order(root: Node) -> list[Node]:
     return list(order.values())
 
 
+def shown_pipeline(root: Node) -> str:
+    """Return the operators of the pipeline that ends in *root* in a line, sources first.
+
+    Of a long one the last operators are shown, and how many come before.
+    """
+    text, _ = _shown(root, _SHOWN)
+    return text
+
+
+_SHOWN = 12
+"""How many operators of a pipeline messages show."""
+
+
+def _shown(root: Node, room: int) -> tuple[str, int]:
+    """Return the operators, at most *room* of them, and for how many more there is room."""
+    labels: list[str] = []
+    below: tuple[Node, ...] = (root,)
+    while len(below) == 1 and room > 0:
+        (node,) = below
+        labels.append(node.label)
+        below = node.inputs or ((node.on_workers[0],) if node.on_workers else ())
+        room -= 1
+    if not below:
+        return " → ".join(reversed(labels)), room
+    parts: list[str] = []
+    for each in below:
+        if room <= 0:
+            parts.append("…")
+            break
+        part, room = _shown(each, room)
+        parts.append(part)
+    first = f"({', '.join(parts)})" if len(below) > 1 else "…"
+    return " → ".join([first, *reversed(labels)]), room
+
+
 def options_of(node: Node) -> Options:
     """Return the options that hold for the pipeline that ends in *node*: of several, the last."""
     return folded(node, _options, _options_of)

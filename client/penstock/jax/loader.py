@@ -11,6 +11,7 @@ from penstock.element import Element, describe, leaves, map_leaves, rebuild, str
 from penstock.errors import DatasetError, ElementError
 from penstock.loading.loader import FrameworkLoader, jobs
 from penstock.loading.numeric import numeric
+from penstock.runtime.public_names import named_by
 
 
 class Loader(FrameworkLoader):
@@ -100,3 +101,6 @@ def _check_even(node: Any) -> None:
             "consumer_index=jax.process_index(), num_consumers=jax.process_count()), without "
             "ordered=True"
         )
+
+
+named_by(Loader)

@@ -9,6 +9,7 @@ import torch
 from penstock.element import Element, map_leaves
 from penstock.errors import DatasetError
 from penstock.loading.loader import FrameworkLoader
+from penstock.runtime.public_names import named_by
 from penstock.torch.even_end import even_end
 from penstock.torch.side_stream import SideStream
 from penstock.torch.tensors import tensors_of
@@ -88,3 +89,6 @@ class Loader(FrameworkLoader):
 
     def _goes_on(self, *, here: bool) -> bool:
         return here if self._end is None else self._end.goes_on(here=here)
+
+
+named_by(Loader)
