@@ -14,7 +14,7 @@ from penstock.torch.tensors import tensors_of
 
 
 def as_iterable(dataset: Any) -> PassedOn:
-    """Return a dataset as an `torch.utils.data.IterableDataset` of nests of CPU tensors.
+    """Return a dataset as an `torch.utils.data.IterableDataset` of nests of CPU tensors and text.
 
     Read it by ``DataLoader(as_iterable(dataset), batch_size=None)``: batches are the dataset's own.
     It has ``state_dict`` and ``load_state_dict``, which `torchdata`'s ``StatefulDataLoader`` calls.
@@ -27,7 +27,7 @@ def as_iterable(dataset: Any) -> PassedOn:
     Raises:
         DatasetError: when *dataset* is no `Dataset`; and when it is read in a ``DataLoader``'s
             process.
-        ElementError: at the element, when it holds what torch has not, as text.
+        ElementError: at the element, when it holds numbers that torch has not, as times.
 
     >>> from torch.utils.data import DataLoader
     >>> from penstock.torch import as_iterable

@@ -6,20 +6,21 @@ from typing import Any, ClassVar
 
 import torch
 
-from penstock.element import Element, map_leaves
+from penstock.element import Element
 from penstock.errors import DatasetError
 from penstock.loading.loader import FrameworkLoader
 from penstock.runtime.public_names import named_by
 from penstock.torch.even_end import even_end
 from penstock.torch.side_stream import SideStream
-from penstock.torch.tensors import tensors_of
+from penstock.torch.tensors import each_tensor, tensors_of
 
 
 class Loader(FrameworkLoader):
     """A dataset's elements as nests of tensors; each ``iter()`` is a pass.
 
     Elements have the dataset's structure, with a `torch.Tensor` of the same dtype and shape in the
-    place of each array and scalar. On the CPU a tensor has its array's memory where that may be
+    place of each array and scalar. Text stays text: `str` or `bytes`, and a list in the place of an
+    array of text. On the CPU a tensor has its array's memory where that may be
     written to (``distribute(..., writable=True)``), and a copy else. To a GPU the next elements are
     copied while the step before runs, on a stream of their own.
 
@@ -36,7 +37,7 @@ class Loader(FrameworkLoader):
 
     Raises:
         DatasetError: when an argument is malformed, or pinned memory is asked for without a GPU.
-        ElementError: at the element, when it holds what torch has not, as text.
+        ElementError: at the element, when it holds numbers that torch has not, as times.
 
     >>> from penstock.torch import Loader
     >>> loader = Loader(Dataset.range(4).map(lambda x: {"x": x * 0.5}).batch(2))
@@ -77,12 +78,12 @@ class Loader(FrameworkLoader):
     def _place(self, element: Element) -> Any:
         tensors = tensors_of(element)
         if self._pins:
-            tensors = map_leaves(lambda each: each.pin_memory(), tensors)
+            tensors = each_tensor(lambda each: each.pin_memory(), tensors)
         if self._side is not None:
             return self._side.copy(tensors)
         if self._device is None:
             return tensors
-        return map_leaves(lambda each: each.to(self._device), tensors)
+        return each_tensor(lambda each: each.to(self._device), tensors)
 
     def _hand_out(self, placed: Any) -> Any:
         return placed if self._side is None else self._side.handed_out(placed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from penstock.element import leaves, map_leaves
+from penstock.torch.tensors import each_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,17 @@ class SideStream:
         if self._stream is None:
             self._stream = cuda.Stream(device=self._device)
         with cuda.stream(self._stream):
-            there = map_leaves(lambda each: each.to(self._device, non_blocking=True), tensors)
+            there = each_tensor(self._sent, tensors)
             event = cuda.Event()
             event.record(self._stream)
         return Copied(there, tensors, event)
+
+    def _sent(self, tensor: Any) -> Any:
+        return tensor.to(self._device, non_blocking=True)
 
     def handed_out(self, copied: Copied) -> Any:
         """Return the tensors, for work that is queued from now on. In the loop's thread."""
         loop = self._cuda.current_stream(self._device)
         loop.wait_event(copied.event)
-        for tensor in leaves(copied.tensors):
-            tensor.record_stream(loop)
+        each_tensor(lambda tensor: tensor.record_stream(loop), copied.tensors)
         return copied.tensors

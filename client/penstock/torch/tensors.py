@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 
-from penstock.element import Element, map_leaves
+from penstock.element import TEXT, Element, map_leaves
 from penstock.errors import ElementError
 from penstock.loading.numeric import extended, numeric
 
@@ -22,19 +23,35 @@ _EXTENDED = {
 
 
 def tensors_of(element: Element) -> Any:
-    """Return *element* with a CPU tensor in the place of each leaf, of its dtype and shape.
+    """Return *element* with a CPU tensor in the place of each number or array, of its dtype, shape.
+
+    Text stays text, as in PyTorch's own loops: an array of text becomes a list.
 
     A tensor has its array's memory, where that may be written to; else it has a copy, as PyTorch's
     own loops change batches in place.
 
     Raises:
-        ElementError: when a leaf is text, or of a dtype that torch has not.
+        ElementError: when a leaf is of a dtype that torch has not.
     """
-    return map_leaves(tensor_of, element)
+    return map_leaves(_converted, element)
+
+
+def each_tensor(change: Callable[[Any], Any], tensors: Any) -> Any:
+    """Return *tensors*, a nest that `tensors_of` made, with *change* of each; text stays."""
+    return map_leaves(lambda leaf: leaf if isinstance(leaf, _TEXT) else change(leaf), tensors)
+
+
+_TEXT = (str, bytes, list)
+
+
+def _converted(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray) and leaf.dtype.hasobject:
+        return leaf.tolist()
+    return leaf if isinstance(leaf, TEXT) else tensor_of(leaf)
 
 
 def tensor_of(leaf: Any) -> torch.Tensor:
-    """Return one *leaf* as a tensor; see `tensors_of`."""
+    """Return one *leaf*, a number or an array of numbers, as a tensor; see `tensors_of`."""
     array = numeric(leaf, "torch")
     if not (array.flags.writeable and _strides_fit(array)):
         array = array.copy()

@@ -7,7 +7,7 @@ import torch
 
 from penstock import Dataset
 from penstock.errors import DatasetError, ElementError
-from penstock.torch import Loader
+from penstock.torch import Loader, as_iterable
 
 
 def samples(count=20):
@@ -48,9 +48,25 @@ def test_pinned_memory_without_a_gpu_is_refused():
         Loader(samples(), "cuda")
 
 
-def test_text_is_an_error_that_says_what_to_do():
-    with pytest.raises(ElementError, match="leave it out there"):
-        next(iter(Loader(Dataset.from_tensor_slices(["a", "b"]).batch(2))))
+def test_text_passes_beside_the_tensors():
+    made = Dataset.from_tensor_slices({"x": [1, 2, 3, 4], "key": ["a", "b", "c", "d"]})
+
+    for given in (Loader(made.batch(2)), Loader(made.batch(2), "cpu"), as_iterable(made.batch(2))):
+        batches = [(batch["x"].tolist(), batch["key"]) for batch in given]
+        assert batches == [([1, 2], ["a", "b"]), ([3, 4], ["c", "d"])]
+    assert [one["key"] for one in Loader(made)] == ["a", "b", "c", "d"]
+
+
+def test_text_passes_through_a_data_loader():
+    made = Dataset.from_tensor_slices({"x": [1, 2], "key": [b"a", b"b"]}).batch(2)
+
+    (batch,) = torch.utils.data.DataLoader(as_iterable(made), batch_size=None)
+    assert batch["key"] == [b"a", b"b"]
+
+
+def test_times_are_an_error_that_says_what_to_do():
+    with pytest.raises(ElementError, match="astype"):
+        next(iter(Loader(Dataset.from_tensor_slices(np.zeros(2, "M8[s]")))))
 
 
 def test_a_job_gives_each_element_once_and_its_memory_where_that_may_be_written_to(cluster):

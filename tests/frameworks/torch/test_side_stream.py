@@ -69,11 +69,12 @@ def test_copies_are_queued_aside_and_the_loop_waits_for_them_on_the_device():
     cuda = FakeCuda()
     side = SideStream(torch.device("cuda:0"), cuda)
 
-    first = side.copy({"x": FakeTensor("x", cuda)})
+    first = side.copy({"x": FakeTensor("x", cuda), "key": "text"})
     second = side.copy({"x": FakeTensor("y", cuda)})
     tensors = side.handed_out(first)
 
     assert tensors["x"].name == "x'"
+    assert tensors["key"] == "text"
     assert cuda.log == [
         "side made for cuda:0",
         "x copied on side, non-blocking True",

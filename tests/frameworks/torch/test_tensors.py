@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from penstock.element import text_array
 from penstock.errors import ElementError
 from penstock.torch.tensors import tensor_of, tensors_of
 
@@ -58,9 +59,13 @@ def test_a_scalar_of_bfloat16_keeps_its_value():
     assert float(tensor_of(ml_dtypes.bfloat16(1.5))) == 1.5
 
 
-def test_text_is_refused_with_what_to_do():
-    with pytest.raises(ElementError, match="torch has no text"):
-        tensors_of({"x": np.zeros(2), "key": "a"})
+def test_text_stays_text_and_an_array_of_it_becomes_a_list():
+    words = text_array(["a", "b", "c", "d"]).reshape(2, 2)
+    made = tensors_of({"x": np.zeros(2), "key": "a", "raw": b"b", "words": words})
+
+    assert isinstance(made["x"], torch.Tensor)
+    assert (made["key"], made["raw"]) == ("a", b"b")
+    assert made["words"] == [["a", "b"], ["c", "d"]]
 
 
 def test_a_number_format_that_torch_has_not_is_refused():
