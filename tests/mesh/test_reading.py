@@ -253,7 +253,10 @@ def test_the_cardinality_of_a_distributed_dataset_is_what_is_known(cluster):
     target = cluster.target
 
     assert Dataset.range(0).distribute("distributed_epoch", target).cardinality() == 0
-    assert Dataset.range(9).distribute("distributed_epoch", target).cardinality() == UNKNOWN
+    alone = Dataset.range(20).batch(3).distribute("distributed_epoch", target)
+    assert len(alone) == len(list(alone)) == 7
+    shared = Dataset.range(9).distribute("distributed_epoch", target, job_name="shared")
+    assert shared.cardinality() == UNKNOWN
     assert Dataset.range(9).repeat().distribute("parallel_epochs", target).cardinality() == INFINITE
 
 

@@ -237,10 +237,22 @@ def test_operators_that_work_on_each_tasks_own_stream_are_logged(caplog):
 
 def test_the_cardinality_is_what_is_known():
     assert apply(Dataset.range(0)).cardinality() == 0
-    assert apply(Dataset.range(9)).cardinality() == UNKNOWN
+    assert apply(Dataset.range(9), job_name="shared").cardinality() == UNKNOWN
+    assert apply(Dataset.range(9), on_error="skip").cardinality() == UNKNOWN
+    assert apply(Dataset.range(9), "parallel_epochs").cardinality() == UNKNOWN
     assert apply(Dataset.range(9).repeat()).cardinality() == INFINITE
     assert apply(Dataset.range(9).filter(bool)).cardinality() == UNKNOWN
     assert apply(Dataset.range(9)).repeat().cardinality() == INFINITE
+
+
+def test_a_single_reader_knows_how_much_comes_unless_that_depends_on_how_it_is_divided():
+    assert len(apply(Dataset.range(20).batch(2))) == 10
+    assert len(apply(Dataset.range(20).shuffle(5).batch(3)).batch(2)) == 4
+    assert len(apply(Dataset.range(20).repeat(2), ShardingPolicy.DATA)) == 40
+    assert apply(Dataset.range(20).repeat(2).batch(3)).cardinality() == UNKNOWN
+    assert apply(Dataset.range(20).take(3).batch(2)).cardinality() in (2, UNKNOWN)
+    assert apply(Dataset.range(20).map(abs).take(3)).cardinality() in (3, UNKNOWN)
+    assert len(apply(Dataset.range(20).batch(3), ShardingPolicy.DATA)) == 7
 
 
 @pytest.mark.parametrize(
@@ -293,7 +305,7 @@ def test_a_distributed_dataset_travels_inside_another_definition_and_begins_anew
 def test_a_distributed_dataset_can_be_pickled():
     copy = pickle.loads(cloudpickle.dumps(apply(Dataset.range(5).map(lambda x: x))))
 
-    assert copy.cardinality() == UNKNOWN
+    assert copy.cardinality() == 5
 
 
 def test_dynamic_sharding_over_a_distributed_dataset_is_refused():

@@ -80,12 +80,12 @@ def _of_pipeline(root: Node, mode: Mode | None) -> Visitation:
     """Return what a pipeline that is distributed in *mode* can keep; None is not at all."""
     reasons = nondeterminism(root)
     promises = list(Guarantee)[2:] if reasons else list(Guarantee)[:2]
-    alone = _alone(root, mode)
+    alone = seen_apart(root, mode)
     apart = tuple(dict.fromkeys(node.label for node in alone))
     return Visitation(promises[mode is Mode.OFF], apart, reasons, tuple(_notes(root, alone)))
 
 
-def _alone(root: Node, mode: Mode | None) -> list[Node]:
+def seen_apart(root: Node, mode: Mode | None) -> list[Node]:
     """Return the operators that work on each task's own part of the elements."""
     if mode is None or mode is Mode.OFF:
         return []

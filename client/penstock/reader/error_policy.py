@@ -18,6 +18,11 @@ class ErrorPolicy:
     on_error: OnError = OnError.RAISE
     most: int | None = None
 
+    @property
+    def skips(self) -> bool:
+        """Whether elements may be left out."""
+        return self.on_error is OnError.SKIP
+
     def requested(self, request: OpenIterationRequest) -> OpenIterationRequest:
         """Return *request* with what all readers must agree on."""
         return replace(request, on_error=self.on_error.value, max_errors=self.most)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from penstock.analysis.registered import Registered
+from penstock.analysis.visitation import seen_apart
 from penstock.credentials.caller import choose
 from penstock.definition import encode, largest_part
 from penstock.engine.context import Context
@@ -119,11 +120,19 @@ class Distribute(Node):
 
     @property
     def cardinality(self) -> int:
-        """See `Node.cardinality`. How much of a pass falls to this reader is not known."""
+        """See `Node.cardinality`. How much of a shared job comes to this reader is not known."""
         below, mode = self.remote.node.cardinality, Mode(self.mode)
+        if below >= 0 and self._reads_all_once and not seen_apart(self.remote.node, mode):
+            return below
         if mode is Mode.HINT or (mode.is_static and mode is not Mode.DATA and below == INFINITE):
             return UNKNOWN  # one of the parts may be empty
         return below if below in (0, INFINITE) else UNKNOWN
+
+    @property
+    def _reads_all_once(self) -> bool:
+        """Whether all elements come to this reader, each once."""
+        once = Mode(self.mode) is not Mode.OFF and not self.errors.skips
+        return once and self.job_name is None and self.remote.registered is None
 
     @property
     def on_workers(self) -> tuple[Node, Mode]:
