@@ -16,7 +16,7 @@ from tests.sent_definitions import closing_over, elements
 PROJECT = {
     "own/__init__.py": "",
     "own/kinds.py": """
-        import abc, dataclasses, enum, functools, pickle, typing, weakref
+        import abc, collections, dataclasses, enum, functools, pickle, typing, weakref
 
         class Kind(enum.Enum):
             CAT = (1, "cat")
@@ -46,6 +46,16 @@ PROJECT = {
             @dataclasses.dataclass
             class Lid:
                 colour: str = "red"
+
+        Pair = collections.namedtuple("Pair", "a b", defaults=[2])
+        class Example(typing.NamedTuple):
+            number: int
+            text: str = "none"
+            def doubled(self): return self._replace(number=2 * self.number)
+        class Held(typing.NamedTuple, typing.Generic[T]):
+            held: T
+        class Options(typing.TypedDict, total=False):
+            name: str
 
         class Plugin:
             known = {}
@@ -144,6 +154,13 @@ PROJECT = {
             one = kinds.Slotted(1)
             return (again(one) == one, hasattr(one, "__dict__"), one.secret(),
                     again(kinds.Box[int](3)) == kinds.Box(3), again(kinds.Box.Lid()).colour)
+        def named_tuples(_):
+            one = again(kinds.Example(1))
+            return (one == (1, "none"), type(one) is kinds.Example, again(one.doubled()).number,
+                    again(kinds.Held[int](3)).held, again(kinds.Pair(1)) == (1, 2),
+                    type(again(kinds.Pair(1))) is kinds.Pair, kinds.Example._fields)
+        def typed_dicts(_):
+            return kinds.Options(name="a"), sorted(kinds.Options.__optional_keys__)
         def registries(_):
             return (kinds.Plugin.known == {"resize": kinds.Resize}, kinds.Model.made,
                     type(kinds.Row).__name__, issubclass(kinds.Square, kinds.Shape))
@@ -178,7 +195,8 @@ PROJECT = {
 
         PICKLED, PICKLED_SCRIPT = pickle.dumps(kinds.OnlyPickled()), pickle.dumps(InScript())
         PICKLED_ABSENT = pickle.dumps(kinds.NeedsAbsent())
-        FUNCTIONS = [enums, dataclasses, registries, singletons, weak, dispatched, shared_globals,
+        FUNCTIONS = [enums, dataclasses, named_tuples, typed_dicts,
+                     registries, singletons, weak, dispatched, shared_globals,
                      unpickled, unpickled_of_script, too_large, absent, in_a_process]
         def told(fn): return lambda x: repr(fn(x))
         if __name__ in ("__main__", "__mp_main__"):
@@ -299,6 +317,12 @@ def test_members_of_an_enumeration_are_single_and_have_their_attributes(result):
 
 def test_data_classes_have_slots_and_can_be_pickled_also_those_inside_others(result):
     assert result("dataclasses") == (True, False, 2, True, "red")
+
+
+def test_named_tuples_and_typed_dicts_are_what_they_were(result):
+    shown = (True, True, 2, 3, True, True, ("number", "text"))
+    assert result("named_tuples") == shown
+    assert result("typed_dicts") == ({"name": "a"}, ["name"])
 
 
 def test_what_classes_did_as_they_were_defined_is_done_once(result):

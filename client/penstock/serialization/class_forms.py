@@ -8,6 +8,7 @@ they did travels with the class.
 from __future__ import annotations
 
 import enum
+import typing
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -35,8 +36,11 @@ def reduce_class(cls: type, home: str) -> tuple[Any, ...]:
         cloudpickle._dynamic_class_reduce(cls)  # noqa: SLF001  there is no public way
     )
     space = {**space, "__qualname__": "".join(cls.__qualname__)}
-    if "__slots__" in members:
-        space["__slots__"] = _slots(cls, members.pop("__slots__"))
+    if typing.NamedTuple in bases:  # which made a tuple's class, and lets nobody give it slots
+        space["__orig_bases__"], bases = bases, cls.__bases__
+    if "__slots__" in vars(cls):  # not in its members if those of a base are the same
+        space["__slots__"] = _slots(cls, vars(cls)["__slots__"])
+        members.pop("__slots__", None)
         members = {k: v for k, v in members.items() if not _is_slot(cls, v)}
     args = (home, kind, name, bases, space, tracker, extra)
     return make_class, args, (members, rest), None, None, fill_class
