@@ -180,12 +180,13 @@ class TransformError(PenstockError, RuntimeError):
 
     Attributes:
         operator: the operator and the function, as in ``map(decode)``.
-        number: which call it was: the number of the operator's input element, from 0.
+        number: which call it was: the number of the operator's input element, from 0. On a worker
+            it counts the elements of one task.
         detail: what was raised, or the signal that ended the process.
         worker: the worker's address, or None when the pipeline ran in this process.
         remote_traceback: the traceback where it was raised, as text; without Penstock's frames.
         given: what the function was called with, as text that is cut short; nothing if it was
-            called with nothing. A note of the error shows it below the traceback.
+            called with nothing.
 
     >>> from penstock.errors import TransformError
     >>> def inverse(x):
@@ -206,8 +207,9 @@ class TransformError(PenstockError, RuntimeError):
         remote_traceback: str = "",
         given: str = "",
     ) -> None:
-        place = f" on worker {worker}" if worker else ""
+        place = f" of its task on worker {worker}" if worker else ""
         text = f"{operator} failed at element {number}{place}: {detail}"
+        text += f" (its input was {given})" if given else ""
         super().__init__(f"{text}\n\n{remote_traceback}" if worker and remote_traceback else text)
         self.operator = operator
         self.number = number
@@ -215,8 +217,6 @@ class TransformError(PenstockError, RuntimeError):
         self.worker = worker
         self.remote_traceback = remote_traceback
         self.given = given
-        if given:
-            self.add_note(f"its input was {given}")
 
     def fields(self) -> tuple[Any, ...]:
         """Return the six attributes, in the order of the constructor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -291,7 +292,8 @@ def _next(it: Any) -> Any:
 
 
 def _failure(exc: Exception) -> Failure:
-    return Failure(type(exc).__name__, str(exc).splitlines()[0])
+    text = re.sub(r" \(its input was .*\)$", "", str(exc).splitlines()[0])
+    return Failure(type(exc).__name__, text)
 
 
 def _expected(value: Any) -> Any:

@@ -205,9 +205,10 @@ def test_an_element_that_ends_its_process_is_an_error_and_a_new_one_goes_on():
 
     out = outcomes(in_process(20, deadly))
 
-    assert out[5] == "map(deadly) failed at element 5: the process died of SIGKILL"
-    assert out[11] == "map(deadly) failed at element 11: the process ended with exit code 3"
-    assert out[14] == "map(deadly) failed at element 14: SystemExit: 4"
+    given = "(its input was np.int64"
+    assert out[5] == f"map(deadly) failed at element 5: the process died of SIGKILL {given}(5))"
+    assert out[11].endswith(f"at element 11: the process ended with exit code 3 {given}(11))")
+    assert out[14] == f"map(deadly) failed at element 14: SystemExit: 4 {given}(14))"
     assert [x for x in out if not isinstance(x, str)] == [
         x for x in range(20) if x not in (5, 11, 14)
     ]
