@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import cures
 from penstock.element import (
     DEEPEST,
     TEXT,
@@ -196,7 +197,9 @@ def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
         return np.asarray(tensor)
     alike = {1: "uint8", 2: "int16"}[tensor.element_size()]
     raw = np.asarray(tensor.view(getattr(sys.modules["torch"], alike)))
-    return raw.view(getattr(needed("ml_dtypes", f"a tensor of {name}"), name))
+    return raw.view(
+        getattr(needed("ml_dtypes", f"a tensor of {name}, unlike tensor.float(),"), name)
+    )
 
 
 def _from_tuple(value: list[Any] | tuple[Any, ...]) -> Any:
@@ -218,10 +221,7 @@ def _converter(value: Any) -> Callable[[Any], Any]:
             "before, or leave the key out of all elements; a function without a return statement "
             "returns None"
         )
-    raise ElementError(
-        f"an element cannot hold {shown(value)}: use arrays, numbers, text, bytes, "
-        "or tuples, lists and dicts of these"
-    )
+    raise ElementError(f"an element cannot hold {shown(value)}: {cures.of_value(value)}")
 
 
 _OWN_ARRAYS = (np.ndarray, np.memmap)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, Self
 
+from penstock import cures
 from penstock.element import Element, preview
 from penstock.engine.draws import ElementRng
 from penstock.engine.rows import Block
@@ -170,7 +171,8 @@ def transform_error(
         return exc
     given = "" if element is _NOTHING else preview(element)
     without_ours(exc)
-    error = TransformError(label, number, describe(exc), None, told(exc), given)
+    detail = "; ".join(filter(None, (describe(exc), cures.of_error(exc, element))))
+    error = TransformError(label, number, detail, None, told(exc), given)
     error.__cause__ = exc
     return error
 
