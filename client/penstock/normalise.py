@@ -197,9 +197,8 @@ def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
         return np.asarray(tensor)
     alike = {1: "uint8", 2: "int16"}[tensor.element_size()]
     raw = np.asarray(tensor.view(getattr(sys.modules["torch"], alike)))
-    return raw.view(
-        getattr(needed("ml_dtypes", f"a tensor of {name}, unlike tensor.float(),"), name)
-    )
+    formats = needed("ml_dtypes", f"a tensor of {name}, unlike tensor.float(),")
+    return raw.view(getattr(formats, name))
 
 
 def _from_tuple(value: list[Any] | tuple[Any, ...]) -> Any:

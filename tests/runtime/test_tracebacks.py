@@ -1,12 +1,14 @@
 """Tracebacks of users' errors."""
 
+import threading
 import traceback
 
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import TransformError
-from penstock.runtime.tracebacks import LONGEST, told
+from penstock.errors import Closed, InternalError, PenstockError, TransformError
+from penstock.runtime.tracebacks import LONGEST, keep_users_frames, told
+from penstock.service import distribute
 
 
 def parse(line):
@@ -48,6 +50,52 @@ def test_an_error_in_one_process_has_no_frames_of_ours_either():
 
     names = [frame.name for frame in traceback.extract_tb(error.__cause__.__traceback__)]
     assert names == ["parse", "helper"]
+
+
+def test_what_a_loop_gets_shows_its_own_line_and_few_of_ours(cluster):
+    def unnamed(x):
+        raise ValueError(x)
+
+    far = Dataset.range(2).map(unnamed).distribute("distributed_epoch", cluster.target)
+    for read in (
+        lambda: list(Dataset.range(2).map(unnamed).batch(2).prefetch(2)),
+        lambda: list(Dataset.range(2).map(lambda x: None)),
+        lambda: list(Dataset.text_lines("/there/is/no/such/file")),
+        lambda: list(far.batch(2).prefetch(1)),
+        lambda: Dataset.range(3).iterator({"v": 1}),
+        lambda: (
+            Dataset.range(3)
+            .map(lambda x, y=threading.Lock(): x)
+            .apply(distribute("distributed_epoch", cluster.target))
+        ),
+    ):
+        with pytest.raises(PenstockError) as caught:
+            read()
+        shown = "".join(traceback.format_exception(caught.value))
+        assert shown.count("client/penstock/") <= 4, shown
+        assert __file__ in shown
+
+
+def test_an_error_of_ours_keeps_its_frames():
+    def raises():
+        raise InternalError("a fault")
+
+    error = None
+    try:
+        raises()
+    except InternalError as exc:
+        keep_users_frames(exc)
+        error = exc
+    assert len(traceback.extract_tb(error.__traceback__)) == 2
+
+
+def test_errors_that_came_from_each_other_are_each_gone_through_once():
+    one, other = Closed("one"), Closed("other")
+    one.__cause__, other.__cause__ = other, one
+
+    keep_users_frames(one)
+
+    assert one.__cause__ is other
 
 
 def test_what_an_operator_gives_and_may_not_is_named_with_its_input():

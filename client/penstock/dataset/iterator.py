@@ -17,7 +17,7 @@ from penstock.element import Element, NestedDataset, leaves
 from penstock.engine.block_size import MAX_BLOCK, BlockSizer
 from penstock.engine.iterator import State
 from penstock.engine.loop_time import LoopClock
-from penstock.errors import Closed, ElementError, Reentered
+from penstock.errors import Closed, ElementError, PenstockError, Reentered
 from penstock.explanation.ask import jobs_of
 from penstock.explanation.looks import IteratorStats, OperatorLook
 from penstock.graph.node import Node
@@ -25,6 +25,7 @@ from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
 from penstock.runtime.public_names import named_by
+from penstock.runtime.tracebacks import keep_users_frames
 
 if TYPE_CHECKING:
     import asyncio
@@ -209,7 +210,11 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         >>> elements.save("step 0") == elements.state()
         True
         """
-        return self._check_open().state(SaveWanted(label, timeout, without_missing))
+        try:
+            return self._check_open().state(SaveWanted(label, timeout, without_missing))
+        except PenstockError as exc:
+            keep_users_frames(exc)
+            raise
 
     def restore(self, state: State) -> None:
         """Go on as if a state had just been taken.
@@ -293,6 +298,13 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         self._active = iter(())
 
     def _begin(self, state: State) -> None:
+        try:
+            self._start(state)
+        except PenstockError as exc:
+            keep_users_frames(exc)
+            raise
+
+    def _start(self, state: State) -> None:
         reading = reading_of(self._node, self._shape, state)
         self._clock = LoopClock()
         self._clock.working_in = reading.working_in
@@ -307,7 +319,11 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             self.close()
 
     def _next_block(self) -> Element:
-        return self._in_turn(self._advance)
+        try:
+            return self._in_turn(self._advance)
+        except PenstockError as exc:
+            keep_users_frames(exc)
+            raise
 
     def _in_turn(self, call: Callable[[], T]) -> T:
         """Make *call* when no other thread is at it."""

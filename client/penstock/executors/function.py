@@ -171,7 +171,9 @@ def transform_error(
         return exc
     given = "" if element is _NOTHING else preview(element)
     without_ours(exc)
-    detail = "; ".join(filter(None, (describe(exc), cures.of_error(exc, element))))
+    detail = describe(exc)
+    if cure := cures.of_error(exc, element):
+        detail = f"{detail.removesuffix(': ')}; {cure}"
     error = TransformError(label, number, detail, None, told(exc), given)
     error.__cause__ = exc
     return error

@@ -14,6 +14,7 @@ from penstock.credentials.caller import choose
 from penstock.definition import encode, largest_part
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
+from penstock.errors import DefinitionError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import Definition
@@ -24,6 +25,7 @@ from penstock.reader.delivery.iterator_state import SavedJob
 from penstock.reader.delivery.sessions import PassSession, PassSessions
 from penstock.reader.error_policy import ErrorPolicy
 from penstock.reader.trainer import Trainer
+from penstock.runtime.tracebacks import keep_users_frames
 
 if TYPE_CHECKING:
     from penstock.reader.session.open import ReadSpec
@@ -49,7 +51,11 @@ class RemotePipeline:
         """The pipeline as it travels; of one that is read by an id, what is known of it here."""
         if self._definition is None:
             known = self.registered
-            self._definition = encode(self.node) if known is None else known.definition
+            try:
+                self._definition = encode(self.node) if known is None else known.definition
+            except DefinitionError as exc:
+                keep_users_frames(exc)
+                raise
         return self._definition
 
     @property

@@ -6,6 +6,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from penstock.errors import InternalError, PenstockError
+
 LONGEST = 8192
 """Characters of a traceback; the middle of a longer one is left out."""
 
@@ -38,6 +40,24 @@ def without_ours(error: BaseException) -> None:
     for step in reversed(theirs):
         made = TracebackType(made, step.tb_frame, step.tb_lasti, step.tb_lineno)
     error.__traceback__ = made
+
+
+def keep_users_frames(error: PenstockError) -> None:
+    """Have *error*, and the errors that it came from, show the frames of users' code, and not ours.
+
+    An `InternalError` keeps all frames.
+    """
+    if isinstance(error, InternalError):
+        return
+    chain: list[BaseException] = [error]
+    for each in chain:
+        without_ours(each)
+        behind = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        if behind is not None and not any(behind is known for known in chain):
+            chain.append(behind)
+    for each in chain:
+        if each.__cause__ is None and each.__context__ and not each.__context__.__traceback__:
+            each.__suppress_context__ = True
 
 
 def shortened(text: str, most: int) -> str:
