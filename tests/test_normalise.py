@@ -68,13 +68,58 @@ def test_leaves_become_arrays_scalars_and_text(value, expected):
     assert same(normalise(value), expected)
 
 
-def test_nests_keep_their_kinds_and_lists_become_tuples():
-    element = normalise({"a": [1, (2, "x")], "p": Point(1, [b"y"])})
+def test_nests_keep_their_kinds_and_lists_with_nests_become_tuples():
+    element = normalise({"a": [1, (2, "x")], "p": Point(1, (b"y",))})
 
     assert element == {"a": (1, (2, "x")), "p": Point(1, (b"y",))}
     assert type(element["p"]) is Point
     assert type(element["a"]) is tuple
     assert type(normalise(OrderedDict(a=1))) is dict
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([1, 2], np.array([1, 2])),
+        ([1, 2.5], np.array([1.0, 2.5])),
+        ([np.int32(1), np.int32(2)], np.array([1, 2], np.int32)),
+        ([np.float16(1), 2.5], np.array([1.0, 2.5])),
+        ([True, False], np.array([True, False])),
+        ([], np.array([])),
+        (["a", "bc"], np.array(["a", "bc"], object)),
+        ([np.str_("a"), "b"], np.array(["a", "b"], object)),
+        ([b"a\0"], np.array([b"a\0"], object)),
+        ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+        ([["a"], ["b"]], np.array([["a"], ["b"]], object)),
+        ([np.ones(2, np.int8), np.zeros(2, np.int8)], np.array([[1, 1], [0, 0]], np.int8)),
+        ([np.ones(2, np.int8), np.zeros(2)], np.array([[1.0, 1.0], [0.0, 0.0]])),
+        ([Tensor([1, 2]), Tensor([3, 4])], np.array([[1, 2], [3, 4]])),
+        ([np.datetime64(1, "s")], np.array([1], "M8[s]")),
+    ],
+)
+def test_a_list_of_what_is_alike_is_one_array(value, expected):
+    for made in (normalise(value), normalise({"x": value})["x"]):
+        assert same(made, expected)
+        assert made.shape == expected.shape
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([[1, 2], [3]], "is ragged"),
+        ([np.ones(2), np.ones(3)], "is ragged"),
+        ([1, [2]], "is ragged"),
+        (["a", 1], "mixes text and other things"),
+        (["a", b"a"], "mixes text and other things"),
+        ([np.datetime64(1, "s"), 2], "mixes datetime64"),
+        ([2**64, 1], "does not fit int64"),
+    ],
+)
+def test_a_list_that_is_no_array_is_refused_and_the_error_says_what_to_return(value, words):
+    with pytest.raises(ElementError, match=words) as caught:
+        normalise(value)
+    assert "int64" in words or "use a tuple for parts" in str(caught.value)
+    assert len(str(caught.value)) < 400
 
 
 def test_datasets_may_stand_inside():
@@ -111,7 +156,7 @@ def test_a_block_of_plain_values_is_not_copied():
     plain = [np.int64(1), "a", b"b", np.float32(2)]
 
     assert normalise_block(plain) is plain
-    assert normalise_block([1, [2]]) == [1, (2,)]
+    assert normalise_block([1, (2,)]) == [1, (2,)]
 
 
 @pytest.mark.parametrize(

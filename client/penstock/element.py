@@ -23,6 +23,9 @@ DEEPEST = 10_000
 SHOWN = 200
 """Characters of an element in messages."""
 
+DESCRIBED = 140
+"""Characters of a structure in messages: some show two."""
+
 
 class NestedDataset:
     """Marks what may stand inside elements of a pipeline though it is no value: a dataset."""
@@ -50,12 +53,34 @@ def is_flat(element: Element) -> bool:
 
 
 def structure(element: Element) -> Any:
-    """Return what tells one nest from another: equal for elements of the same structure."""
+    """Return what tells one nest from another: equal for elements of the same structure.
+
+    The order of a dict's keys is not part of it.
+    """
     if isinstance(element, tuple):
         return (type(element), *map(structure, element))
     if isinstance(element, dict):
-        return (dict, *((key, structure(value)) for key, value in element.items()))
+        return (dict, *((key, structure(element[key])) for key in sorted(element)))
     return None
+
+
+def arranged(like: Element, element: Element) -> Element | None:
+    """Return *element* with the keys of its dicts in the order of *like*.
+
+    None if it has another structure: then the leaves of the two do not belong together.
+    """
+    if structure(element) != structure(like):
+        return None
+    return _arranged(like, element)
+
+
+def _arranged(like: Element, element: Element) -> Element:
+    if isinstance(like, tuple):
+        parts = map(_arranged, like, element)
+        return type(like)(*parts) if is_namedtuple(like) else tuple(parts)
+    if isinstance(like, dict):
+        return {key: _arranged(value, element[key]) for key, value in like.items()}
+    return element
 
 
 def rebuild(like: Element, values: Sequence[Any]) -> Element:
@@ -63,7 +88,17 @@ def rebuild(like: Element, values: Sequence[Any]) -> Element:
     try:
         return _rebuild(like, iter(values).__next__)
     except StopIteration as exc:  # to leak it would silently end a caller's input
-        raise ValueError(f"{len(values)} leaves are too few for {structure(like)}") from exc
+        raise ValueError(f"{len(values)} leaves are too few for {describe(like)}") from exc
+
+
+def sorted_keys(element: Element) -> Element:
+    """Return *element* with the keys of its dicts in alphabetical order."""
+    if isinstance(element, tuple):
+        parts = map(sorted_keys, element)
+        return type(element)(*parts) if is_namedtuple(element) else tuple(parts)
+    if isinstance(element, dict):
+        return {key: sorted_keys(element[key]) for key in sorted(element)}
+    return element
 
 
 def map_leaves(fn: Callable[[Any], Any], element: Element) -> Element:
@@ -123,11 +158,18 @@ def _beginning(leaf: Any) -> Any:
 
 
 def describe(element: Element) -> str:
-    """Show the structure, dtypes and shapes of *element*, for messages."""
+    """Show the structure, dtypes and shapes of *element*, or the start of them, for messages."""
+    text = _described(element)
+    if len(text) <= DESCRIBED:
+        return text
+    return f"{text[: DESCRIBED - 40]}... ({len(leaves(element))} parts in all)"
+
+
+def _described(element: Element) -> str:
     if isinstance(element, tuple):
-        return f"({', '.join(map(describe, element))}{',' if len(element) == 1 else ''})"
+        return f"({', '.join(map(_described, element))}{',' if len(element) == 1 else ''})"
     if isinstance(element, dict):
-        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in element.items()) + "}"
+        return "{" + ", ".join(f"{k!r}: {_described(v)}" for k, v in element.items()) + "}"
     if isinstance(element, np.ndarray):
         return f"{element.dtype}{list(element.shape)}"
     if isinstance(element, np.generic):
@@ -163,18 +205,55 @@ def _stack(values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if isinstance(first, TEXT):
         return text_array(values)
     if isinstance(first, np.generic):
-        return np.array(values, dtype=first.dtype)
+        return _scalars(first, values)
     if isinstance(first, np.ndarray):
-        shape, dtype = first.shape, first.dtype
+        shape = first.shape
         for value in values:
-            if value.shape != shape or (value.dtype is not dtype and value.dtype != dtype):
+            if value.shape != shape or not _same_dtype(value, first):
                 raise _differ(first, value)
         # As `numpy.stack` does, without a view of each.
-        return np.concatenate(values).reshape(len(values), *first.shape)
+        return joined(values).reshape(len(values), *shape)
     raise ElementError(
         "a dataset inside an element cannot be batched: flatten it first, as in "
         "window(size).flat_map(lambda w: w.batch(size))"
     )
+
+
+def joined(arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """Return *arrays* of one dtype as one, along their first axis; it keeps their byte order."""
+    dtype = arrays[0].dtype
+    if dtype.isnative:
+        return np.concatenate(arrays)
+    shape = (sum(map(len, arrays)), *arrays[0].shape[1:])
+    return np.concatenate(arrays, out=np.empty(shape, dtype))
+
+
+def _scalars(first: np.generic, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Return NumPy scalars of one type as an array of the one dtype that all of them have.
+
+    The type does not tell units of time, sizes and fields: to convert these would cut values.
+    """
+    kind = first.dtype.kind
+    if kind not in "mMV":
+        return np.array(values, dtype=first.dtype)
+    dtype = first.dtype
+    if kind in "mM":  # "not a time" may be of no unit: it is the same in each
+        dtype = next((value.dtype for value in values if not _is_unitless_nat(value)), dtype)
+    out = np.empty(len(values), dtype)
+    for at, value in enumerate(values):  # one by one: a tuple of records would be taken for one
+        if value.dtype != dtype and not _is_unitless_nat(value):
+            raise _differ(first, value)
+        out[at] = value
+    return out
+
+
+def _is_unitless_nat(value: np.generic) -> bool:
+    dtype: Any = value.dtype
+    return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic" and bool(np.isnat(value))
+
+
+def _same_dtype(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.dtype is other.dtype or one.dtype == other.dtype
 
 
 def text_array(values: Sequence[str | bytes]) -> np.ndarray[Any, Any]:

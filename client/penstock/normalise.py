@@ -17,6 +17,7 @@ from penstock.element import (
     TEXT,
     Element,
     NestedDataset,
+    collate,
     is_namedtuple,
     shown,
     text_array,
@@ -29,11 +30,14 @@ from penstock.extras import EXTENDED, needed
 def normalise(value: Any) -> Element:
     """Return *value* as an element.
 
-    Lists become tuples, Python numbers ``int64``, ``float64`` and ``bool_`` scalars, arrays
-    without dimensions scalars; anything with ``__array__`` (a CPU tensor) becomes an array.
+    A list of numbers, of texts or of arrays that are alike becomes one array, as in `tf.data`; a
+    list that holds tuples or dicts becomes a tuple. Python numbers become ``int64``, ``float64``
+    and ``bool_`` scalars, arrays without dimensions scalars; anything with ``__array__`` (a CPU
+    tensor) becomes an array.
 
     Raises:
-        ElementError: for None, object arrays of other things than text, and unknown types.
+        ElementError: for None, ragged and mixed lists, object arrays of other things than text,
+            and unknown types.
     """
     make = _CONVERT.get(type(value)) or _converter(value)
     try:
@@ -201,10 +205,47 @@ def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
     return raw.view(getattr(formats, name))
 
 
-def _from_tuple(value: list[Any] | tuple[Any, ...]) -> Any:
+def _from_tuple(value: tuple[Any, ...]) -> Any:
     parts = tuple(map(normalise, value))
     make: Any = type(value)
     return make(*parts) if is_namedtuple(value) else parts
+
+
+def _from_list(value: list[Any]) -> Any:
+    kinds = set(map(type, value))
+    if kinds <= _NUMBERS:
+        array = np.asarray(value)
+        return array if array.dtype.kind != "O" else np.array([_from_int(one) for one in value])
+    parts = tuple(map(normalise, value))
+    if any(isinstance(part, (tuple, dict, NestedDataset)) for part in parts):
+        return parts
+    texts = {type(part) for part in parts if isinstance(part, TEXT)}
+    if texts:
+        if len(texts) > 1 or not all(isinstance(part, TEXT) for part in parts):
+            raise _unlike("mixes text and other things", value)
+        return text_array(parts)
+    if len({np.shape(part) for part in parts}) > 1:
+        raise _unlike("is ragged", value)
+    return _joined(parts, value)
+
+
+def _joined(parts: tuple[Any, ...], value: list[Any]) -> np.ndarray[Any, Any]:
+    """Return arrays, or scalars, of one shape as one array; numbers of several types as one."""
+    dtypes = {part.dtype for part in parts}
+    if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
+        raise _unlike(f"mixes {' and '.join(sorted(map(str, dtypes)))}", value)
+    if len(dtypes) > 1:
+        return np.stack(parts)
+    found: np.ndarray[Any, Any] = collate(parts)
+    return _checked(found)
+
+
+def _unlike(what: str, value: list[Any]) -> ElementError:
+    return ElementError(
+        f"a list in an element is one array, but {shown(value)} {what}: use a tuple for parts that "
+        "are separate; pad parts that differ in length, or give all their values as one array and "
+        "their lengths as another"
+    )
 
 
 def _converter(value: Any) -> Callable[[Any], Any]:
@@ -229,6 +270,7 @@ _SCALARS = [
     np.float16, np.float32, np.float64, np.complex64, np.complex128,
 ]  # fmt: skip
 _PLAIN = {*_SCALARS, str, bytes}
+_NUMBERS = {int, float, bool, complex, *_SCALARS}
 _CONVERT: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys([*_SCALARS, str, bytes], unchanged),
     int: _from_int,
@@ -236,13 +278,15 @@ _CONVERT: dict[type, Callable[[Any], Any]] = {
     bool: np.bool_,
     complex: np.complex128,
     np.ndarray: _from_array,
+    list: _from_list,
     tuple: _from_tuple,
     dict: _from_dict,
 }
 _BASES: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     ((np.generic, np.ndarray), _from_any),
     (NestedDataset, unchanged),
-    ((list, tuple), _from_tuple),
+    (list, _from_list),
+    (tuple, _from_tuple),
     (dict, _from_dict),
     (int, _from_int),
     (float, np.float64),

@@ -393,7 +393,7 @@ print(next(it))
 def test_elements_are_arrays_scalars_and_text():
     it = iter(Dataset.from_sequence([1, 2.5, "a", b"b", True, [1, 2]]))
 
-    assert [type(x) for x in it] == [np.int64, np.float64, str, bytes, np.bool_, tuple]
+    assert [type(x) for x in it] == [np.int64, np.float64, str, bytes, np.bool_, np.ndarray]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,114 @@ def test_a_nest_is_stacked_leaf_by_leaf():
     assert batch["pair"].right.tolist() == [b"a", b"bc", b"d"]
 
 
+@pytest.mark.parametrize("operator", ["batch", "padded_batch"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.timedelta64(1, "s"), np.timedelta64(1500, "ms")],
+        [np.datetime64("2020-01-01"), np.datetime64("2020-01-01T13:00")],
+        [np.void(b"ab"), np.void(b"abcd")],
+        [np.zeros(1, "i4,i4")[0], np.ones(1, "f4,f4")[0]],
+        [np.zeros(1, "i4,i4")[0], np.ones(1, ">i4,>i4")[0]],
+        [np.ones(1, "<i4"), np.ones(1, ">i4")],
+    ],
+)
+def test_scalars_of_another_unit_size_or_byte_order_are_not_converted(operator, values):
+    with pytest.raises(ElementError, match="is followed by|but"):
+        next(iter(getattr(Dataset.from_sequence(values), operator)(2)))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i4,f8", [("a", "i4")], [("a", "V4"), ("b", ">i2")], "V3", "M8[s]"]
+)
+def test_records_and_times_beside_other_values_are_stacked_as_they_are(dtype):
+    rows = np.arange(24, dtype=np.uint8).view("u1")[: 2 * np.dtype(dtype).itemsize].view(dtype)
+    pairs = Dataset.from_tensor_slices(rows).enumerate().batch(2)
+
+    ((_, batch),) = pairs
+
+    assert batch.dtype == rows.dtype
+    assert batch.tobytes() == rows.tobytes()
+
+
+def test_a_time_that_is_none_goes_with_every_unit():
+    times = [np.datetime64("NaT"), np.datetime64(5, "ms"), np.datetime64("NaT", "ms")]
+
+    (batch,) = Dataset.from_sequence(times).batch(3)
+
+    assert batch.dtype == "M8[ms]"
+    assert np.isnat(batch).tolist() == [True, False, True]
+
+
+def test_arrays_keep_their_byte_order():
+    values = Dataset.from_sequence([np.array([1, 2], ">i4"), np.array([3, 4], ">i4")])
+
+    for batches in (values.batch(2), values.rebatch(4), values.unbatch().batch(4)):
+        (batch,) = batches
+        assert batch.dtype == np.dtype(">i4") or batches.node.op == "batch"
+        assert batch.ravel().tolist() == [1, 2, 3, 4]
+    (batch,) = values.batch(2)
+    assert batch.dtype == np.dtype(">i4")
+
+
+ROWS = [{"a": 1, "b": 10}, {"b": 20, "a": 2}, {"b": 30, "a": 3}, {"a": 4, "b": 40}]
+
+
+@pytest.mark.parametrize(
+    "grouped",
+    [
+        lambda rows: rows.batch(4),
+        lambda rows: rows.padded_batch(4),
+        lambda rows: rows.batch(1).rebatch(4),
+        lambda rows: rows.batch(2).unbatch().batch(4),
+        lambda rows: rows.window(4).flat_map(lambda w: w.batch(4)),
+        lambda rows: rows.map_batches(lambda batch: batch).batch(4),
+        lambda rows: rows.unique().batch(4),
+        lambda rows: rows.bucket_by_sequence_length(lambda _: 1, [2], [4, 4]),
+    ],
+)
+def test_the_order_of_keys_is_no_part_of_the_structure(grouped):
+    (batch,) = grouped(Dataset.from_sequence(ROWS))
+
+    assert {key: batch[key].tolist() for key in sorted(batch)} == {
+        "a": [1, 2, 3, 4],
+        "b": [10, 20, 30, 40],
+    }
+
+
+def test_equal_rows_are_equal_whatever_the_order_of_their_keys():
+    rows = Dataset.from_sequence([{"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 1}])
+
+    assert len(list(rows.unique())) == 2
+
+
+def test_a_carried_state_keeps_its_values_whatever_the_order_of_its_keys(check_states):
+    def step(state, x):
+        return {"n": state["n"] + 1, "sum": state["sum"] + x}, state["sum"]
+
+    def turned(state, x):
+        carried, out = step(state, x)
+        return dict(reversed(carried.items())), out
+
+    def make():
+        return Dataset.range(6).scan({"n": 0, "sum": 0}, turned)
+
+    assert [int(value) for value in make()] == [0, 0, 1, 3, 6, 10]
+    check_states(make)
+    reduced = Dataset.range(6).reduce({"n": 0, "sum": 0}, lambda state, x: turned(state, x)[0])
+    assert reduced == {"n": 6, "sum": 15}
+
+
+def test_no_error_shows_more_than_the_start_of_a_large_structure():
+    many = Dataset.range(2).map(lambda i: tuple(range(3000 + int(i))))
+
+    for batches in (many.batch(2), many.rebatch(2), many.unbatch(), many.padded_batch(2)):
+        with pytest.raises(ElementError) as caught:
+            list(batches)
+        assert len(str(caught.value)) < 600
+        assert "parts in all" in str(caught.value)
+
+
 def test_a_restored_batch_calls_the_function_for_its_own_elements_only(counted):
     fn = counted(lambda x: x)
     dataset = Dataset.range(100).map(fn).batch(8)

@@ -175,7 +175,7 @@ def test_a_tuple_is_unpacked_and_nothing_else_is():
     assert list(pairs.map(lambda a, b: a + b)) == [4, 6]
     assert list(pairs.map(Point).map(lambda p: p.x * p.y)) == [3, 8]
     assert list(pairs.map(lambda a, b: {"a": a}).map(lambda d: d["a"])) == [1, 2]
-    assert list(pairs.map(lambda *both: list(both))) == [(1, 3), (2, 4)]
+    assert list(pairs.map(lambda *both: both)) == [(1, 3), (2, 4)]
 
 
 @pytest.mark.parametrize("calls", [None, 4])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dataset.iterator import DatasetIterator
-from penstock.element import Element, describe, own_nest, structure
+from penstock.element import Element, arranged, describe, own_nest
 from penstock.engine import seeds
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction, transform_error
@@ -44,10 +44,11 @@ def single(node: Node) -> Element:
 
 
 def _next(answer: Any, before: Element) -> Element:
-    state = normalise(answer)
-    if structure(state) != structure(before):
+    returned = normalise(answer)
+    state = arranged(before, returned)
+    if state is None:
         raise DatasetError(
-            f"reduce_func was given {describe(before)} and returned {describe(state)}; it must "
+            f"reduce_func was given {describe(before)} and returned {describe(returned)}; it must "
             "keep the structure of initial_state"
         )
     return state

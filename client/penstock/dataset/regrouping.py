@@ -117,7 +117,8 @@ class Regrouping(DatasetBase):
         """Return the dataset of windows: datasets of consecutive elements, which may overlap.
 
         A window stands in the place of each array or text of an element: of tuples, it is a tuple
-        of datasets. `flat_map` makes elements of windows.
+        of datasets, and of dicts a dict of datasets, which has the methods of a dataset too.
+        `flat_map` makes elements of windows.
 
         Args:
             size: how many elements a window has.
@@ -131,6 +132,9 @@ class Regrouping(DatasetBase):
 
         >>> list(Dataset.range(4).window(3, shift=1).flat_map(lambda w: w.batch(3)))
         [array([0, 1, 2]), array([1, 2, 3]), array([2, 3]), array([3])]
+        >>> rows = Dataset.range(4).map(lambda x: {"x": x, "y": -x})
+        >>> next(iter(rows.window(2).flat_map(lambda w: w.batch(2))))
+        {'x': array([0, 1]), 'y': array([ 0, -1])}
         """
         shift = size if shift is None else shift
         return type(self)(Window(self.node, size, shift, stride, drop_remainder))

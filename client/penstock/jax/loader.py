@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from penstock.element import Element, describe, leaves, map_leaves, rebuild, structure
+from penstock.element import Element, arranged, describe, leaves, map_leaves, rebuild
 from penstock.errors import DatasetError, ElementError
 from penstock.loading.loader import FrameworkLoader, jobs
 from penstock.loading.numeric import numeric
@@ -71,12 +71,13 @@ class Loader(FrameworkLoader):
     def _shardings(self, element: Element) -> list[Any]:
         if not isinstance(self._sharding, (tuple, dict)):
             return [self._sharding] * len(leaves(element))
-        if structure(self._sharding) != structure(element):
+        shardings = arranged(element, self._sharding)
+        if shardings is None:
             raise ElementError(
                 f"Loader: the nest of shardings {map_leaves(type, self._sharding)} is not that of "
                 f"the element {describe(element)}: give one sharding for each of its arrays"
             )
-        return leaves(self._sharding)
+        return leaves(shardings)
 
 
 def _placed(array: np.ndarray[Any, Any], sharding: Any) -> Any:

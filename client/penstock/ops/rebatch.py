@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from penstock.element import Element, describe, leaves, rebuild
+from penstock.element import Element, describe
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.ops.internal.input_buffer import InputBuffer
-from penstock.ops.unbatch import Part, alike, row_count
+from penstock.ops.unbatch import Part, alike, join_rows, row_count
 from penstock.options import check_count
 
 
@@ -63,8 +61,7 @@ def join(parts: Sequence[Part]) -> Element:
                 f"rebatch: batches that are joined must be alike, but {describe(first)} is "
                 f"followed by {describe(other)}: map them to one dtype and shape first"
             )
-    slices = ([leaf[start:stop] for leaf in leaves(batch)] for batch, start, stop in parts)
-    return rebuild(first, [np.concatenate(column) for column in zip(*slices, strict=True)])
+    return join_rows(parts)
 
 
 class _RebatchIterator(OpIterator):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.element import Element, describe, own_nest, structure
+from penstock.element import Element, arranged, describe, own_nest
 from penstock.engine import state_values
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
@@ -121,10 +121,11 @@ def _pair(answer: Any, before: Element) -> tuple[Element, Element]:
             "scan_func must return a pair, what to carry on and an output, not "
             f"{str(answer)[:60]!r}"
         )
-    carried, output = map(normalise, answer)
-    if structure(carried) != structure(before):
+    returned, output = map(normalise, answer)
+    carried = arranged(before, returned)
+    if carried is None:
         raise DatasetError(
-            f"scan_func was given {describe(before)} and carries on {describe(carried)}; "
+            f"scan_func was given {describe(before)} and carries on {describe(returned)}; "
             "what it carries on must keep the structure of initial_state"
         )
     return carried, output

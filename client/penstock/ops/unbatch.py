@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from penstock.element import (
     Element,
+    arranged,
     describe,
+    joined,
     leaves,
     rebuild,
-    structure,
 )
 from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.context import Context
@@ -70,10 +72,22 @@ def row_count(op: str, batch: Element) -> int:
 
 def alike(one: Element, other: Element) -> bool:
     """Return whether two batches differ in their number of rows at the most."""
-    return structure(one) == structure(other) and all(
+    other = arranged(one, other)
+    return other is not None and all(
         a.dtype == b.dtype and a.shape[1:] == b.shape[1:] and _text(a) | _text(b) != {str, bytes}
         for a, b in zip(leaves(one), leaves(other), strict=True)
     )
+
+
+def join_rows(parts: Sequence[Part]) -> Element:
+    """Return the rows of *parts*, whose batches are `alike`, as one batch."""
+    first = parts[0][0]
+    columns = zip(*(_cut(first, *part) for part in parts), strict=True)
+    return rebuild(first, list(map(joined, columns)))
+
+
+def _cut(like: Element, batch: Element, start: int, stop: int) -> list[NDArray[Any]]:
+    return [leaf[start:stop] for leaf in leaves(arranged(like, batch))]
 
 
 def _text(leaf: NDArray[Any]) -> set[type]:
@@ -91,9 +105,7 @@ def _block_of(parts: list[Part]) -> Block:
         return Rows(BatchTable(first), range(start, stop))
     if not all(alike(first, batch) for batch, _, _ in parts):
         return [row for part in parts for row in rows(*part)]
-    slices = ([leaf[start:stop] for leaf in leaves(batch)] for batch, start, stop in parts)
-    table = rebuild(first, [np.concatenate(column) for column in zip(*slices, strict=True)])
-    return Rows(BatchTable(table), range(sum(stop - start for _, start, stop in parts)))
+    return Rows(BatchTable(join_rows(parts)), range(sum(stop - start for _, start, stop in parts)))
 
 
 class _UnbatchIterator(OneInputIterator, RowsIterator):

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.element import Element, structure
+from penstock.element import Element, sorted_keys, structure
 from penstock.element import leaves as leaves_of
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
@@ -87,7 +87,7 @@ def _digest(element: Element) -> bytes:
     hashed = hashlib.blake2b(digest_size=SIZE)
     if isinstance(element, (tuple, dict)):
         hashed.update(repr(structure(element)).encode())
-    for leaf in leaves_of(element):
+    for leaf in leaves_of(sorted_keys(element)):
         for part in _parts(leaf):
             hashed.update(len(part).to_bytes(8, "little"))
             hashed.update(part)

@@ -13,12 +13,12 @@ from typing import ClassVar, NoReturn
 from penstock.element import (
     Element,
     NestedDataset,
+    arranged,
     describe,
     leaves,
     own_nest,
     read_only,
     rebuild,
-    structure,
 )
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
@@ -27,6 +27,7 @@ from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node, function
 from penstock.normalise import is_plain
 from penstock.ops.internal.input_buffer import InputBuffer
+from penstock.ops.internal.windows import WindowDict
 from penstock.options import check_count
 
 
@@ -127,15 +128,18 @@ def nest(elements: Sequence[Element]) -> Element:
     if is_plain(elements):
         return in_memory(list(elements))
     # A window may be read several times, and windows may share elements: they are read-only.
-    first = elements[0]
+    first, alike = elements[0], list[Element]()
     for other in elements:
-        if structure(other) != structure(first):
+        if (same := arranged(first, other)) is None:
             raise ElementError(
                 "window: elements of one window must have one structure, but "
                 f"{describe(first)} is followed by {describe(other)}: map them to one first"
             )
-    columns = zip(*map(leaves, elements), strict=True)
-    return rebuild(first, [in_memory(list(map(read_only, column))) for column in columns])
+        alike.append(same)
+    columns = zip(*map(leaves, alike), strict=True)
+    windows = [in_memory(list(map(read_only, column))) for column in columns]
+    window = rebuild(first, windows)
+    return WindowDict(window) if type(window) is dict else window
 
 
 def in_memory(values: list[Element]) -> NestedDataset:
