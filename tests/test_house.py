@@ -126,7 +126,6 @@ TRIED_THROUGH = {
     "penstock.web.expiry": "deploy/test_kubernetes.py",
     "penstock.credentials.call_counts": "wire/test_admission.py",
     "penstock_dispatcher.decision_times": "web/test_answering.py",
-    "penstock_dispatcher.web.metrics": "deploy/test_prometheus.py",
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.loop_time import SAMPLES, SPAN, WINDOW, LoopClock
+from penstock.engine.op_times import OpTimeNow
 from penstock.protocol.loop_time import LoopTime
 
 
@@ -143,3 +144,52 @@ def test_shares_are_shares(steps):
         assert 0 <= found.share <= 1
         assert 0 <= found.p50 <= found.p99
         assert found.steps <= sum(elements for _, _, elements in steps)
+
+
+def operators(**seconds):
+    """Return the operators of a training process with their work, and what distribute waited."""
+    return tuple(
+        OpTimeNow(
+            str(at),
+            label,
+            0,
+            0.0 if label == "distribute" else sum_,
+            sum_ if label == "distribute" else 0.0,
+            0.0,
+            0.1 * sum_,
+        )
+        for at, (label, sum_) in enumerate(seconds.items())
+    )
+
+
+def test_what_is_not_waited_for_workers_is_waited_for_operators_here():
+    loop = Loop()
+    spent = {"augment": 0.0, "distribute": 0.0, "batch": 0.0}
+    loop.clock.operators = lambda: operators(**spent)
+    for _ in range(40):
+        spent["augment"] += 0.3
+        spent["batch"] += 0.01
+        spent["distribute"] += 0.1
+        loop.step(0.41, 0.59)
+    found = loop.clock.newest()
+
+    assert found.waited_here == pytest.approx(found.waited * 31 / 41, rel=0.1)
+    assert found.slowest_here == "augment"
+    assert found.worked_here / found.seconds == pytest.approx(0.3, rel=0.1)
+    assert found.cpu_here == pytest.approx(0.1 * found.worked_here)
+
+
+def test_how_much_is_wanted_does_not_count_the_start_and_is_steady():
+    loop = Loop()
+    assert loop.clock.newest().wanted == 0.0
+    loop.clock.ask(loop.now)
+    assert loop.clock.newest().wanted == 1.0
+    loop.step(30.0, 0.5)
+    found = set()
+    for n in range(200):
+        loop.step(0.5 + 0.02 * (n % 3), 0.5)
+        if n >= 10:
+            found.add(loop.clock.newest().wanted)
+
+    (wanted,) = found
+    assert wanted == pytest.approx(2.0, rel=0.1)

@@ -124,3 +124,34 @@ def test_a_call_that_does_not_return_is_work_from_its_first_second(pipeline):
     assert now.newest.waits_for.startswith(f"{label} in the training process, in a call for")
     assert all(one.worked < 0.15 for one in found.values() if one.label != label)
     assert now.newest.share > 0.9
+
+
+def compute(x):
+    until = time.thread_time() + 0.01
+    while time.thread_time() < until:
+        pass
+    return x
+
+
+@pytest.mark.parametrize("calls", [None, 4])
+def test_a_function_that_sleeps_needs_no_core_and_one_that_computes_does(calls):
+    sleeps = times(Dataset.range(40).map(nap, num_parallel_calls=calls), 40)["map(nap)"]
+    computes = times(Dataset.range(40).map(compute, num_parallel_calls=calls), 40)["map(compute)"]
+
+    assert sleeps.cpu < 0.4 * sleeps.worked
+    assert computes.cpu > 0.15 * 40 * 0.01
+    assert computes.cpu > 3 * sleeps.cpu
+
+
+def test_what_operators_below_compute_is_not_their_callers():
+    found = times(Dataset.range(40).map(compute).map(nap), 40)
+
+    assert found["map(nap)"].cpu < 0.5 * found["map(nap)"].worked
+    assert found["map(compute)"].cpu > 0.3
+
+
+def test_calls_in_processes_count_as_computing():
+    dataset = Dataset.range(20).map(nap, num_parallel_calls=2, executor="process")
+    found = times(dataset, 20)["map(nap)"]
+
+    assert found.cpu == pytest.approx(found.worked, rel=0.1)

@@ -83,3 +83,34 @@ def test_what_stops_all_jobs_is_told_of_each():
     assert seen.trouble is not None
     assert seen.trouble.sentence == "The dispatcher decides nothing: no room on /work"
     assert [job.stopped for job in seen.jobs] == [seen.trouble]
+
+
+def told(*tasks, past=(), **changed):
+    """Return a status in which a worker with two slots runs *tasks*, and *past* ones are over."""
+    seen = json.loads(status(tasks=[{"task": name} for name, *_ in tasks], **changed))
+    runners = [{"task": n, "state": state, "times": times} for n, state, times in tasks]
+    over = [{"iteration": it, "task": n, "times": TIMES} for it, n in past]
+    seen["workers"] = [{"address": "w:1", "slots": 2, "stats": {"tasks": runners, "past": over}}]
+    return look(json.dumps(seen).encode())
+
+
+def test_while_no_short_task_has_said_anything_those_that_are_over_tell():
+    young = [(7, "runs", None), (8, "runs", None)]
+    (ended,) = told((5, "ended", TIMES), (6, "ended", TIMES), *young).jobs
+    (gone,) = told(*young, past=[(1, 3), (2, 9), (1, 4), (1, 2)]).jobs
+
+    assert ([one.task for one in ended.tasks], ended.running) == ([5, 6], 2)
+    assert ([one.task for one in gone.tasks], gone.running) == ([3, 4], 2)
+
+
+def test_what_runs_is_told_before_what_is_over():
+    (job,) = told((5, "ended", TIMES), (6, "runs", TIMES), past=[(1, 3)]).jobs
+
+    assert [one.task for one in job.tasks] == [6]
+
+
+def test_a_job_says_whether_it_fills_slots_and_how_many_there_are():
+    (job,) = told((6, "runs", TIMES), fills_slots=False, slots=0, ordered=True).jobs
+
+    assert (job.fills_slots, job.slots, job.all_slots, job.ordered) == (False, 0, 2, True)
+    assert told((6, "runs", TIMES), slots=2).jobs[0].slots == 2

@@ -248,3 +248,54 @@ def test_what_stops_all_jobs_is_all_that_is_told_of_a_job():
     found = explain_job(replace(job(0.01, task()), stopped=trouble))
 
     assert (found.limit, found.sentence) == (Bottleneck.STOPPED, trouble.sentence)
+
+
+def slow_here(share_here, share=0.9):
+    waited = 10.0 * share
+    return replace(
+        loop(share),
+        waited_here=share_here * waited,
+        slowest_here="map(augment)",
+        worked_here=8.0,
+        cpu_here=8.0,
+    )
+
+
+def test_a_dispatcher_that_is_asked_blames_no_worker_for_a_map_behind_distribute():
+    found = explain_job(JobLook(1, "train", (slow_here(0.9),), (task(held_up=9.0),)))
+
+    assert (found.limit, found.operator) == (Bottleneck.HERE, "map(augment)")
+    assert found.sentence.endswith(
+        "map(augment) in the training process is the bottleneck: put it before distribute, so that "
+        "workers do it"
+    )
+
+
+def test_an_operator_behind_distribute_that_is_not_waited_for_is_not_blamed():
+    found = explain_job(JobLook(1, "train", (slow_here(0.1),), (task(),)))
+
+    assert (found.limit, found.operator) == (Bottleneck.WORKERS, "map(decode)")
+
+
+def test_a_threaded_map_behind_distribute_that_waits_for_its_calls_is_not_taken_for_workers():
+    here = (
+        OperatorLook("map(augment)", 10, 9.0, waited=8.0),
+        OperatorLook("distribute", 9, 0.1, 0.1),
+    )
+
+    assert explain_loop(stats(0.9, *here, far=True), job(0.9, task())).limit is Bottleneck.HERE
+
+
+def test_each_kind_of_advice_is_a_number():
+    sleeps = replace(task(), operators=(OperatorLook("map(fetch)", 100, 9.0, cpu=0.1),))
+    found = explain_job(job(0.5, sleeps))
+    rounds = explain_job(replace(job(0.5, task()), fills_slots=False))
+
+    assert (found.parallel_calls, found.more_slots, found.more_workers) == (3, 2, 0)
+    assert (rounds.parallel_calls, rounds.more_slots, rounds.more_workers) == (0, 0, 2)
+
+
+def test_calls_at_a_time_are_no_share_of_time():
+    many = replace(task(), operators=(OperatorLook("map(fetch)", 100, 125.0, cpu=0.1),))
+
+    assert "on 1 worker (12.5 calls at a time)" in explain_job(job(0.5, many)).sentence

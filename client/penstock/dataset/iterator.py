@@ -267,7 +267,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         """
         reading, clock = self._check_open(), self._clock
         operators = tuple(
-            OperatorLook(row.label, row.elements, row.worked, row.waited, row.call)
+            OperatorLook(row.label, row.elements, row.worked, row.waited, row.call, row.cpu)
             for row in reading.times.now()
         )
         whole, newest = clock.total(), clock.newest()
@@ -308,6 +308,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         reading = reading_of(self._node, self._shape, state)
         self._clock = LoopClock()
         self._clock.working_in = reading.working_in
+        self._clock.operators = reading.times.now
         reading.measured_by(self._clock)
         before = self._reading
         reading.start(before)

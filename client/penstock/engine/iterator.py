@@ -54,8 +54,8 @@ class CallLog(Protocol):
     def begin_call(self) -> None:
         """Record that this thread is in a call from now on."""
 
-    def end_call(self, seconds: float) -> None:
-        """Record that this thread's call has ended, and how long it took."""
+    def end_call(self, seconds: float, cpu: float) -> None:
+        """Record that this thread's call has ended; it took *seconds* and that processor time."""
 
 
 class OpIterator(ABC):

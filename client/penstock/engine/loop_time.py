@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
+from penstock.engine.op_times import OpTimeNow
+from penstock.engine.steady import Steady
 from penstock.protocol.loop_time import LoopTime
 
 SPAN, SAMPLES = 1.0, 11
@@ -34,6 +38,44 @@ class _Sums(NamedTuple):
     waiting: bool
 
 
+class _Mark(NamedTuple):
+    """When a span began, with the steps, the wait and the work of operators up to then."""
+
+    at: float
+    steps: int
+    waited: float
+    operators: tuple[OpTimeNow, ...] = ()
+
+
+class _Here(NamedTuple):
+    """What a loop *waited* for in its own process, and the operator there that worked longest."""
+
+    waited: float
+    label: str
+    worked: float
+    cpu: float
+
+
+READS = "distribute"
+"""The operator that waits for workers."""
+
+
+def _here(before: Iterable[OpTimeNow], now: Iterable[OpTimeNow], waited: float) -> _Here:
+    """Return what a loop that *waited* for so long waited for in its own process."""
+    known = {one.path: one for one in before}
+    far, slowest = 0.0, _Here(0.0, "", 0.0, 0.0)
+    for one in now:
+        was = known.get(one.path)
+        if one.label == READS:
+            far += one.waited - (was.waited if was else 0.0)
+            continue
+        worked = one.worked - (was.worked if was else 0.0)
+        if worked > slowest.worked:
+            cpu = max(0.0, one.cpu - (was.cpu if was else 0.0))
+            slowest = _Here(0.0, one.label, worked, min(worked, cpu))
+    return slowest._replace(waited=max(0.0, waited - far))
+
+
 class LoopClock:
     """Measures one loop. The thread that reads calls `ask` and `got`; any may ask for the sums.
 
@@ -44,11 +86,14 @@ class LoopClock:
         "_began",
         "_clock",
         "_ended",
+        "_first",
         "_marks",
         "_newest",
         "_span_until",
         "_sums",
         "_waits",
+        "_wanted",
+        "operators",
         "working_in",
     )
 
@@ -62,9 +107,13 @@ class LoopClock:
         """How many waits were about so long, by the logarithm of that."""
         self._newest: list[float] = []
         """Waits that are not among these yet: together they are sorted in faster."""
-        self._marks: deque[tuple[float, int, float]] = deque(maxlen=SAMPLES)
-        """When a span began, with the steps and the wait up to then."""
+        self._marks: deque[_Mark] = deque(maxlen=SAMPLES)
+        self._first: _Mark | None = None
+        """Behind the first element: the wait for that is a start."""
+        self._wanted = Steady()
         self._span_until = float("-inf")
+        self.operators: Callable[[], tuple[OpTimeNow, ...]] = tuple
+        """Says how long operators of the training process worked up to now."""
         self.working_in: Callable[[], str] = str
         """Says in which operator of the training process a loop is that waits, if in any."""
 
@@ -72,9 +121,9 @@ class LoopClock:
         """Record that the loop waits from now on."""
         steps, waited, _, _ = self._sums
         if at >= self._span_until:
+            self._marks.append(_Mark(at, steps, waited, self.operators()))
             if self._began is None:
-                self._began = at
-            self._marks.append((at, steps, waited))
+                self._began = at  # from now on others look at the marks
             self._span_until = at + SPAN
         self._sums = _Sums(steps, waited, at, True)
 
@@ -85,6 +134,8 @@ class LoopClock:
         """
         steps, waited, asked, _ = self._sums
         wait = until - asked
+        if self._first is None:
+            self._first = _Mark(until, steps + elements, waited + wait, self.operators())
         self._sums = _Sums(steps + elements, waited + wait, until, False)
         self._newest.append(wait)
         if len(self._newest) >= TOGETHER:
@@ -106,7 +157,7 @@ class LoopClock:
         """Return the sums of all steps."""
         if self._began is None:
             return LoopTime()
-        return self._between((self._began, 0, 0.0), self._now())
+        return self._between(_Mark(self._began, 0, 0.0), self._now())
 
     def newest(self) -> LoopTime:
         """Return those of about the last ten seconds, up to now."""
@@ -114,25 +165,36 @@ class LoopClock:
             return LoopTime()
         now, marks, (steps, waited, since, waiting) = self._now(), tuple(self._marks), self._sums
         if waiting:
-            marks = (*marks, (since, steps, waited))
-        old = (mark for mark in reversed(marks) if mark[0] <= now - WINDOW)
-        return self._between(next(old, marks[0]), now)
+            marks = (*marks, _Mark(since, steps, waited, marks[-1].operators))
+        old = (mark for mark in reversed(marks) if mark.at <= now - WINDOW)
+        mark = next(old, marks[0])
+        found = self._between(mark, now)
+        if (first := self._first) is not None:
+            behind = self._between(max(first, mark, key=attrgetter("at")), now)
+            return replace(found, wanted=self._wanted.of(behind))
+        return replace(found, wanted=1.0)
 
     def _now(self) -> float:
         return self._clock() if self._ended is None else self._ended
 
-    def _between(self, mark: tuple[float, int, float], now: float) -> LoopTime:
+    def _between(self, mark: _Mark, now: float) -> LoopTime:
         steps, waited, since, waiting = self._sums
-        began, steps_before, waited_before = mark
+        began, steps_before, waited_before, operators_before = mark
         open_wait = max(0.0, now - since) if waiting else 0.0
+        all_waited = max(0.0, waited + open_wait - waited_before)
+        here = _here(operators_before, self.operators(), all_waited)
         return LoopTime(
             steps=max(0, steps - steps_before),
             seconds=max(0.0, now - began),
-            waited=max(0.0, waited + open_wait - waited_before),
+            waited=all_waited,
             p50=self._wait(0.5),
             p99=self._wait(0.99),
             waiting=open_wait,
             total=steps,
+            waited_here=here.waited,
+            slowest_here=here.label,
+            worked_here=here.worked,
+            cpu_here=here.cpu,
         )
 
     def _wait(self, share: float) -> float:

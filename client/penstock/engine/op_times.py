@@ -6,6 +6,9 @@ operator that waits inside a block says so (`begin_wait`, `waited`), and that is
 
 A call that has not returned yet counts up to now: a function that never returns is work that grows.
 
+Of calls that take at least `SLOW` seconds the processor time is measured too: a function that reads
+a network takes hardly any. Time for which a thread was ready and had no core counts as computing.
+
 Inner datasets (of `flat_map` and `interleave`) are not timed apart: they are their operator's work.
 """
 
@@ -21,6 +24,7 @@ from typing import NamedTuple
 
 from penstock.engine.iterator import OpIterator
 from penstock.engine.rows import Block
+from penstock.runtime.core_wait import CoreWait
 
 
 @dataclass(slots=True)
@@ -34,6 +38,14 @@ class OpTime:
     elements: int = 0
     worked: float = 0.0
     waited: float = 0.0
+    measured: float = 0.0
+    """Seconds of work for which processor time was measured."""
+    cpu: float = 0.0
+    """That processor time."""
+    needed: float = 0.0
+    """The same, with the time for which a thread had no core although it was ready."""
+    counted: float = 0.0
+    """How much of `cpu` is in `needed`."""
     calls: dict[int, float] = field(default_factory=dict)
     """When calls began that threads of the operator's own are in, by thread."""
 
@@ -41,16 +53,29 @@ class OpTime:
         """Record that a thread of the operator's own is in a call from now on."""
         self.calls[threading.get_ident()] = time.perf_counter()
 
-    def end_call(self, seconds: float) -> None:
-        """Record that this thread's call has ended, and how long it took."""
+    def share_computed(self, crowded: float) -> float:
+        """Return the share of its work for which it needed a core, from 0 to 1.
+
+        Of late computing took *crowded* times as long for want of cores.
+        """
+        cpu = self.cpu
+        self.needed += crowded * (cpu - self.counted)
+        self.counted = cpu
+        return min(1.0, self.needed / self.measured) if self.measured > 0 else 1.0
+
+    def end_call(self, seconds: float, cpu: float) -> None:
+        """Record that this thread's call has ended; it took *seconds* and that processor time."""
         self.calls.pop(threading.get_ident(), None)
         self.worked += seconds
+        self.measured += seconds
+        self.cpu += cpu
 
 
 class OpTimeNow(NamedTuple):
     """What an operator did up to now; its longest *call* that has not returned began so long ago.
 
-    That is 0 if the operator is in no call, or waits in it.
+    That is 0 if the operator is in no call, or waits in it. For *cpu* seconds of its work it needed
+    a core; if that was not measured, for all of it.
     """
 
     path: str
@@ -59,6 +84,7 @@ class OpTimeNow(NamedTuple):
     worked: float
     waited: float
     call: float
+    cpu: float
 
 
 @dataclass(slots=True)
@@ -73,7 +99,28 @@ class _Call:
     """When it began; 0 while there is none."""
     waits_since: float = 0.0
     """Since when it waits; 0 while it does not."""
+    slow: bool = False
+    """Whether the call before took `SLOW`: then this one's processor time is measured."""
+    cpu_below: float = 0.0
+    """Processor time of the operators below it, as far as it was measured."""
     caller: _Call | None = None
+
+    def begin_cpu(self) -> float:
+        """Return this thread's processor time, and measure that of the operators below."""
+        self.cpu_below = 0.0
+        return time.thread_time()
+
+    def end_cpu(self, began: float, seconds: float, caller: _Call | None) -> None:
+        """Add the processor time since *began*; without what is below the call took *seconds*."""
+        used = time.thread_time() - began
+        if caller is not None:
+            caller.cpu_below += used
+        self.row.cpu += max(0.0, used - self.cpu_below)
+        self.row.measured += max(0.0, seconds - self.waited)
+
+
+SLOW = 0.001
+"""Seconds that a call takes at least whose processor time is measured: two system calls."""
 
 
 class _ThisThread(threading.local):
@@ -107,6 +154,8 @@ class OpTimes:
     operators: dict[str, OpTime] = field(default_factory=dict)
     _calls: dict[str, _Call] = field(default_factory=dict)
     """The newest iterator's calls of each."""
+    _cores: CoreWait = field(default_factory=CoreWait)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def watch(self, running: OpIterator, path: str, label: str) -> None:
         """Time *running*, the operator at *path*, from now on."""
@@ -130,14 +179,21 @@ class OpTimes:
         for call in calls.values():
             if call.began and (caller := call.caller) is not None and caller.began:
                 below[id(caller)] = below.get(id(caller), 0.0) + now - call.began
-        return tuple(
-            _up_to(now, path, row, calls.get(path), below)
-            for path, row in sorted(dict(self.operators).items())
-        )
+        with self._looking:
+            crowded = self._cores.crowded()
+            return tuple(
+                _up_to(now, path, row, calls.get(path), below, crowded)
+                for path, row in sorted(dict(self.operators).items())
+            )
 
 
 def _up_to(
-    now: float, path: str, row: OpTime, call: _Call | None, below: dict[int, float]
+    now: float,
+    path: str,
+    row: OpTime,
+    call: _Call | None,
+    below: dict[int, float],
+    crowded: float,
 ) -> OpTimeNow:
     worked, waited, longest = row.worked, row.waited, 0.0
     for began in tuple(row.calls.values()):
@@ -151,7 +207,8 @@ def _up_to(
         worked += own
         if not waits and not deeper:
             longest = max(longest, own)
-    return OpTimeNow(path, row.label, row.elements, worked, waited, longest)
+    cpu = worked * row.share_computed(crowded)
+    return OpTimeNow(path, row.label, row.elements, worked, waited, longest, cpu)
 
 
 def longest_call(operators: Iterable[OpTimeNow]) -> OpTimeNow | None:
@@ -172,6 +229,7 @@ def _timed(
             return method(known(), n)  # type: ignore[arg-type]  # it is being called
         mine.caller = before
         here.call = mine
+        began_cpu = mine.begin_cpu() if mine.slow else -1.0
         mine.began = began = now()
         try:
             out = method(known(), n)  # type: ignore[arg-type]  # it is being called
@@ -183,8 +241,11 @@ def _timed(
             here.call = before
             if before is not None:
                 before.below += seconds
+            mine.slow = seconds > SLOW
             seconds -= mine.below
             mine.below = 0.0
+            if began_cpu >= 0:
+                mine.end_cpu(began_cpu, seconds, before)
             if mine.waited:
                 row.waited += mine.waited
                 seconds -= mine.waited

@@ -30,6 +30,9 @@ class FunctionCaller(ABC):
     places: bool = False
     """Whether it pays now to say where results go: other processes write them there."""
 
+    elsewhere: bool = False
+    """Whether other processes make the calls now: this one's processor time says nothing then."""
+
     @abstractmethod
     def copy(self) -> Self:
         """Return the same function for another thread."""

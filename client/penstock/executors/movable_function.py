@@ -109,6 +109,11 @@ class MovableFunction(FunctionCaller):
         return self._calls.in_processes
 
     @property
+    def elsewhere(self) -> bool:  # type: ignore[override]  # as above
+        """See `FunctionCaller.elsewhere`."""
+        return self._calls.in_processes
+
+    @property
     def callers(self) -> int:
         """How many threads have a process that calls."""
         return self._calls.callers

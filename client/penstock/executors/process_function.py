@@ -29,6 +29,7 @@ class ProcessFunction(FunctionCaller):
     most: int = 256
     ahead: int = 2
     places: bool = True
+    elsewhere: bool = True
 
     def __init__(self, function: SharedFunction, *, again: bool = False) -> None:
         self._function = function

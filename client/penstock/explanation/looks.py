@@ -12,7 +12,8 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 class OperatorLook:
     """An operator: the seconds that it *worked* and *waited*, how many *elements* came of it.
 
-    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none.
+    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none. For
+    *cpu* seconds of its work it needed a core; None if that is not known.
     """
 
     label: str
@@ -20,6 +21,7 @@ class OperatorLook:
     worked: float
     waited: float = 0.0
     call: float = 0.0
+    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,18 @@ class JobLook:
     links: tuple[tuple[int, LinkTraffic], ...] = ()
     readers: JobFacts = field(default_factory=JobFacts)
     """Its readers: *loops* are those of the live ones that are not silent."""
+    fills_slots: bool = True
+    """Whether a worker runs several of its tasks at once, as it has slots. Else it runs one."""
+    slots: int = 0
+    """How many tasks it may have at once, if it fills slots; 0 if that is not known."""
+    all_slots: int = 0
+    """The slots of all workers."""
+    sharing: int = 1
+    """How many jobs share these."""
+    running: int = 0
+    """How many tasks runners make now."""
+    ordered: bool = False
+    """Whether it is read in one order: a worker makes at least two tasks then."""
     had: int = 0
     """How many elements its loops have had, as far as that is known."""
     stopped: Trouble | None = None

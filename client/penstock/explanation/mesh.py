@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
+
 import msgspec
 
 from penstock.errors import VersionMismatch
@@ -38,8 +41,15 @@ class _RunnerSeen(msgspec.Struct):
     room: int = 0
 
 
+class _PastSeen(msgspec.Struct):
+    iteration: int
+    task: int
+    times: _TimesSeen
+
+
 class _WorkerStatsSeen(msgspec.Struct):
     tasks: list[_RunnerSeen] = []
+    past: list[_PastSeen] = []
 
 
 class _WorkerSeen(msgspec.Struct):
@@ -47,6 +57,7 @@ class _WorkerSeen(msgspec.Struct):
     stats: _WorkerStatsSeen | None = None
     connected: bool = True
     silent: float = 0.0
+    slots: int = 0
 
 
 class _ReaderSeen(msgspec.Struct):
@@ -77,6 +88,9 @@ class _PassSeen(msgspec.Struct):
     unread: float | None = None
     readers_lost: int = 0
     account: _AccountSeen = msgspec.field(default_factory=_AccountSeen)
+    fills_slots: bool = True
+    slots: int = 0
+    ordered: bool = False
 
 
 class _MeshSeen(msgspec.Struct):
@@ -98,12 +112,7 @@ def look(status: bytes) -> MeshLook:
         known = msgspec.json.decode(status, type=_MeshSeen)
     except MALFORMED as exc:
         raise VersionMismatch(f"the dispatcher is of another version: {exc}") from exc
-    runners = {
-        one.task: (worker.address, one)
-        for worker in known.workers
-        if worker.stats is not None
-        for one in worker.stats.tasks
-    }
+    runners = _Runners(known.workers)
     running = [it for it in known.iterations if not it.finished]
     readers = [_readers(it) for it in running]
     trouble = first_trouble(
@@ -117,8 +126,42 @@ def look(status: bytes) -> MeshLook:
         )
     )
     stopped = trouble if trouble is not None and trouble.stops else None
-    found = (_job(it, runners, of, stopped) for it, of in zip(running, readers, strict=True))
+    slots = sum(worker.slots for worker in known.workers)
+    sharing = max(
+        1,
+        sum(it.fills_slots and of.live > 0 for it, of in zip(running, readers, strict=True)),
+    )
+    found = (
+        replace(_job(it, runners, of, stopped), all_slots=slots, sharing=sharing)
+        for it, of in zip(running, readers, strict=True)
+    )
     return MeshLook(tuple(found), trouble)
+
+
+class _Runners:
+    """What workers say of tasks: those that are there, and the newest of each pass that are over.
+
+    Tasks that take less than a second say nothing while they run.
+    """
+
+    def __init__(self, workers: list[_WorkerSeen]) -> None:
+        told = [(one.address, one.stats) for one in workers if one.stats is not None]
+        self._here = {one.task: (at, one) for at, stats in told for one in stats.tasks}
+        self._past = [(at, one) for at, stats in told for one in stats.past]
+
+    def of(self, it: _PassSeen) -> tuple[int, list[TaskLook]]:
+        """Return how many tasks of a pass are made now, and what is known of these.
+
+        If nothing is: what is known of the newest that are over.
+        """
+        here = [(task.task, *self._here[task.task]) for task in it.tasks if task.task in self._here]
+        at_work = [one for one in here if one[2].state in _AT_WORK]
+        for some in (at_work, here):
+            if found := [_task(*one) for one in some if one[2].times is not None]:
+                return len(at_work), found[-max(1, len(at_work)) :]
+        past = [(at, one) for at, one in self._past if one.iteration == it.iteration]
+        over = [_task(one.task, at, _RunnerSeen(one.task, "", one.times)) for at, one in past]
+        return len(at_work), sorted(over, key=attrgetter("task"))[-max(1, len(at_work)) :]
 
 
 def _readers(it: _PassSeen) -> JobFacts:
@@ -133,31 +176,11 @@ def _is_heard(reader: _ReaderSeen) -> bool:
 
 def _job(
     it: _PassSeen,
-    runners: dict[int, tuple[str, _RunnerSeen]],
+    runners: _Runners,
     readers: JobFacts,
     stopped: Trouble | None,
 ) -> JobLook:
-    tasks = []
-    for task in it.tasks:
-        worker, runner = runners.get(task.task, ("", None))
-        if runner is None or runner.state not in _AT_WORK:
-            continue
-        if (times := runner.newest or runner.times) is not None:
-            tasks.append(
-                TaskLook(
-                    task.task,
-                    worker,
-                    times.seconds,
-                    times.held_up,
-                    times.starved,
-                    tuple(times.operators),
-                    runner.ready,
-                    runner.unacked,
-                    runner.compression,
-                    runner.nbytes,
-                    runner.room,
-                )
-            )
+    count, tasks = runners.of(it)
     heard = [one for one in it.readers if _is_heard(one)]
     return JobLook(
         it.iteration,
@@ -167,8 +190,30 @@ def _job(
         it.waiting_for,
         tuple((one.reader, link) for one in heard for link in one.links),
         readers,
-        max(it.account.acked, it.account.consumed),
-        stopped,
+        fills_slots=it.fills_slots,
+        slots=it.slots,
+        running=count,
+        ordered=it.ordered,
+        had=max(it.account.acked, it.account.consumed),
+        stopped=stopped,
+    )
+
+
+def _task(name: int, worker: str, runner: _RunnerSeen) -> TaskLook:
+    times = runner.newest or runner.times
+    assert times is not None  # noqa: S101  as those who call look
+    return TaskLook(
+        name,
+        worker,
+        times.seconds,
+        times.held_up,
+        times.starved,
+        tuple(times.operators),
+        runner.ready,
+        runner.unacked,
+        runner.compression,
+        runner.nbytes,
+        runner.room,
     )
 
 

@@ -1,18 +1,15 @@
-"""What limits a training loop, in a sentence with numbers; and what would hide its wait.
-
-A loop that waits for the share w of its time would go 1 / (1 - w) times as fast if it never waited.
-As many times as much has to be made for it: so T tasks that are busy become T / (1 - w).
-"""
+"""What limits a training loop, in a sentence with numbers; `advice` says what would hide it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 from typing import assert_never
 
+from penstock.explanation import advice
+from penstock.explanation.advice import Advice
 from penstock.explanation.looks import IteratorStats, JobLook, OperatorLook, TaskLook
 from penstock.explanation.slowest import Slowest, slowest
 from penstock.explanation.trouble import duration, readers_lost
@@ -25,12 +22,8 @@ WAITS = 0.05
 HELD_UP = 0.3
 """A task that nobody takes from for so much of its time is not what is waited for."""
 
-MARGIN = 1.1
-"""More is asked for than just enough: loops and workers are not perfectly even."""
-
-MOST_WAIT = 0.98
-"""A loop that waits longer says little of how fast it could be."""
-
+READS = "distribute"
+"""The operator in a training process that waits for workers."""
 
 BLOCKED = 2.0
 """A loop that has waited for its next element for so many seconds is told by that wait."""
@@ -55,7 +48,8 @@ class Explanation:
     """What a loop waits for. As text: a sentence, and the figures that it rests on.
 
     *wait* is the share of its time that the loop waits, from 0 to 1; *operator* the slowest one, on
-    workers or here, if that is the limit; *more_slots* how many more tasks at a time would hide it.
+    workers or here, if that is the limit. Each of these would hide the wait:
+    *more_slots* in all, *more_workers*, *parallel_calls* of that operator; 0 is no advice.
     *slowest* is the task that makes least, and the worker, if workers have made anything.
     """
 
@@ -66,6 +60,8 @@ class Explanation:
     more_slots: int = 0
     figures: tuple[str, ...] = ()
     slowest: Slowest | None = None
+    more_workers: int = 0
+    parallel_calls: int = 0
 
     def __str__(self) -> str:
         return "\n".join((self.sentence, *(f"  {line}" for line in self.figures)))
@@ -91,23 +87,43 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
         return Explanation(
             f"{waits}; it is itself the limit", Bottleneck.NOTHING, wait, figures=here
         )
-    far = sum(one.waited for one in loop.operators) if loop.reads_job else 0.0
-    if loop.reads_job and job is None and far >= whole.waited / 2:
+    blamed = _blames_here(loop)
+    if loop.reads_job and job is None and not blamed:
         what = time.waits_for or "its job"
         sentence = f"{waits}, for {what}; the dispatcher does not say what that does"
         return Explanation(sentence, Bottleneck.UNKNOWN, wait, figures=here)
-    if job is None or far < whole.waited / 2:
-        slowest = max(loop.operators, key=_worked, default=None)
-        label = "its pipeline" if slowest is None else slowest.label
-        remedy = (
-            "give it num_parallel_calls, or put it before distribute"
-            if loop.reads_job
-            else "give it num_parallel_calls, add prefetch, or have workers do it (distribute)"
-        )
-        sentence = f"{waits}; {label} in the training process is the bottleneck: {remedy}"
-        return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
+    if job is None or blamed:
+        return replace(_why_here(_slowest_of(loop), waits, reads_job=loop.reads_job), figures=here)
     found = explain_job(job, asked=time, words=waits)
     return replace(found, wait=wait, figures=here + found.figures)
+
+
+def _blames_here(loop: IteratorStats) -> bool:
+    """Return whether most of the wait is for operators in the training process."""
+    time, whole = loop.newest, loop.loop
+    if not loop.reads_job:
+        return True
+    if time.slowest_here:
+        return time.waited_here >= time.waited / 2
+    return sum(one.waited for one in loop.operators if one.label == READS) < whole.waited / 2
+
+
+def _slowest_of(loop: IteratorStats) -> LoopTime:
+    """Return the loop's newest figures, with the slowest operator of all its time if need be."""
+    time = loop.newest
+    slowest = max(loop.operators, key=_worked, default=None)
+    if time.slowest_here or slowest is None:
+        return time
+    cpu = slowest.worked if slowest.cpu is None else slowest.cpu
+    return replace(time, slowest_here=slowest.label, worked_here=slowest.worked, cpu_here=cpu)
+
+
+def _why_here(loop: LoopTime, words: str, *, reads_job: bool) -> Explanation:
+    """Return that an operator in the training process is the limit, and what would help."""
+    what = advice.here(loop, reads_job=reads_job)
+    label = loop.slowest_here or "its pipeline"
+    sentence = f"{words}; {label} in the training process is the bottleneck: {what.words}"
+    return Explanation(sentence, Bottleneck.HERE, loop.share, label, parallel_calls=what.calls)
 
 
 def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "") -> Explanation:
@@ -130,17 +146,20 @@ def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "")
     if loop.waiting >= BLOCKED:
         found = _why_without_element(job, loop, words)
     else:
-        found = _why(job, loop.share, words)
+        found = _why(job, loop, words)
     return replace(found, figures=figures, slowest=last)
 
 
-def _why(job: JobLook, share: float, words: str) -> Explanation:
-    """Return what limits loops of which the worst waits for that share of its time."""
+def _why(job: JobLook, loop: LoopTime, words: str) -> Explanation:
+    """Return what limits the loops of *job*, of which *loop* is the worst."""
+    share = loop.share
     if share < WAITS:
         sentence = f"{words}; it is itself the limit"
         return Explanation(sentence, Bottleneck.NOTHING, share)
+    if loop.slowest_here and loop.waited_here >= loop.waited / 2:
+        return _why_here(loop, words, reads_job=True)
     limit, busiest = _limit(job)
-    operator, more = "", 0
+    operator, what = "", Advice()
     match limit:
         case Bottleneck.ABSENT:
             sentence = f"{words}, for {job.waiting_for}"
@@ -154,19 +173,27 @@ def _why(job: JobLook, share: float, words: str) -> Explanation:
                 "training process does"
             )
         case Bottleneck.WORKERS:
-            operator, more = busiest, _more(len(job.tasks), share)
+            operator, work = busiest, advice.work_of(busiest, job.tasks)
+            what = advice.on_workers(job, work, advice.wanted(loop))
             many = len({task.worker for task in job.tasks})
-            where = f"on {many} worker{'s' * (many > 1)}"
             sentence = (
-                f"{words}; {busiest} is the bottleneck {where} "
-                f"({_percent(_share_of(busiest, job.tasks))} of their time); "
-                f"{more} more slot{'s' * (more > 1)} would hide it"
+                f"{words}; {busiest} is the bottleneck on {many} worker{'s' * (many > 1)} "
+                f"({_how_busy(busiest, job.tasks)})"
             )
+            sentence += f"; {what.words}" if what.words else ""
         case Bottleneck.NOTHING | Bottleneck.HERE | Bottleneck.STOPPED | Bottleneck.READERS:
             raise AssertionError(limit)
         case _:
             assert_never(limit)
-    return Explanation(sentence, limit, share, operator, more)
+    return Explanation(
+        sentence,
+        limit,
+        share,
+        operator,
+        what.slots,
+        more_workers=what.workers,
+        parallel_calls=what.calls,
+    )
 
 
 def _told_first(job: JobLook, loop: LoopTime | None) -> Explanation | None:
@@ -246,14 +273,10 @@ def _limit(job: JobLook) -> tuple[Bottleneck, str]:
     return Bottleneck.WORKERS, max(worked, key=worked.__getitem__)
 
 
-def _more(tasks: int, share: float) -> int:
-    share = min(share, MOST_WAIT)
-    return max(1, math.ceil(MARGIN * tasks * share / (1 - share)))
-
-
-def _share_of(label: str, tasks: Sequence[TaskLook]) -> float:
+def _how_busy(label: str, tasks: Sequence[TaskLook]) -> str:
     worked = sum(one.worked for task in tasks for one in task.operators if one.label == label)
-    return _share(worked, sum(task.seconds for task in tasks))
+    share = _share(worked, sum(task.seconds for task in tasks))
+    return f"{_percent(share)} of their time" if share <= 1 else f"{share:.1f} calls at a time"
 
 
 def _job_figures(

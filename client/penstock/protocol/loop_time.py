@@ -23,6 +23,19 @@ class LoopTime:
     total: int = 0
     waits_here: bool = False
     """Whether what it waits for is an operator in its own process."""
+    waited_here: float = 0.0
+    """How long it *waited* for operators in its own process: all of it, unless it reads a job."""
+    slowest_here: str = ""
+    """The operator in its own process that worked longest."""
+    worked_here: float = 0.0
+    """How long that operator worked, in all threads."""
+    cpu_here: float = 0.0
+    """For how many of these seconds it needed a core; the rest it slept, or waited for others."""
+    wanted: float = 0.0
+    """How many times as much would have to be made for the loop never to wait; 0 if nobody said.
+
+    It is 1 before it is known, and changes only when it is off by more than a third.
+    """
 
     @property
     def rate(self) -> float:

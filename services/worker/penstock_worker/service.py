@@ -58,7 +58,7 @@ from penstock_worker.runners import ActiveRunners
 from penstock_worker.send_buffer import SendBuffer
 from penstock_worker.shm_door import ShmDoor
 from penstock_worker.stats import BufferStats, WorkerStats
-from penstock_worker.task_stats import cache_stats, task_stats
+from penstock_worker.task_stats import cache_stats, past_stats, task_stats
 
 log = logging.getLogger("penstock.worker")
 
@@ -357,6 +357,7 @@ class WorkerService:
             buffers=self._buffers(),
             caches=cache_stats(self._core.attempts.values()),
             usage=self._usage.look(),
+            past=past_stats(self._core.past_times),
             security=self._config.security.value,
             tensorflow=self._profile.tensorflow,
             http=self.http,

@@ -23,7 +23,8 @@ class BufferStats:
 class OperatorStats:
     """An operator of a task: the seconds that it *worked* and *waited*, and its *elements*.
 
-    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none.
+    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none. For
+    *cpu* seconds of its work it needed a core: the rest it slept, or waited for files or a network.
     """
 
     label: str
@@ -31,6 +32,7 @@ class OperatorStats:
     worked: float
     waited: float
     call: float = 0.0
+    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,15 @@ class RunnerStats:
     """Bytes of its frames that are here."""
     room: int = 0
     """So many may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastStats:
+    """How long operators worked in a *task* of a pass that is over here."""
+
+    iteration: int
+    task: int
+    times: RunTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +152,8 @@ class WorkerStats:
     caches: tuple[WindowStats, ...]
     usage: Usage
     """What the worker's process uses, and its runners."""
+    past: tuple[PastStats, ...] = ()
+    """The newest tasks that are over: short ones say nothing while they run."""
     security: str = ""
     """What protects the worker."""
     tensorflow: str = ""

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from penstock.protocol.types import Codec
 from penstock_worker.core.attempt import Attempt
+from penstock_worker.core.runner_times import PastTimes
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import TimesMeasured
 from penstock_worker.stats import (
     OperatorStats,
+    PastStats,
     RunnerStats,
     RunTimes,
     TrainerStats,
@@ -38,11 +40,17 @@ def _compression(attempt: Attempt) -> str:
     return codec.value if codec is Codec.NONE else codec.name
 
 
+def past_stats(times: PastTimes) -> tuple[PastStats, ...]:
+    """Return how long operators worked in the newest tasks that are over."""
+    found = ((iteration, task, _times(one)) for iteration, task, one in times.known)
+    return tuple(PastStats(pass_, task, one) for pass_, task, one in found if one is not None)
+
+
 def _times(known: TimesMeasured | None) -> RunTimes | None:
     if known is None:
         return None
     operators = tuple(
-        OperatorStats(one.label, one.elements, one.worked, one.waited, one.call)
+        OperatorStats(one.label, one.elements, one.worked, one.waited, one.call, one.cpu)
         for one in known.operators
     )
     return RunTimes(known.seconds, known.held_up, known.starved, operators)

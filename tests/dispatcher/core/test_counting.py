@@ -114,6 +114,17 @@ def test_workers_that_are_lost_and_tasks_that_move_are_counted():
     assert life.core.stats(life.now).worker_lost == pytest.approx(8.0)
 
 
+def test_a_worker_that_dies_and_ran_nothing_is_lost_until_it_comes_back():
+    life = Life()
+    life.comes("w2")
+    life.dies("w2")
+    assert life.core.ctx.counts.workers_lost == 1
+    assert life.core.stats(life.now).worker_lost == pytest.approx(0.0)
+    life.comes("w2")
+    assert life.core.ctx.counts.workers_lost == 1
+    assert life.core.stats(life.now).worker_lost is None
+
+
 def test_a_worker_that_leaves_is_not_lost():
     life = Life()
     life.tell(WorkerHeartbeat("w1", 1, 0, draining=True))

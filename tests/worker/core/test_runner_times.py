@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock_worker.core.runner_times import WINDOW, RunnerTimes
+from penstock_worker.core.runner_times import KEPT, WINDOW, PastTimes, RunnerTimes
 from penstock_worker.runner.messages import OperatorTime, TimesMeasured
 
 
@@ -35,3 +35,22 @@ def test_an_hour_of_work_does_not_hide_that_a_call_does_not_return():
     assert (fn.call, fn.elements) == (WINDOW, 100)
     assert newest.held_up == 0.0
     assert times.whole.held_up == 3240.0
+
+
+def test_processor_time_is_that_of_late_too():
+    times = RunnerTimes()
+    for second in range(60):
+        fn = OperatorTime("", "map(f)", 0, float(second), 0.0, 0.0, second / 2)
+        times.add(TimesMeasured(1, float(second), 0.0, 0.0, (fn,)))
+    (fn,) = times.newest.operators
+
+    assert fn.cpu == pytest.approx(fn.worked / 2) == WINDOW / 2
+
+
+def test_the_newest_attempts_that_are_over_are_kept_if_they_said_anything():
+    past = PastTimes()
+    past.add(1, 2, None)
+    for task in range(KEPT + 5):
+        past.add(1, task, report(1.0, 0.5))
+
+    assert [task for _, task, _ in past.known] == list(range(5, KEPT + 5))

@@ -347,11 +347,11 @@ class Slots:
 
 def _pull(inner: Inner, n: int, calls: CallLog | None) -> Pulled | InnerError:
     # An error keeps this frame: it must hold no more than its datasets do, and not the outcome.
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.thread_time()
     if calls is not None:
         calls.begin_call()
     try:
         return inner.pull(n)
     finally:
         if calls is not None:
-            calls.end_call(time.perf_counter() - began)
+            calls.end_call(time.perf_counter() - began, time.thread_time() - used)

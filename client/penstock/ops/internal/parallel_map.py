@@ -17,6 +17,7 @@ Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -331,9 +332,12 @@ class ParallelMap(RowsIterator):
             while (run := self._todo.get()) is not None and not self._closed:
                 if self._calls is not None:
                     self._calls.begin_call()
+                used = time.thread_time()
                 seconds = run.make(call)
                 if self._calls is not None:
-                    self._calls.end_call(seconds * run.count)
+                    took = seconds * run.count
+                    used = took if call.elsewhere else time.thread_time() - used
+                    self._calls.end_call(took, used)
                 with self._changed:
                     run.made = True
                     # A run of many calls says more about how long one takes.

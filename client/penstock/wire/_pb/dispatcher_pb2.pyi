@@ -650,7 +650,7 @@ class LinkTraffic(_message.Message):
     def __init__(self, worker: _Optional[str] = ..., transport: _Optional[str] = ..., frames: _Optional[int] = ..., nbytes: _Optional[int] = ..., raw_nbytes: _Optional[int] = ..., rate: _Optional[float] = ..., compression: _Optional[str] = ..., held: _Optional[int] = ..., room: _Optional[int] = ...) -> None: ...
 
 class LoopTime(_message.Message):
-    __slots__ = ("steps", "seconds", "waited", "p50", "p99", "waiting", "waits_for", "total", "waits_here")
+    __slots__ = ("steps", "seconds", "waited", "p50", "p99", "waiting", "waits_for", "total", "waits_here", "waited_here", "slowest_here", "worked_here", "cpu_here", "wanted")
     STEPS_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     WAITED_FIELD_NUMBER: _ClassVar[int]
@@ -660,6 +660,11 @@ class LoopTime(_message.Message):
     WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
     WAITS_HERE_FIELD_NUMBER: _ClassVar[int]
+    WAITED_HERE_FIELD_NUMBER: _ClassVar[int]
+    SLOWEST_HERE_FIELD_NUMBER: _ClassVar[int]
+    WORKED_HERE_FIELD_NUMBER: _ClassVar[int]
+    CPU_HERE_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
     steps: int
     seconds: float
     waited: float
@@ -669,7 +674,12 @@ class LoopTime(_message.Message):
     waits_for: str
     total: int
     waits_here: bool
-    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ..., waiting: _Optional[float] = ..., waits_for: _Optional[str] = ..., total: _Optional[int] = ..., waits_here: bool = ...) -> None: ...
+    waited_here: float
+    slowest_here: str
+    worked_here: float
+    cpu_here: float
+    wanted: float
+    def __init__(self, steps: _Optional[int] = ..., seconds: _Optional[float] = ..., waited: _Optional[float] = ..., p50: _Optional[float] = ..., p99: _Optional[float] = ..., waiting: _Optional[float] = ..., waits_for: _Optional[str] = ..., total: _Optional[int] = ..., waits_here: bool = ..., waited_here: _Optional[float] = ..., slowest_here: _Optional[str] = ..., worked_here: _Optional[float] = ..., cpu_here: _Optional[float] = ..., wanted: _Optional[float] = ...) -> None: ...
 
 class TaskView(_message.Message):
     __slots__ = ("attempt", "worker", "failure", "incarnation", "released", "floor", "profile")

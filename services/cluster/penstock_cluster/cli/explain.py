@@ -48,6 +48,8 @@ def _plain(look: JobLook, explanation: Explanation) -> dict[str, Any]:
         "wait": explanation.wait,
         "operator": explanation.operator,
         "more_slots": explanation.more_slots,
+        "more_workers": explanation.more_workers,
+        "parallel_calls": explanation.parallel_calls,
         "slowest": explanation.slowest,
         "figures": explanation.figures,
     }

@@ -143,8 +143,9 @@ class DecisionContext:
         totals = {name: self.totals_of(name) for name in mine if name in self.soft_state.progress}
         liveness = self.soft_state.workers[worker]
         left = liveness.draining or not (mine or liveness.connected)
-        if not left:
-            self.soft_state.worker_lost_at = liveness.seen
+        if not liveness.draining:
+            self.soft_state.lose(worker)
+            self.counts.workers_lost += 1
         self.commit(WorkerLost(worker, totals, left))
         del self.soft_state.workers[worker]
 

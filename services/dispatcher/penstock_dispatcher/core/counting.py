@@ -52,7 +52,7 @@ def collect(
     now: CountedAt,
 ) -> DispatcherStats:
     """Return all counters. *waits* says of some passes what they wait for, *rounds* how far."""
-    lost = soft_state.worker_lost_at
+    lost = max(soft_state.lost.values(), default=None)
     return DispatcherStats(
         address,
         state.revision,
@@ -136,6 +136,9 @@ def _iteration(
         cache=_cache(iteration, balance),
         dead_letters=skipped_errors.dead_letters(iteration),
         target_workers=iteration.parameters.target_workers,
+        fills_slots=iteration.fills_slots,
+        slots=sum(soft_state.shares.get(name, {}).values()),
+        ordered=iteration.ordered,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.protocol.types import ReaderStatus
-from penstock_dispatcher.core.facts import AttemptStarted, Fact, ReaderRemoved, WorkerLost
+from penstock_dispatcher.core.facts import AttemptStarted, Fact, ReaderRemoved
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Counts:
     split_requests: int = 0
     splits: int = 0
     workers_lost: int = 0
-    """Workers that were removed and did not leave on their own."""
+    """Workers that were removed and did not drain, also those that ran nothing."""
     readers_expired: int = 0
     """Readers that were silent for their lease."""
     tasks_moved: int = 0
@@ -29,8 +29,6 @@ class Counts:
         """Count *fact*."""
         self.facts += 1
         match fact:
-            case WorkerLost(drained=False):
-                self.workers_lost += 1
             case ReaderRemoved(status=ReaderStatus.EXPIRED):
                 self.readers_expired += 1
             case AttemptStarted(attempt=attempt) if attempt > 1:

@@ -153,8 +153,8 @@ class SoftState:
     since: float
     began: float = 0.0
     """When the process began."""
-    worker_lost_at: float | None = None
-    """When the worker was last heard that was lost last, since then."""
+    lost: dict[WorkerId, float] = field(default_factory=dict)
+    """When each worker was last heard that died, or was silent too long, and has not come back."""
     workers: dict[WorkerId, WorkerLiveness] = field(default_factory=dict)
     readers: dict[ReaderId, ReaderLiveness] = field(default_factory=dict)
     connected: set[str] = field(default_factory=set)
@@ -217,8 +217,15 @@ class SoftState:
         heard.behind += heartbeat.versions is not None  # which it has when it begins a stream
         return max(heard.behind, 1)
 
+    def lose(self, worker: WorkerId) -> None:
+        """Record that *worker* is gone, and did not drain."""
+        self.lost[worker] = self.workers[worker].seen
+        if len(self.lost) > MOST_HEARD:
+            del self.lost[next(iter(self.lost))]
+
     def on_worker_heartbeat(self, heartbeat: WorkerHeartbeat, now: float) -> bool:
         """Record a heartbeat; return whether it changes what may be assigned to the worker."""
+        self.lost.pop(heartbeat.worker, None)
         before = self.heard.pop(heartbeat.worker, None)
         heard = Heard(heartbeat.incarnation, heartbeat.seq, heartbeat.revision)
         if before is not None and before.incarnation == heard.incarnation:

@@ -143,6 +143,12 @@ class IterationStats:
     """What is known of the first elements that were left out, with ``on_error="skip"``."""
     target_workers: str = ""
     """Which workers its readers read."""
+    fills_slots: bool = True
+    """Whether a worker runs several of its tasks at once, as it has slots. Else it runs one."""
+    slots: int = 0
+    """How many tasks it may have at once, if it fills slots."""
+    ordered: bool = False
+    """Whether it is read in one order."""
 
     @property
     def live_readers(self) -> int:

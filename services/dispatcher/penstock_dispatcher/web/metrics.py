@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from prometheus_client.metrics_core import Metric
 
 from penstock.credentials.entrance import Entrance
+from penstock.runtime.clock import now
 from penstock.runtime.versions import versions
 from penstock.web.expiry import certificate_end
 from penstock.web.metrics import (
@@ -22,6 +23,7 @@ from penstock.web.metrics import (
     histograms,
     of_every_service,
 )
+from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.web.job_totals import JobCounts
 from penstock_dispatcher.web.sampler import JobNow, Sampler
@@ -66,6 +68,10 @@ OF_A_JOB: tuple[tuple[str, str], ...] = (
 UNITS = {"longest_wait": "longest_wait_seconds"}
 """Fields of `JobNow` whose metrics have another name, with their unit."""
 
+LOST = 900.0
+"""Seconds for which a worker that died counts as disconnected, unless it comes back: an alert sees
+it, and one that was replaced under another address is forgotten."""
+
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
 
 PEERS, JOB = ["peer"], ["job_name"]
@@ -91,20 +97,10 @@ class DispatcherMetrics:
     def _of_peers(self) -> Iterable[Metric]:
         core, sample = self._dispatcher.core, self._sampler.sample
         soft = core.ctx.soft_state
-        states = Counter(
-            "draining"
-            if one.leaving
-            else "disconnected"
-            if not one.connected
-            else "silent"
-            if name in soft.quiet
-            else "live"
-            for name, one in soft.workers.items()
-            if name in core.state.workers
-        )
+        states = worker_states(core, now())
         yield gauges(
             "penstock_workers",
-            "Workers that are registered, by state",
+            "Workers by state; one that died is disconnected for 15 minutes, or until it is back",
             ["state"],
             (((state,), states[state]) for state in WORKER_STATES),
         )
@@ -167,14 +163,32 @@ class DispatcherMetrics:
         )
 
 
+def worker_states(core: DispatcherCore, at: float) -> Counter[str]:
+    """Return how many workers *core* has in each of `WORKER_STATES`, *at* that time."""
+    soft = core.ctx.soft_state
+    states = Counter(
+        "draining"
+        if one.leaving
+        else "disconnected"
+        if not one.connected
+        else "silent"
+        if name in soft.quiet
+        else "live"
+        for name, one in soft.workers.items()
+        if name in core.state.workers
+    )
+    states["disconnected"] += sum(at - heard <= LOST for heard in soft.lost.values())
+    return states
+
+
 def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
     for field, text in OF_A_JOB:
-        known = ((job, getattr(now, field)) for job, now in jobs.items())
+        known = ((job, getattr(one, field)) for job, one in jobs.items())
         values = (((job,), float(value)) for job, value in known if value is not None)
         yield gauges(f"penstock_{UNITS.get(field, field)}", text, JOB, values)
-    ratios = [now.wait_ratio for now in jobs.values()]
+    ratios = [one.wait_ratio for one in jobs.values()]
     worst = max((one for one in ratios if one is not None), default=None)
-    if worst is None and not any(now.readers for now in jobs.values()):
+    if worst is None and not any(one.readers for one in jobs.values()):
         worst = 0.0  # nobody reads, so nobody waits
     yield gauges(
         "penstock_worst_wait_ratio",

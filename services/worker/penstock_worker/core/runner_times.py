@@ -6,6 +6,7 @@ from collections import deque
 
 import msgspec
 
+from penstock.protocol.types import IterationId, TaskId
 from penstock_worker.runner.messages import OperatorTime, TimesMeasured
 
 WINDOW, KEPT = 10.0, 16
@@ -38,6 +39,18 @@ class RunnerTimes:
         return _between(next(old, self._reports[0]), last)
 
 
+class PastTimes:
+    """The times of the newest attempts that are over: short ones say nothing while they run."""
+
+    def __init__(self) -> None:
+        self.known: deque[tuple[IterationId, TaskId, TimesMeasured]] = deque(maxlen=KEPT)
+
+    def add(self, iteration: IterationId, task: TaskId, times: TimesMeasured | None) -> None:
+        """Keep the *times* of an attempt that is over, if it said any."""
+        if times is not None:
+            self.known.append((iteration, task, times))
+
+
 def _between(before: TimesMeasured, last: TimesMeasured) -> TimesMeasured:
     known = {one.path: one for one in before.operators}
     if before is last:
@@ -59,4 +72,5 @@ def _since(before: OperatorTime | None, last: OperatorTime) -> OperatorTime:
         elements=max(0, last.elements - before.elements),
         worked=max(0.0, last.worked - before.worked),
         waited=max(0.0, last.waited - before.waited),
+        cpu=None if last.cpu is None else max(0.0, last.cpu - (before.cpu or 0.0)),
     )

@@ -50,6 +50,7 @@ from penstock_worker.core.events import (
     StreamWritable,
     Tick,
 )
+from penstock_worker.core.runner_times import PastTimes
 from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import (
     ArenaFull,
@@ -108,6 +109,7 @@ class WorkerCore:
         self._streams: dict[StreamId, tuple[Attempt, ReadStream]] = {}
         self._early = EarlyStreams()
         self._former: dict[TaskId, int] = {}
+        self.past_times = PastTimes()
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Handle *event*, and return its effects, in order."""
@@ -217,6 +219,7 @@ class WorkerCore:
     def _stop(self, task: TaskId, attempt: Attempt, out: list[Effect]) -> None:
         del self.attempts[task]
         attempt.stop(out)
+        self.past_times.add(attempt.assignment.iteration, task, attempt.times.whole)
         self._former[task] = attempt.assignment.attempt
         if len(self._former) > PAST:
             del self._former[next(iter(self._former))]

@@ -194,6 +194,7 @@ class OperatorTime(msgspec.Struct, frozen=True, array_like=True):
     worked: float
     waited: float
     call: float = 0.0
+    cpu: float | None = None
 
 
 class TimesMeasured(RunnerReport, frozen=True):

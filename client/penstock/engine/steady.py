@@ -1,0 +1,35 @@
+"""How many times as much a loop could take: a number for advice, which does not flicker."""
+
+from __future__ import annotations
+
+from penstock.protocol.loop_time import LoopTime
+
+OFF_BY = 4 / 3
+"""The number stays while what is measured is within this factor of it."""
+
+MOST_WAIT = 0.98
+"""A loop that waits longer says little of how fast it could be."""
+
+LEAST_STEPS = 10
+"""Before a loop has had so many elements nothing is known."""
+
+YOUNG = 2.0
+"""Seconds of a loop before which no number is kept: workers have just begun."""
+
+
+class Steady:
+    """A loop that waits for the share w of its time could take 1 / (1 - w) times as much."""
+
+    def __init__(self) -> None:
+        self._held = 0.0
+
+    def of(self, measured: LoopTime) -> float:
+        """Return the number for a loop that waited like that of late; 1 if it is not known yet."""
+        if measured.steps < LEAST_STEPS:
+            return self._held or 1.0
+        wanted = 1 / (1 - min(MOST_WAIT, measured.share))
+        if measured.seconds < YOUNG:
+            return self._held or wanted
+        if not self._held / OFF_BY <= wanted <= self._held * OFF_BY:
+            self._held = wanted
+        return self._held
