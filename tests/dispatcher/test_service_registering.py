@@ -24,8 +24,9 @@ from penstock.protocol.control import (
     SplitRequest,
     WorkerHeartbeat,
 )
+from penstock.protocol.definition import Definition
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import PROTOCOL, Mode, ReaderStatus
+from penstock.protocol.types import PROTOCOL, DatasetId, Mode, ReaderStatus
 from tests.dispatcher.running_dispatcher import (
     VERSIONS,
     reader_stream,
@@ -102,6 +103,19 @@ async def test_a_pipeline_that_no_worker_can_load_is_refused_with_both_versions(
 
         with pytest.raises(VersionMismatch, match=f"made by Python {OTHER}; workers have {HERE}: "):
             await api.open_iteration(replace(request(dataset), versions=of(OTHER)))
+
+
+async def test_to_register_what_no_worker_can_load_is_refused_with_both_versions(api):
+    async with worker_stream(api) as worker:
+        await worker.hear()
+
+        told = f"made by Python {OTHER}; workers have {HERE}: .*Start a worker with {OTHER}, or"
+        with pytest.raises(VersionMismatch, match=told):
+            await api.register_dataset(made_by(OTHER), of(OTHER))
+        with pytest.raises(UnknownDataset):
+            await api.get_definition(DatasetId(Definition.from_bytes(made_by(OTHER)).fingerprint))
+        dataset = await api.register_dataset(made_by(HERE), of(HERE))
+        assert await api.register_dataset(made_by(OTHER), of(OTHER)) == dataset
 
 
 async def test_a_pipeline_without_functions_is_for_every_python(api):

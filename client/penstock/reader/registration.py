@@ -69,6 +69,8 @@ def register_dataset(  # the reference's parameters, and two of ours
         DatasetError: when an argument is malformed, or the id stands for another dataset already.
         DefinitionError: when the pipeline cannot be sent to a worker; as `DefinitionTooLarge` if it
             takes more bytes than the dispatcher accepts.
+        VersionMismatch: when all workers run another minor version of Python, and the pipeline has
+            functions.
         WaitedTooLong: when no dispatcher answers.
 
     >>> from penstock_cluster import LocalCluster

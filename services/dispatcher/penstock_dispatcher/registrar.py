@@ -15,6 +15,7 @@ from penstock.protocol.definition import Definition
 from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, Versions
 from penstock_dispatcher import request_checks
+from penstock_dispatcher.core import admission
 from penstock_dispatcher.core.events import Call, FindDataset, RegisterDataset
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.definition_store import DefinitionStore
@@ -57,7 +58,9 @@ class Registrar:
         if registration is not None:
             request_checks.check_registration(registration)
         known = Definition.from_bytes(definition)
-        await self._keep(DatasetId(known.fingerprint), definition, known.needs)
+        dataset = DatasetId(known.fingerprint)
+        admission.check_registered_python(self._core.ctx, dataset, known.needs)
+        await self._keep(dataset, definition, known.needs)
         return await self._register(known, versions, registration)
 
     async def definition(self, dataset: DatasetId, python: str = "") -> bytes:

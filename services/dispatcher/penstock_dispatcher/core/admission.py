@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.errors import PenstockError, Refused, VersionMismatch
 from penstock.protocol.control import SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import DatasetId
@@ -64,6 +66,18 @@ def check_split_request(task: TaskRecord, request: SplitRequest) -> None:
         )
 
 
+def check_registered_python(ctx: DecisionContext, dataset: DatasetId, python: str) -> None:
+    """Refuse to register a pipeline that *python* made if no worker can run it then.
+
+    Raises:
+        VersionMismatch: naming both versions, and what to do.
+    """
+    known = ctx.state.datasets.get(dataset)
+    made_by = {*(known.pythons if known is not None else ()), python} - {""}
+    if mismatch := _mismatch(ctx, sorted(made_by)):
+        raise VersionMismatch(mismatch)
+
+
 def check_python(ctx: DecisionContext, dataset: DatasetId) -> None:
     """Refuse a dataset that no worker can run, if there are workers.
 
@@ -78,8 +92,11 @@ def check_python(ctx: DecisionContext, dataset: DatasetId) -> None:
 
 def python_mismatch(ctx: DecisionContext, dataset: DatasetId) -> str:
     """Return why no worker can run *dataset*; nothing if one can, or none is registered."""
+    return _mismatch(ctx, ctx.state.datasets[dataset].pythons)
+
+
+def _mismatch(ctx: DecisionContext, made_by: Sequence[str]) -> str:
     known = [ctx.soft_state.workers[worker] for worker in ctx.state.workers]
-    made_by = ctx.state.datasets[dataset].pythons
     if not known or any(worker.loads(made_by) for worker in known):
         return ""
     have = sorted({worker.versions.minor for worker in known if worker.versions is not None})
