@@ -83,6 +83,10 @@ EVERY ?= 1
 chaos-writes: $(READY)  ## kill a dispatcher at each call that changes its folder; EVERY=n takes every n-th
 	$(CHAOS) chaos.writes --every $(EVERY)
 
+INTERRUPTS ?= 2000
+interrupts: $(READY)  ## Ctrl-C and alarms at any moment of every kind of loop: INTERRUPTS=2000 of each, SEED=n
+	$(BIN)/python -m tests.interrupts --interrupts $(INTERRUPTS) $(if $(SEED),--seed $(SEED))
+
 INPUTS ?= 200000
 fuzz: $(READY) $(if $(filter atheris,$(ENGINE)),$(VENV)/.fuzz-ready)  ## damaged frames, messages, journals, states: INPUTS=200000, SEED=n, ENGINE=atheris
 	PYTHONPATH=tests nice $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED)) $(if $(ENGINE),--engine $(ENGINE))

@@ -2,10 +2,231 @@ import functools
 import signal
 import sys
 import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
 
 import pytest
 
-from penstock.runtime.interrupts import is_interrupt
+from penstock.runtime.interrupts import (
+    InterruptibleCondition,
+    breathe,
+    interruptible,
+    is_interrupt,
+    outcome,
+    uninterrupted,
+)
+
+
+class Struck(Exception):
+    pass
+
+
+def strike():
+    signal.raise_signal(signal.SIGUSR1)
+
+
+@contextmanager
+def handled_by(handler):
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def raising(*_):
+    raise Struck
+
+
+class Source:
+    """Gives what *call* returns, as a dataset's iterator gives elements."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return uninterrupted(self.call)
+
+
+def test_a_handler_that_comes_in_a_section_runs_behind_it_and_the_result_is_not_lost():
+    done, got = [], []
+
+    def change():
+        done.append("begun")
+        strike()
+        done.append("ended")
+        return "made"
+
+    with handled_by(raising), pytest.raises(Struck):
+        got.extend(Source(change))  # in C: Python has no step in which it could lose an element
+
+    assert done == ["begun", "ended"]
+    assert got == ["made"]
+
+
+def test_an_error_comes_out_before_what_the_handler_raises():
+    caught = []
+
+    def fail():
+        strike()
+        raise ValueError
+
+    with handled_by(raising), pytest.raises(Struck):
+        try:
+            uninterrupted(fail)
+        except ValueError:
+            caught.append("error")
+
+    assert caught == ["error"]
+
+
+def test_where_a_section_is_interruptible_a_handler_runs_at_once():
+    done = []
+
+    def change():
+        try:
+            interruptible(strike)
+            done.append("behind")
+        except Struck as exc:
+            done.append(is_interrupt(exc))
+            strike()  # here, it waits again
+            done.append("undone")
+            raise
+
+    with handled_by(raising), pytest.raises(Struck):  # the second one
+        try:
+            uninterrupted(change)
+        except Struck:  # the first one
+            done.append("a step at which Python handles signals")
+
+    assert done[:2] == [True, "undone"]
+
+
+def test_a_signal_that_came_is_handled_where_the_section_breathes():
+    done = []
+
+    def change():
+        strike()
+        done.append("before")
+        breathe()
+        done.append("behind")
+
+    with handled_by(raising), pytest.raises(Struck):
+        uninterrupted(change)
+        done.append("a step at which Python handles signals")
+
+    assert done == ["before"]
+
+
+def test_a_section_in_a_section_does_not_end_it():
+    done = []
+
+    def change():
+        uninterrupted(strike)
+        done.append("behind")
+
+    with handled_by(raising), pytest.raises(Struck):
+        uninterrupted(change)
+        done.append("a step at which Python handles signals")
+
+    assert done[0] == "behind"
+
+
+def test_behind_a_section_the_handlers_are_those_from_before():
+    with handled_by(raising):
+        seen = uninterrupted(lambda: signal.getsignal(signal.SIGUSR1))
+
+        assert seen is not raising
+        assert signal.getsignal(signal.SIGUSR1) is raising
+
+
+def test_a_handler_that_a_function_sets_stays_and_what_it_raises_is_the_functions_own():
+    caught = []
+
+    def change():
+        signal.signal(signal.SIGUSR1, raising)
+        try:
+            interruptible(strike)
+        except Struck as exc:
+            caught.append(is_interrupt(exc))
+
+    with handled_by(lambda *_: None):
+        uninterrupted(change)
+
+        assert signal.getsignal(signal.SIGUSR1) is raising
+    assert caught == [False]
+
+
+def test_another_thread_has_no_sections():
+    seen = []
+    with handled_by(raising):
+        look = functools.partial(signal.getsignal, signal.SIGUSR1)
+        thread = threading.Thread(target=lambda: seen.append(uninterrupted(look)))
+        thread.start()
+        thread.join()
+
+    assert seen == [raising]
+
+
+def test_a_wait_that_is_interrupted_leaves_its_lock_free():
+    changed = InterruptibleCondition()
+
+    def wait():
+        with changed:
+            changed.wait(60)
+
+    with handled_by(raising), pytest.raises(Struck):
+        threading.Timer(0.05, strike_main).start()
+        uninterrupted(wait)
+
+    free = []
+    thread = threading.Thread(target=lambda: free.append(changed.acquire(blocking=False)))
+    thread.start()
+    thread.join()
+    assert free == [True]
+
+
+def test_a_condition_wakes_who_waits():
+    changed, woken = InterruptibleCondition(), []
+
+    def wait():
+        with changed:
+            woken.append(changed.wait(60))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not changed._waiters:
+        thread.join(0.001)
+    with changed:
+        changed.notify_all()
+    thread.join(60)
+
+    assert woken == [True]
+
+
+def test_a_wait_for_a_future_that_is_interrupted_leaves_that_to_be_set():
+    future = Future()
+    with handled_by(raising), pytest.raises(Struck):
+        threading.Timer(0.05, strike_main).start()
+        uninterrupted(lambda: outcome(future, 60))
+
+    thread = threading.Thread(target=lambda: future.set_result("there"))
+    thread.start()
+    thread.join(60)
+
+    assert outcome(future) == "there"
+
+
+def test_an_outcome_has_its_time():
+    with pytest.raises(TimeoutError):
+        outcome(Future(), 0.01)
+
+
+def strike_main():
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
 
 class Handler:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from penstock.dataset.job_position import JobPosition
 from penstock.dataset.reading import reading_of, reads_job
+from penstock.dataset.turn import Turn
 from penstock.element import Element, NestedDataset, leaves
 from penstock.engine.block_size import MAX_BLOCK, BlockSizer
 from penstock.engine.iterator import State
@@ -24,6 +24,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
+from penstock.runtime.interrupts import uninterrupted
 from penstock.runtime.public_names import named_by
 from penstock.runtime.tracebacks import keep_users_frames
 
@@ -31,11 +32,6 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-
-
-LOOK_AROUND = 0.1
-"""Seconds after which a thread that waits for another one's block looks whether there is a point
-in it: the other one may be in a function that never returns, and the iterator closed."""
 
 _END: Any = object()
 
@@ -64,13 +60,12 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         self._shape = structure_of(node)
         self._active: Iterator[Element] = iter(())
         """What is left of the block. It counts what was taken of it, whichever thread did."""
-        self._turn = threading.RLock()
-        """Held by the thread that makes the next block, or replaces the pipeline."""
+        self._turn = Turn()
         self._given_up: deque[asyncio.Future[Element]] = deque()
         """Elements on their way to coroutines that were cancelled: they are for the next ones."""
         self._reading: PipelineRun | None = None
         self._closed = False
-        self._begin(state)
+        uninterrupted(partial(self._begin, state))
 
     def __iter__(self) -> Self:
         return self
@@ -123,14 +118,12 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         except ValueError:  # as above
             return default
         reading = self._reading
-        if reading is None or not reading.ready or not self._turn.acquire(blocking=False):
+        if reading is None or not reading.ready:
             return default
         try:
-            return self._advance()
+            return self._turn.call_at_once(self._advance, default)
         except (Reentered, StopIteration):
             return default
-        finally:
-            self._turn.release()
 
     def __enter__(self) -> Self:
         return self
@@ -139,9 +132,14 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         self.close()
 
     def __del__(self) -> None:
-        reading = getattr(self, "_reading", None)
-        if reading is None or sys.is_finalizing():
+        if getattr(self, "_reading", None) is None or sys.is_finalizing():
             return  # its __init__ failed; or the process ends, and its threads stopped anywhere
+        uninterrupted(self._drop)  # what a handler raises here would be lost
+
+    def _drop(self) -> None:
+        reading = self._reading
+        if reading is None:
+            return
         if reading.far or in_own_thread():
             close_dropped(reading.close)
         else:
@@ -210,8 +208,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         >>> elements.save("step 0") == elements.state()
         True
         """
+        wanted = SaveWanted(label, timeout, without_missing)
         try:
-            return self._check_open().state(SaveWanted(label, timeout, without_missing))
+            return uninterrupted(lambda: self._check_open().state(wanted))
         except PenstockError as exc:
             keep_users_frames(exc)
             raise
@@ -288,6 +287,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         Traceback (most recent call last):
         penstock.errors.Closed: this iterator was closed; make another one with iter(dataset)
         """
+        uninterrupted(self._close)
+
+    def _close(self) -> None:
         self._closed = True
         reading, self._reading = self._reading, None
         if reading is not None:
@@ -317,7 +319,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         if before is not None:
             before.close()
         if self._closed:  # meanwhile, by another thread
-            self.close()
+            self._close()
 
     def _next_block(self) -> Element:
         try:
@@ -327,18 +329,8 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             raise
 
     def _in_turn(self, call: Callable[[], T]) -> T:
-        """Make *call* when no other thread is at it."""
-        turn = self._turn
-        try:
-            while not turn.acquire(timeout=LOOK_AROUND):
-                self._check_open()
-            return call()
-        finally:
-            # Unless it was not had. To know that, Ctrl-C must not come in between; this needs not.
-            try:  # noqa: SIM105
-                turn.release()
-            except RuntimeError:
-                pass
+        """Make *call* when no other thread is at it, and let no signal handler split it."""
+        return self._turn.call(call, self._check_open)
 
     def _advance(self) -> Element:
         """Return the next element, of the next block if another thread has not brought that."""

@@ -25,6 +25,7 @@ from typing import NamedTuple
 from penstock.engine.iterator import OpIterator
 from penstock.engine.rows import Block
 from penstock.runtime.core_wait import CoreWait
+from penstock.runtime.interrupts import breathe
 
 
 @dataclass(slots=True)
@@ -224,6 +225,7 @@ def _timed(
     known, now, here, row = weakref.ref(running), time.perf_counter, _here, mine.row
 
     def timed(n: int) -> Block:
+        breathe()
         before = here.call
         if before is mine:  # it calls itself: `block` does `rows`
             return method(known(), n)  # type: ignore[arg-type]  # it is being called

@@ -14,7 +14,7 @@ from penstock.engine.rows import Block
 from penstock.errors import TransformError, describe
 from penstock.executors.batch_memory import Room
 from penstock.normalise import normalise, normalise_block
-from penstock.runtime.interrupts import is_interrupt
+from penstock.runtime.interrupts import interruptible, is_interrupt
 from penstock.runtime.tracebacks import told, without_ours
 
 
@@ -94,7 +94,7 @@ class UserFunction(FunctionCaller):
             TransformError: naming the operator and the number, when the function raises.
         """
         try:
-            return self._call(element, number)
+            return interruptible(self._call, element, number)
         except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
             self.fail(exc, number, element)
 
@@ -102,7 +102,7 @@ class UserFunction(FunctionCaller):
         self, block: Iterable[Element], number: int
     ) -> tuple[list[Element], TransformError | None]:
         """See `FunctionCaller.call_block`; *block* may be any iterable."""
-        raw, failed = self.answers(block, number)
+        raw, failed = interruptible(self.answers, block, number)
         try:
             return normalise_block(raw), failed
         except BaseException as exc:  # noqa: BLE001  __array__ is the user's as well

@@ -20,6 +20,7 @@ from penstock.executors.function import (
     transform_error,
 )
 from penstock.normalise import normalise
+from penstock.runtime.interrupts import interruptible
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class StackedFunction(FunctionCaller):
         """
         try:
             given = run.stacked() if isinstance(run, Rows) else collate(run)
-            returned = self._fn(*given) if type(given) is tuple else self._fn(given)
+            returned = interruptible(self._fn, *given if type(given) is tuple else (given,))
             answer = normalise(returned)
         except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
             raise_interrupt(exc)

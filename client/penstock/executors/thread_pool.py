@@ -7,12 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 from penstock.errors import Closed
+from penstock.runtime.interrupts import breathe
 
 T = TypeVar("T")
 _Job: TypeAlias = tuple["Future[Any]", Callable[[], Any]]
@@ -22,11 +23,21 @@ LOOK_AROUND = 1.0
 for between its look and its wait, and then nothing wakes it."""
 
 
+A_MOMENT = 0.1
+"""Seconds after which a wait for one of several calls looks again, and signal handlers run."""
+
+
 def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon: a call that never returns must not keep the process from ending."""
     thread = threading.Thread(target=target, name=name, daemon=True)
     thread.start()
     return thread
+
+
+def await_any(futures: Iterable[Future[Any]]) -> None:
+    """Wait until one of *futures* is done, or for a moment: whoever waits looks again."""
+    wait(tuple(futures), A_MOMENT, FIRST_COMPLETED)
+    breathe()
 
 
 def join_threads(threads: Iterable[threading.Thread], seconds: float) -> None:

@@ -21,6 +21,7 @@ from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
+from penstock.runtime.interrupts import is_interrupt
 
 _UNFIT: tuple[type[Exception], ...] = (*MALFORMED, StopIteration)
 
@@ -167,6 +168,8 @@ class LocalRun(PipelineRun):
     def __init__(self, node: Node, shape: str, state: State) -> None:
         super().__init__()
         self._node, self._shape = node, shape
+        self._torn = False
+        """Whether the operators must be opened again before they are asked for more."""
         self._at: State
         self._seed, self._at = (seeds.fresh(), None) if state is None else self._checked(state)
 
@@ -184,24 +187,36 @@ class LocalRun(PipelineRun):
             return self._advance(n)
 
     def _advance(self, n: int) -> LoopBlock:
-        run, (mark, rest) = self._run, self._place
+        mark, rest = self._place
         for element in rest:  # the loop could not be given what came before it
             return LoopBlock(element, rest, operator.length_hint(rest) + 1)
+        if self._torn:
+            self._open_again(mark(0))
+        run = self._run
         try:
             block = run.block(n)
-        except Exception:
-            self._place = run.mark(), iter(())
+        except PenstockError as exc:
+            if is_interrupt(exc):
+                self._tear()
+            else:  # an operator's own error: the next element is the one behind it
+                self._place = run.mark(), iter(())
             raise
         except BaseException:
-            # Ctrl-C struck somewhere inside, it is not known where: go back to the last position.
-            self._run = self._opened(mark(0))
-            self._place = self._run.mark(), iter(())
-            run.close()
+            self._tear()
             raise
         rest = iter(block)
         element = next(rest, None)  # before the position is set: a state counts it as given
         self._place = run.mark(), rest
         return LoopBlock(element, rest, len(block)) if block else END
+
+    def _tear(self) -> None:
+        """Note that operators stopped halfway, as by Ctrl-C: they begin again at the position."""
+        self._torn = True
+        self._run.close()
+
+    def _open_again(self, at: State) -> None:
+        self._run = self._opened(at)
+        self._place, self._torn = (self._run.mark(), iter(())), False
 
     def state(self, wanted: SaveWanted) -> State:  # noqa: ARG002
         """See `PipelineRun.state`. It is here: there is nothing to wait for."""
@@ -228,7 +243,7 @@ class LocalRun(PipelineRun):
         except PenstockError:
             raise
         except _UNFIT as exc:
-            if self._at is None:
+            if self._at is None or is_interrupt(exc):
                 raise
             raise StateError(
                 f"the state {glimpse(self._at)} does not fit this pipeline "

@@ -18,6 +18,7 @@ from penstock.loading.loader_state import LoaderState
 from penstock.loading.placed import Placed
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
+from penstock.runtime.interrupts import uninterrupted
 
 _END: Any = object()
 
@@ -177,6 +178,9 @@ class LoaderPass(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
+        return uninterrupted(self._next)
+
+    def _next(self) -> Any:
         loader = self._loader
         loader.check_process()
         if self._ended:

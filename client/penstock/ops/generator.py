@@ -17,6 +17,7 @@ from penstock.errors import DatasetError, StateError
 from penstock.executors.function import raise_interrupt, transform_error
 from penstock.graph.node import Node, function
 from penstock.normalise import normalise
+from penstock.runtime.interrupts import interruptible
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class _GeneratorIterator(OpIterator):
         number = self._steps
         self._steps += 1
         try:
-            return [normalise(next(iterator))]
+            return [normalise(interruptible(next, iterator))]
         except StopIteration:
             self._steps, self._ended = number, True
             return []
@@ -99,7 +100,7 @@ class _GeneratorIterator(OpIterator):
             raise transform_error(label, 0, exc) from exc
         for step in range(self._steps):
             try:
-                next(iterator)
+                interruptible(next, iterator)
             except StopIteration:
                 self._ended = True
                 raise StateError(

@@ -10,7 +10,6 @@ State: see `penstock.ops.internal.interleave_slots`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, NoReturn, cast
@@ -22,7 +21,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
-from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
+from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.graph.node import UNKNOWN, Node, function
 from penstock.ops.internal.inner_dataset import Inner, InnerError, opener
 from penstock.ops.internal.interleave_slots import Slots
@@ -323,7 +322,7 @@ class _AsReady(OpIterator):
                 return []
             inner = self._ready()
             if inner is None:
-                wait((*reading, *slots.pulling()), LOOK_AROUND, FIRST_COMPLETED)
+                await_any((*reading, *slots.pulling()))
             elif out := self._take(inner, n):
                 return out
 

@@ -34,6 +34,7 @@ from penstock.errors import Closed
 from penstock.executors.thread_pool import LOOK_AROUND, start_thread
 from penstock.graph.node import Node
 from penstock.options import check_count_or_auto
+from penstock.runtime.interrupts import InterruptibleCondition
 
 CLOSING_SECONDS = 0.2
 """How long closing waits for a thread that is inside the input; later it ends by itself."""
@@ -89,7 +90,7 @@ class _Lane:
         """How many bytes the budget has left."""
         self._nbytes = 0.0
         """About how large an element is."""
-        self._changed = threading.Condition()
+        self._changed = InterruptibleCondition()
         self._handed: deque[_Handed] = deque()
         self._level = 0
         self._awaited = False

@@ -22,6 +22,7 @@ from penstock.ops.internal.items import Items
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.options import check_count
 from penstock.protocol.types import SourceSlice
+from penstock.runtime.interrupts import interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ class _SequenceIterator(UnitsIterator):
         if self._reader is None:
             return _items(self._call, wanted)
         try:
-            return self._reader.block(wanted), None
+            return interruptible(self._reader.block, wanted), None
         except BaseException as exc:  # noqa: BLE001  one by one, to know of which item it is
             raise_interrupt(exc)
             self._reader.close()

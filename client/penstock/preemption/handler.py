@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
 from penstock.errors import Closed, ConfigError, PenstockError
-from penstock.preemption.meeting import AloneHere, AtDispatcher, Meeting, Reports
+from penstock.preemption.meeting import AloneHere, AtDispatcher, Meeting, News, Reports
 from penstock.preemption.watchers import RESTART, detected
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
 
@@ -132,7 +132,7 @@ class PreemptionHandler:
         self._bound, self._alone = 0, False
         self._noticed_at: float | None = None
         self._verdict = PreemptionVerdict(0)
-        self._changed = threading.Condition()
+        self._news = News()
         self._save_seconds = 0.0
         self._saved = self._leaving = self._ended = self._host_left = False
         self._over = threading.Event()
@@ -259,9 +259,8 @@ class PreemptionHandler:
             self._alone |= self._reports.silent_for >= AWAY  # no report on the way may say less
             self._reports.now()
             self._stop_where_agreed()  # it may have heard so behind its last step
-            with self._changed:
-                if self._steps >= self._verdict.allowed and not self._over.is_set():
-                    self._changed.wait(REPORT_EVERY)
+            waits = lambda: self._steps >= self._verdict.allowed and not self._over.is_set()  # noqa: E731
+            self._news.wait(waits, REPORT_EVERY)
         self._bound = max(self._verdict.allowed, self._steps + 1)
 
     def _stop_where_agreed(self) -> None:
@@ -284,9 +283,7 @@ class PreemptionHandler:
         until = time.monotonic() + OTHERS_SAVE
         while not self._verdict.all_saved and time.monotonic() < until:
             self._reports.now()
-            with self._changed:
-                if not self._verdict.all_saved:
-                    self._changed.wait(REPORT_EVERY)
+            self._news.wait(lambda: not self._verdict.all_saved, REPORT_EVERY)
         self.close()
         exit_fn = self._config.exit_fn
         if exit_fn is not None:
@@ -320,9 +317,10 @@ class PreemptionHandler:
         )
 
     def _hear(self, verdict: PreemptionVerdict) -> None:
-        with self._changed:
+        def take() -> None:
             self._verdict, self._alone = verdict, False
-            self._changed.notify_all()
+
+        self._news.tell(take)
 
     # --- notices ---
 

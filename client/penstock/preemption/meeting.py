@@ -12,6 +12,7 @@ from penstock.errors import PenstockError
 from penstock.preemption.agreement import Agreements
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
 from penstock.protocol.types import WorkerId
+from penstock.runtime.interrupts import InterruptibleCondition, uninterrupted
 from penstock.runtime.linux import boot_id
 
 if TYPE_CHECKING:
@@ -94,6 +95,33 @@ class AtDispatcher:
             log.warning("data workers of this host hand their tasks over: %s", ", ".join(told))
         else:
             log.warning("data workers of this host go on, if there are any: there are no others")
+
+
+class News:
+    """Wakes a training loop that waits for what its trainer is told next."""
+
+    def __init__(self) -> None:
+        self._changed = InterruptibleCondition()
+
+    def wait(self, needed: Callable[[], bool], seconds: float) -> None:
+        """Wait for news, so many *seconds* at most, if they are still *needed*."""
+
+        def wait() -> None:
+            with self._changed:
+                if needed():
+                    self._changed.wait(seconds)
+
+        uninterrupted(wait)
+
+    def tell(self, take: Callable[[], None]) -> None:
+        """Have *take* note the news, and wake the loop."""
+
+        def tell() -> None:
+            with self._changed:
+                take()
+                self._changed.notify_all()
+
+        uninterrupted(tell)
 
 
 class Reports:

@@ -14,6 +14,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.unacked import Unacked, UnackedBySession
+from penstock.errors import PenstockError
 from penstock.graph.node import Node
 from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root, uncoordinated
 from penstock.graph.traversal import walk
@@ -33,6 +34,7 @@ from penstock.reader.delivery.output_block import (
 from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
 from penstock.reader.node import Distribute
 from penstock.runtime import clock
+from penstock.runtime.interrupts import is_interrupt
 
 
 class JobRun(PipelineRun):
@@ -60,6 +62,8 @@ class JobRun(PipelineRun):
         self._sessions.follow = self._follow
         self._output_block = OutputBlock(straight=is_straight(node))
         self._ended = False
+        self._reopen: tuple[State] | None = None
+        """The state at which operators are to be opened, if a signal handler interrupted that."""
         self._delivered = -1
         """How many elements were delivered when operators began anew for late ones."""
         self._splits_elements = cuts(node)
@@ -81,6 +85,8 @@ class JobRun(PipelineRun):
         """See `PipelineRun.advance`."""
         if self._ended:
             return END
+        if self._reopen is not None:
+            self._open_again(*self._reopen)
         if not self._alone or self._output_block.left:
             self._sessions.ask(True)  # else to pull the next block says so
         try:
@@ -196,15 +202,17 @@ class JobRun(PipelineRun):
         try:
             try:
                 block = run.block(ALL if self._alone else n)
-            except Exception:
-                self._output_block.put((), run.mark())
+            except PenstockError as exc:
+                if not is_interrupt(exc):  # an operator's own error, or the job's
+                    self._output_block.put((), run.mark())
                 raise
             self._output_block.put(block, run.mark())
-        except Exception:
-            raise
-        except BaseException:
-            # Ctrl-C struck somewhere inside, it is not known where: what is unacked is replayed.
-            self._begin_anew(None if self._splits_elements else self._output_block.tag)
+        except BaseException as exc:
+            # Ctrl-C struck somewhere in operators, it is not known where: what is unacked is
+            # replayed. Without operators it struck where a session waits, which changes nothing.
+            own = isinstance(exc, PenstockError) and not is_interrupt(exc)
+            if not own and not (self._alone and is_interrupt(exc)):
+                self._begin_anew(None if self._splits_elements else self._output_block.tag)
             raise
         self._sessions.note_new(self._output_block.unacked)
         self._sessions.retire(self._has_unacked)
@@ -237,7 +245,12 @@ class JobRun(PipelineRun):
             if one.session is not None:
                 unacked = self._sessions.unacked(one, self._output_block.unacked)
                 one.session.requeue(unacked.missing(one.session.delivered))
+        self._reopen = (state,)
+        self._open_again(state)
+
+    def _open_again(self, state: State) -> None:
         self._run = self._open(state)
+        self._reopen = None
 
     def _requeue(self, tags: Mapping[int, RangeSet]) -> None:
         for one in self._sessions.live():

@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from penstock.runtime.interrupts import uninterrupted
+
 A_MOMENT = 0.5
 """Seconds that a finaliser waits by default; the closing goes on behind it."""
 
@@ -29,7 +31,7 @@ def close_dropped(close: Callable[[], object], seconds: float = A_MOMENT) -> Non
     with contextlib.suppress(RuntimeError):
         # A daemon: what does not end must not keep the process from ending.
         thread = threading.Thread(target=close, name=f"{OURS}close", daemon=True)
-        thread.start()
+        uninterrupted(thread.start)
         if not in_own_thread():
             thread.join(seconds)
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
 from penstock.runtime.descriptors import check_room
+from penstock.runtime.interrupts import outcome, uninterrupted
 
 log = logging.getLogger("penstock.loop")
 
@@ -111,9 +112,12 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             coro.close()
             raise ConfigError("this would wait for the loop in the loop's own thread: await it")
+        return uninterrupted(lambda: self._run(coro, timeout))
+
+    def _run(self, coro: Coroutine[Any, Any, T], timeout: float | None) -> T:
         future = self.spawn(coro)
         try:
-            return future.result(timeout)
+            return outcome(future, timeout)
         except concurrent.futures.CancelledError:
             raise Closed("the background loop was closed during this call") from None
         except TimeoutError:

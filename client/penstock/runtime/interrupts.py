@@ -1,23 +1,177 @@
-"""Exceptions that are no errors in Python's sense: whether a user's function raised one itself.
+"""Code that no signal handler can split, and the places in it where handlers may run.
 
-`sys.exit` in a library that a function calls is an error of the element that the function got.
-Ctrl-C, or `sys.exit` in a handler of SIGTERM, is not: it only strikes while the function runs.
+A signal handler runs in the main thread between any two steps. If it raises, such as Ctrl-C with
+its KeyboardInterrupt or an alarm with a TimeoutError, everything stays half done: a lock is taken
+and never released, an element is taken and never given. A ``try`` does not help, because its own
+first step can be split as well. So while the main thread changes something, its handlers only note
+that a signal came (`uninterrupted`). The handlers of the process run when the change is complete.
+Where the main thread waits, or is in a user's function, they run at once (`interruptible`).
+
+The frames below a step decide which of these it is in: the innermost marked function wins. Such a
+section also ends in a single step, one call of C code in which Python runs no handlers: it hands
+out the result, restores the handlers and raises the signals that came.
+
+`is_interrupt` tells an exception that is for the whole process from a user function's own.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # of `signal`, without its enums: much faster
+import _thread
+import itertools
 import signal
 import threading
-from types import CodeType
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from types import CodeType, FrameType
+from typing import Any, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+_raise_signal: Callable[[int], None] = _thread.interrupt_main  # type: ignore[assignment]  # as above
+
+_Handler: TypeAlias = Callable[[int, FrameType | None], Any]
+
+_NAMES = ("INT", "ALRM", "TERM", "HUP", "USR1", "USR2", "VTALRM", "PROF", "QUIT", "BREAK")
+_SIGNALS = tuple(int(n) for n in signal.valid_signals() if getattr(n, "name", "")[3:] in _NAMES)
+"""The signals for which programs set handlers that raise."""
+
+_came: list[int] = []
+"""Signals that came in sections, and whose handlers are still to run."""
+_replaced: dict[int, _Handler] = {}
+"""The process's own handlers, while `_note` stands for them."""
+_STRUCK = "_penstock_signal"
+"""The attribute of an exception that a signal handler raised."""
+
+
+def _hold() -> dict[int, _Handler]:
+    """Have signals only noted until `_ends` is asked for its one item; return what that needs."""
+    mine: dict[int, _Handler] = {}
+    if not in_main_thread():
+        return mine
+    try:
+        for signum in _SIGNALS:
+            handler = _signal.getsignal(signum)
+            if callable(handler) and handler is not _note:
+                mine[signum] = handler
+                _signal.signal(signum, _note)
+                _replaced[signum] = handler
+    except ValueError:  # a subinterpreter: it is not the one that handles signals
+        return {}
+    except BaseException:
+        for _ in _ends(mine):
+            raise
+    return mine
+
+
+def _ends(mine: dict[int, _Handler]) -> Iterator[object]:
+    """Return an iterator in C whose one item ends a section, in one step.
+
+    A handler that the section replaced is in its place again then, unless a user's function set
+    another one meanwhile. Signals that came are raised anew, and are handled at the next step that
+    Python lets be interrupted: behind ``for given, _ in zip((result,), _ends(mine)): return given``
+    that is a step of the caller, which has the result.
+    """
+    if (not mine and not _came) or not in_main_thread():
+        return iter((None,))
+    back = [(n, handler) for n, handler in mine.items() if _signal.getsignal(n) is _note]
+    for signum in mine:
+        _replaced.pop(signum, None)
+    return zip(
+        map(list, [itertools.starmap(_signal.signal, back)]),
+        map(list, [map(_raise_signal, _came)]),
+        map(list.clear, [_came]),
+        strict=True,
+    )
+
+
+def uninterrupted(call: Callable[[], T]) -> T:
+    """Return what *call* returns; signal handlers run behind it, or where it is `interruptible`."""
+    mine: dict[int, _Handler] = {}
+    try:
+        mine = _hold()
+        result = call()
+        for given, _ in zip((result,), _ends(mine), strict=True):
+            return given
+    except BaseException:
+        for _ in _ends(mine):
+            raise
+        raise
+    raise AssertionError("an end has one item")
+
+
+def interruptible(call: Callable[..., T], *args: object) -> T:
+    """Return what *call* returns; what a signal handler raises meanwhile is raised here, at once.
+
+    The caller must not need what *call* has done by then.
+    """
+    if _came and in_main_thread():
+        signums, _came[:] = tuple(_came), ()
+        for signum in signums:
+            _raise_signal(signum)
+    return call(*args)
+
+
+def breathe() -> None:
+    """Have the handlers of signals that came run here, unless this is in a section of its own."""
+    if _came and in_main_thread():
+        interruptible(bool)
+
+
+def outcome(future: Future[T], timeout: float | None = None) -> T:
+    """Return what `Future.result` does; in a section, the wait for it is `interruptible`.
+
+    The wait of the future itself can be split. Then the lock of its condition stays taken, and the
+    thread that sets the result waits forever.
+
+    Raises:
+        TimeoutError: after *timeout* seconds.
+    """
+    if not future.done():
+        waiter = threading.Lock()
+        waiter.acquire()
+        future.add_done_callback(lambda _: waiter.release())
+        interruptible(waiter.acquire, True, -1 if timeout is None else timeout)
+    return future.result(0)
+
+
+class InterruptibleCondition(threading.Condition):
+    """A condition for sections: a signal handler may interrupt its `wait`, and nothing is split.
+
+    That of `threading.Condition` can be split between leaving the lock and waiting.
+    """
+
+    _release_save: Callable[[], Any]
+    _acquire_restore: Callable[[Any], None]
+    _waiters: deque[threading.Lock]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See `threading.Condition`. What a handler raises comes out with the lock had again."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        saved = self._release_save()
+        try:
+            return interruptible(waiter.acquire, True, -1 if timeout is None else timeout)
+        finally:
+            self._acquire_restore(saved)
+            with suppress(ValueError):
+                self._waiters.remove(waiter)
 
 
 def is_interrupt(exc: BaseException) -> bool:
     """Return whether *exc*, which came out of a user's function, is for the whole process.
 
+    `sys.exit` in a library that a function calls is an error of the element that the function got.
+    Ctrl-C, or what the handler of an alarm raises, is not: it only strikes while the function runs.
     Python runs signal handlers in the main thread only. Penstock's own processes ignore SIGINT, and
     nothing interrupts functions there.
     """
-    if isinstance(exc, Exception) or threading.current_thread() is not threading.main_thread():
+    if getattr(exc, _STRUCK, False):
+        return True
+    if isinstance(exc, Exception) or not in_main_thread():
         return False
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return False
@@ -41,3 +195,30 @@ def _codes_of_handlers() -> set[CodeType]:
     calls = [call if hasattr(call, "__code__") else type(call).__call__ for call in made]
     bound = [getattr(call, "__func__", call) for call in [*made, *calls]]
     return {call.__code__ for call in bound if hasattr(call, "__code__")}
+
+
+def in_main_thread() -> bool:
+    """Return whether this is the thread in which signal handlers run."""
+    return threading.get_ident() == threading.main_thread().ident
+
+
+def _note(signum: int, frame: FrameType | None) -> None:
+    """Stand for a handler of the process."""
+    place = frame
+    while place is not None and place.f_code is not _WINDOW:
+        if place.f_code in _SECTIONS:
+            _came.append(signum)
+            return
+        place = place.f_back
+    handler = _replaced.get(signum)
+    if handler is None:
+        return
+    try:
+        handler(signum, frame)
+    except BaseException as exc:
+        exc.__dict__[_STRUCK] = True
+        raise
+
+
+_SECTIONS = {uninterrupted.__code__, _hold.__code__}
+_WINDOW = interruptible.__code__

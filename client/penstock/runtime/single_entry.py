@@ -8,11 +8,13 @@ go on from what is half changed.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from penstock.errors import Reentered
+from penstock.runtime.interrupts import InterruptibleCondition
 
 
-class SingleEntry(threading.Condition):
+class SingleEntry(InterruptibleCondition):
     """A condition that raises `Reentered` in a thread that is inside already."""
 
     def __init__(self) -> None:
@@ -26,4 +28,9 @@ class SingleEntry(threading.Condition):
                 "a signal handler called this in the middle of another call, where it cannot be "
                 "done: let the handler set a flag, and look at that between two elements"
             )
-        return self._entry.acquire()  # it is on the way of every block: `super` would cost as much
+        try:
+            return self._entry.acquire()  # on the way of every block: `super` would cost as much
+        except BaseException:  # of a signal handler, outside of any section: the lock may be taken
+            with suppress(RuntimeError):
+                self._entry.release()
+            raise

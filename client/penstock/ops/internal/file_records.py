@@ -23,6 +23,7 @@ from penstock.executors.function import transform_error
 from penstock.graph.node import Node
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
+from penstock.runtime.interrupts import interruptible, is_interrupt
 
 R = TypeVar("R", bound=Sized)
 """A record, as long as the bytes that it takes in the file."""
@@ -138,8 +139,8 @@ class FileRecords(OpIterator, Generic[R]):
             return False
         self._number, (self._name,) = start, self._units.names(start, stop)
         try:
-            self._file = self.opened(self._name)
-            self._byte = self.start(self._file, self._byte)
+            self._file = interruptible(self.opened, self._name)
+            self._byte = interruptible(self.start, self._file, self._byte)
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
             self._fail(exc)
         return True
@@ -150,9 +151,9 @@ class FileRecords(OpIterator, Generic[R]):
         records: list[R] = []
         self._reading = True
         try:  # what was read before an error stays in the list
-            self.read(cast("BinaryIO", self._file), n, records)
+            interruptible(self.read, cast("BinaryIO", self._file), n, records)
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
-            if not records:
+            if not records or is_interrupt(exc):
                 self._fail(exc)
             self._failed = exc
         finally:
@@ -163,6 +164,8 @@ class FileRecords(OpIterator, Generic[R]):
 
     def _fail(self, exc: Exception) -> NoReturn:
         """Give the record up if the next one can be found; else the rest of the file."""
+        if is_interrupt(exc):
+            raise exc
         label, number, place = f"{self.op}({self._name})", self._number, self._place()
         self._failed = None
         if isinstance(exc, BadRecordError) and exc.nbytes is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
 from penstock.engine.op_times import begin_wait, waited
 from penstock.errors import Closed, StateError
-from penstock.executors.thread_pool import LOOK_AROUND, ThreadPool
+from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner, OuterPosition, Pulled
 
 AHEAD = 16
@@ -187,7 +187,7 @@ class Slots:
         coming = cast("Future[Pulled | InnerError]", inner.coming)
         began = begin_wait()
         while not coming.done():
-            wait((coming, *self.read_ahead(n)), LOOK_AROUND, FIRST_COMPLETED)
+            await_any((coming, *self.read_ahead(n)))
         waited(began)
         inner.coming = None
         try:
@@ -277,7 +277,7 @@ class Slots:
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
-                wait(reading, LOOK_AROUND)  # for the one read that is under way
+                await_any(reading)  # the one read that is under way
         waited(began)
         return self._arrivals.popleft()
 

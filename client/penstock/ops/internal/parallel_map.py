@@ -33,6 +33,7 @@ from penstock.executors.thread_pool import LOOK_AROUND, join_threads, start_thre
 from penstock.ops.internal.call_batch import CallBatch, InputRange, tail, unacked_of
 from penstock.ops.internal.row_placer import RowPlacer
 from penstock.protocol.ranges import RangeSet
+from penstock.runtime.interrupts import InterruptibleCondition
 
 NAME = "penstock-map"
 
@@ -61,9 +62,9 @@ class ParallelMap(RowsIterator):
         """Whether marks must say what is unacked: not all that lies behind the first waiting."""
         self._pulling = threading.Lock()
         lock = threading.RLock()
-        self._changed = threading.Condition(lock)
+        self._changed = InterruptibleCondition(lock)
         """Something can be taken, or nothing will."""
-        self._freed = threading.Condition(lock)
+        self._freed = InterruptibleCondition(lock)
         """The window has room."""
         self._behind = InputRange(number, number, upstream.mark(), 0)
         """Behind all input that was read."""

@@ -6,6 +6,7 @@ In an inner dataset, and in a pipeline on a worker, acks are not tracked.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NoReturn
 
 from penstock.element import Element
@@ -14,6 +15,7 @@ from penstock.engine.op_times import begin_wait, waited
 from penstock.engine.unacked import unacked_from
 from penstock.errors import StateError
 from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
+from penstock.runtime.interrupts import uninterrupted
 
 
 class SessionIterator(OpIterator):
@@ -32,6 +34,9 @@ class SessionIterator(OpIterator):
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. It ends when other readers have all that is left."""
+        return uninterrupted(partial(self._block, n))
+
+    def _block(self, n: int) -> list[Element]:
         for late in self._late():
             if late.session is not None and late.session.ready and (block := self._pull(late, n)):
                 return block

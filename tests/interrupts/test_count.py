@@ -1,0 +1,34 @@
+"""Ctrl-C and alarms, at any moment of a loop: it goes on, and each element comes once."""
+
+import pytest
+
+from tests.interrupts.count import interrupted
+from tests.interrupts.loops import LOOPS
+from tests.interrupts.strikes import Source
+
+QUICK = {("local map", Source.SIGINT), ("local prefetch", Source.ALARM)}
+
+CASES = [
+    pytest.param(name, source, marks=() if (name, source) in QUICK else pytest.mark.slow)
+    for name in LOOPS
+    for source in Source
+]
+
+
+@pytest.mark.parametrize(("name", "source"), CASES)
+def test_a_loop_that_is_interrupted_again_and_again_gets_each_element_once(name, source, request):
+    loop = LOOPS[name]
+    target = request.getfixturevalue("cluster").target if loop.distributed else ""
+
+    found = interrupted(loop, target, source, interrupts=30, seed=1)
+
+    assert found.errors == ()
+    assert (found.lost, found.repeated) == (0, 0)
+    assert found.interrupts >= 30
+
+
+def test_a_distributed_loop_that_is_interrupted_gets_each_element_once(cluster):
+    found = interrupted(LOOPS["coordinated"], cluster.target, Source.SIGINT, interrupts=5, seed=2)
+
+    assert found.errors == ()
+    assert (found.lost, found.repeated) == (0, 0)
