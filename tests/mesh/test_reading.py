@@ -322,3 +322,17 @@ def test_whole_batches_come_from_several_tasks_and_one_is_short(cluster):
     far = Dataset.range(1000).batch(32).distribute("distributed_epoch", cluster.target)
 
     assert sorted(map(len, far)) == [1000 % 32, *[32] * (1000 // 32)]
+
+
+def test_a_cache_behind_distribute_keeps_what_workers_made_for_later_passes(cluster, tmp_path):
+    file = tmp_path / "elements"
+
+    def far():
+        made = Dataset.range(6).map(lambda x: x + 2 * sum(1 for _ in tmp_path.iterdir()))
+        return made.distribute("distributed_epoch", cluster.target).cache(file)
+
+    first = far()
+    made = sorted(map(int, first))
+
+    assert file.exists()
+    assert sorted(map(int, first)) == sorted(map(int, far())) == made

@@ -235,6 +235,17 @@ def test_operators_that_work_on_each_tasks_own_stream_are_logged(caplog):
     assert caplog.messages == ["applied to each task's own part of the elements: take, batch"]
 
 
+def test_a_cache_that_keeps_nothing_on_workers_is_told_with_what_to_do(caplog, tmp_path):
+    apply(Dataset.range(9).cache().repeat(2))
+    apply(Dataset.range(9)).cache(tmp_path / "here")
+    assert caplog.messages == []
+
+    apply(Dataset.range(9).cache(tmp_path / "there").repeat(2))
+    (told,) = caplog.messages
+    assert told.startswith(f"cache('{tmp_path}/there') before distribute keeps nothing for the")
+    assert "put cache behind distribute" in told
+
+
 def test_the_cardinality_is_what_is_known():
     assert apply(Dataset.range(0)).cardinality() == 0
     assert apply(Dataset.range(9), job_name="shared").cardinality() == UNKNOWN

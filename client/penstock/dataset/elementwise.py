@@ -341,8 +341,8 @@ class Elementwise(DatasetBase):
                 in memory. Any file system that fsspec writes will do. It is written beside this
                 name, and renamed when it is whole: several may do that at once (one that is killed
                 may leave a ``.part`` behind). Where it is there it is read instead of the pipeline
-                before it, and it must be of the same pipeline. On workers each task has a file of
-                its own, for as long as it runs.
+                before it, and it must be of the same pipeline. Put it behind `distribute`: before
+                it each task has a file of its own, for as long as it runs, and a warning says so.
 
         Raises:
             DatasetError: when *filename* is no path of a file; where it is read, when it was made

@@ -7,10 +7,12 @@ import os
 from typing import Protocol, TypeVar
 
 from penstock.analysis import auto_shard
+from penstock.analysis.caching import idle_caches
 from penstock.analysis.sharding import per_task_operators
 from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase
+from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
 from penstock.options import ExternalStatePolicy, check_count
 from penstock.protocol.types import Mode, ShardingPolicy
@@ -193,6 +195,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             raise DatasetError(f"distribute applies to a Dataset, not to {dataset!r}")
         if options_of(dataset.node).external_state_policy == ExternalStatePolicy.FAIL:
             refuse_weak(dataset.node)
+        _warn_of_caches(dataset.node)
         remote = RemotePipeline(dataset.node)
         auto_shard.check(dataset.node, mode)
         unsplittable = remote.definition.unsplittable  # whatever the mode: it must be sendable
@@ -227,6 +230,17 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         return type(dataset)(node)
 
     return apply
+
+
+def _warn_of_caches(root: Node) -> None:
+    for node in idle_caches(root):
+        log.warning(
+            "cache(%s) before distribute keeps nothing for the next pass, in which workers may get "
+            "other elements; only a repeat between the two reads it again. To keep what workers "
+            "made, put cache behind distribute; to make it once for several trainers, give "
+            "cross_trainer_cache",
+            repr(node.filename) if node.filename else "",
+        )
 
 
 def _log_per_task(remote: RemotePipeline) -> None:
