@@ -61,6 +61,16 @@ def test_what_the_message_says_makes_an_element(cure):
     normalise(eval(cure, {"value": value, "np": np, "dataclasses": dataclasses}))
 
 
+def test_values_of_a_source_are_cured_alike():
+    for value, cure in ((Path("a"), r"str\(value\)"), (Kind.CAT, "value.value")):
+        with pytest.raises(ElementError, match=cure):
+            Dataset.from_tensor_slices([value])
+        with pytest.raises(TransformError, match=cure):
+            list(Dataset.from_sequence([value]))
+    with pytest.raises(ElementError, match="numeric dtype"):
+        Dataset.from_tensor_slices(np.array([object()]))
+
+
 def test_a_generator_and_a_coroutine_say_what_the_function_must_be():
     async def later():
         return 1

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+GENERAL = "use arrays, numbers, text, bytes, or tuples, lists and dicts of these"
 
-def of_value(value: Any) -> str:
-    """Return how to make an element of *value*, which is none."""
+
+def of_value(value: Any, otherwise: str = GENERAL) -> str:
+    """Return how to make an element of *value*, which is none; *otherwise* if nothing is known."""
     if inspect.isawaitable(value):
         return _AWAITED
     found = next((cure for kinds, cure in _OF_KINDS if isinstance(value, kinds)), "")
@@ -24,8 +26,8 @@ def of_value(value: Any) -> str:
     package = type(value).__module__.partition(".")[0]
     found = found or _OF_PACKAGES.get(package, "")
     if not found and callable(value):
-        found = "call it, and return what it returns"
-    return found or "use arrays, numbers, text, bytes, or tuples, lists and dicts of these"
+        found = "call it, and use what it returns"
+    return found or otherwise
 
 
 def of_error(error: BaseException, element: Any) -> str:
@@ -64,30 +66,30 @@ _YIELDED = (
     "a function that yields returns a generator: return a list or an array; for any number of "
     "elements use flat_map, with Dataset.from_generator in its function"
 )
-_ITERATED = "return tuple(value) or np.array(list(value))"
+_ITERATED = "use tuple(value) or np.array(list(value))"
 _OF_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (types.AsyncGeneratorType, _AWAITED),
     (types.GeneratorType, _YIELDED),
-    (os.PathLike, "return str(value)"),
-    (enum.Enum, "return value.value, or value.name"),
-    ((dt.date, dt.time), "return np.datetime64(value), or value.isoformat()"),
-    (dt.timedelta, "return np.timedelta64(value), or value.total_seconds()"),
-    (decimal.Decimal, "return float(value), or str(value)"),
-    (uuid.UUID, "return str(value), or value.bytes"),
-    (Mapping, "return dict(value)"),
-    (AbstractSet, "return np.array(sorted(value))"),
+    (os.PathLike, "use str(value)"),
+    (enum.Enum, "use value.value, or value.name"),
+    ((dt.date, dt.time), "use np.datetime64(value), or value.isoformat()"),
+    (dt.timedelta, "use np.timedelta64(value), or value.total_seconds()"),
+    (decimal.Decimal, "use float(value), or str(value)"),
+    (uuid.UUID, "use str(value), or value.bytes"),
+    (Mapping, "use dict(value)"),
+    (AbstractSet, "use np.array(sorted(value))"),
     ((Iterator, range), _ITERATED),
-    (types.SimpleNamespace, "return vars(value)"),
-    (types.ModuleType, "return values that it holds"),
+    (types.SimpleNamespace, "use vars(value)"),
+    (types.ModuleType, "use values that it holds"),
 )
 _OF_ATTRIBUTES = (
-    ("__dataclass_fields__", "return dataclasses.asdict(value), or a named tuple of its fields"),
-    ("__attrs_attrs__", "return attrs.asdict(value)"),
-    ("model_dump", "return value.model_dump()"),
+    ("__dataclass_fields__", "use dataclasses.asdict(value), or a named tuple of its fields"),
+    ("__attrs_attrs__", "use attrs.asdict(value)"),
+    ("model_dump", "use value.model_dump()"),
 )
 _OF_PACKAGES = {
-    "PIL": "return np.asarray(value)",
-    "argparse": "return vars(value)",
-    "pyarrow": "return value.as_py() of a scalar, value.to_numpy() of an array",
-    "collections": "return tuple(value)",
+    "PIL": "use np.asarray(value)",
+    "argparse": "use vars(value)",
+    "pyarrow": "use value.as_py() of a scalar, value.to_numpy() of an array",
+    "collections": "use tuple(value)",
 }

@@ -126,7 +126,8 @@ def explained_at(error: PenstockError) -> str:
 def describe(error: BaseException) -> str:
     """Return the class and the text of *error*, which may be a user's and need not work."""
     try:
-        return f"{type(error).__name__}: {error}"
+        text = str(error)
+        return f"{type(error).__name__}: {text}" if text else type(error).__name__
     except Exception as why:  # noqa: BLE001  as above
         return f"{type(error).__name__}: (its text cannot be had: {type(why).__name__})"
 

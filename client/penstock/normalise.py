@@ -162,11 +162,12 @@ def _checked_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     for text in TEXT:
         if all(issubclass(kind, text) for kind in kinds):
             return text_array([text(value) for value in array.flat]).reshape(array.shape)
-    wrong = [shown(value) for value in array.flat if not isinstance(value, TEXT)]
-    what = wrong[0] if wrong else "a mix of str and bytes"
+    wrong = [value for value in array.flat if not isinstance(value, TEXT)]
+    what = shown(wrong[0]) if wrong else "a mix of str and bytes"
+    cure = "convert it to a numeric dtype, or to one kind of text"
     raise ElementError(
         f"an object array must hold only str or only bytes, but this one holds {what}: "
-        "convert it to a numeric dtype, or to one kind of text"
+        f"{cures.of_value(wrong[0], cure) if wrong else cure}"
     )
 
 

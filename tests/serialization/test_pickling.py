@@ -11,6 +11,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DefinitionError
+from penstock.serialization import pickling
 from tests.sent_definitions import VOCABULARY, Lazy, closing_over, travelled
 
 # --- what cannot be sent ---
@@ -143,3 +144,21 @@ def test_loggers_and_modules_travel_by_name():
     fn = travelled(Dataset.range(3).map(lambda x: (log, np, x)).node).fn
 
     assert fn(1)[:2] == (log, np)
+
+
+class EndsTheProcess:
+    def __call__(self, x):
+        return x
+
+    def __getstate__(self):
+        return {"any": 1}
+
+    def __setstate__(self, state):
+        raise SystemExit("at load")
+
+
+def test_an_exit_while_an_object_is_loaded_names_its_owner():
+    made = pickling.dump([("map(EndsTheProcess)", EndsTheProcess())])
+
+    with pytest.raises(DefinitionError, match=r"map\(EndsTheProcess\) cannot be loaded .*at load"):
+        pickling.load(*made)

@@ -176,7 +176,7 @@ def transform_error(
     without_ours(exc)
     detail = describe(exc)
     if cure := cures.of_error(exc, element):
-        detail = f"{detail.removesuffix(': ')}; {cure}"
+        detail = f"{detail}; {cure}"
     error = TransformError(label, number, detail, None, told(exc), given)
     error.__cause__ = exc
     return error

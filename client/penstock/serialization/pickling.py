@@ -15,8 +15,9 @@ from collections.abc import Container, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, describe
 from penstock.protocol.definition import ModuleRecord, Pickled, Spare
+from penstock.runtime.interrupts import is_interrupt
 from penstock.serialization import pickling_blame, spares, special_forms
 from penstock.serialization.digest import ContentKeys
 from penstock.serialization.modules import MAIN, TRAVELLED, is_local, is_stdlib
@@ -81,7 +82,9 @@ def load(pickled: Pickled, contents: dict[str, memoryview], *, adopt: bool = Fal
                 while filling := unpickler.load():
                     for module, names in filling:
                         vars(module).update(names)
-            except Exception as exc:
+            except BaseException as exc:  # `sys.exit` in a user's module, say
+                if is_interrupt(exc):
+                    raise
                 raise _missing(owner, exc, pickled.modules) from exc
     return objects
 
@@ -141,7 +144,7 @@ def _dump_quietly(value: Any) -> None:
         pickler.dump(filling)
 
 
-def _missing(owner: str, exc: Exception, modules: Iterable[str]) -> DefinitionError:
+def _missing(owner: str, exc: BaseException, modules: Iterable[str]) -> DefinitionError:
     """Return the error that says why *owner*'s object cannot be loaded here."""
     if isinstance(exc, ModuleNotFoundError) and exc.name:
         absent = {exc.name.partition(".")[0], *filter(_is_absent, modules)}
@@ -156,7 +159,7 @@ def _missing(owner: str, exc: Exception, modules: Iterable[str]) -> DefinitionEr
             f"{owner} cannot be loaded here: {exc}; the versions installed here and where the "
             "pipeline was made differ: install the same"
         )
-    return DefinitionError(f"{owner} cannot be loaded here: {type(exc).__name__}: {exc}")
+    return DefinitionError(f"{owner} cannot be loaded here: {describe(exc)}")
 
 
 def _is_absent(module: str) -> bool:

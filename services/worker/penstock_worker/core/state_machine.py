@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from penstock.errors import DatasetError, TransformError
+from penstock.errors import DatasetError, ElementError, TransformError
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
@@ -74,8 +74,7 @@ class WorkerCore:
     """One incarnation of a worker: a restarted one remembers nothing.
 
     *room* is how many bytes of a job may be produced before they are acked, *total* of all that are
-    not cached, *cache* how many of a cached job may be kept. The tasks that fill its *slots* share
-    what a job has.
+    not cached, *cache* how many of a cached job may be kept. Tasks that fill *slots* share these.
     """
 
     def __init__(
@@ -333,9 +332,10 @@ class WorkerCore:
         error = failure.error()
         if isinstance(error, TransformError) and error.worker is None:
             return Failure.of(error.but(worker=self.worker))
-        if isinstance(error, DatasetError):
-            return Failure(failure.kind, (f"worker {self.worker}: {error}",))
-        return failure
+        if not isinstance(error, DatasetError):
+            return failure
+        task = "a task on " if isinstance(error, ElementError) else ""  # whose number it names
+        return Failure(failure.kind, (f"{task}worker {self.worker}: {error}",))
 
     # --- readers ---
 
