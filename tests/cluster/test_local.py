@@ -139,3 +139,43 @@ def test_a_worker_that_does_not_get_rid_of_its_tasks_leaves_at_its_deadline(clus
         worker.restart()
         assert sum(1 for _ in it) == 99_999
         assert os.path.exists(cluster.work_dir)
+
+
+def forked(do):
+    """Do this in a forked child, which then ends; return its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            do()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("how", ["stop", "with", "del"])
+def test_a_forked_child_leaves_its_parents_cluster_alone(how):
+    cluster = LocalCluster(workers=1)
+
+    def end():
+        if how == "stop":
+            cluster.stop()
+        elif how == "with":
+            cluster.__exit__()
+        else:
+            cluster.__del__()
+
+    with cluster:
+        assert forked(end) == 0
+
+        numbers = Dataset.range(4).distribute("distributed_epoch", cluster.target)
+        assert sorted(map(int, numbers)) == [0, 1, 2, 3]
+        assert cluster.work_dir.exists()
+    assert not cluster.work_dir.exists()
+
+
+def test_a_forked_child_may_stop_its_copy_while_a_thread_of_the_parent_had_the_lock():
+    cluster = LocalCluster(workers=0)
+    with cluster._lock:
+        assert forked(cluster.stop) == 0

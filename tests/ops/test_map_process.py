@@ -351,6 +351,24 @@ def test_a_fork_has_processes_of_its_own(tmp_path):
     wait_until(lambda: not any(map(is_alive, pids)))
 
 
+def test_a_fork_that_drops_its_copy_of_an_iterator_leaves_the_processes_to_its_parent(tmp_path):
+    pids = run_script(
+        tmp_path,
+        """
+        elements = iter(dataset.repeat())
+        print(int(next(elements)), flush=True)
+        pid = os.fork()
+        if not pid:
+            elements.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        print(int([next(elements) for _ in range(50)][-1]), flush=True)
+        """,
+    )
+
+    assert len(set(pids)) == 1
+
+
 def run_script(tmp_path, body):
     """Run a script without a guard for ``__main__``; return the process ids that it prints."""
     script = tmp_path / "script.py"

@@ -1,6 +1,7 @@
 """A service as an object in this process."""
 
 import asyncio
+import os
 import threading
 
 import pytest
@@ -80,3 +81,14 @@ def test_what_keeps_a_service_from_starting_is_raised_and_leaves_nothing():
         Served(failure=ConfigError("no such port")).start()
 
     assert threading.active_count() <= before
+
+
+def test_a_forked_child_may_stop_its_copy_though_a_thread_of_the_parent_had_the_lock():
+    with Served() as service:
+        with service._lock:
+            child = os.fork()
+            if child == 0:
+                service.stop()
+                os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert service.address == "host:1"

@@ -32,6 +32,7 @@ from penstock.executors.transfer import HEAD
 from penstock.ipc.child import ProcessEnvironment
 from penstock.ipc.framing import FramedSocket
 from penstock.ipc.shared_memory import MemoryFile
+from penstock.ipc.standard_files import fill_standard_files
 
 REAP_SECONDS = 5.0
 """How long a process that was killed may take to be gone; then the system has it."""
@@ -63,6 +64,7 @@ class FunctionProcess:
         """What the process gets, and what it writes."""
         self.key = ""
         self.pid = popen.pid
+        self._owner = os.getpid()
         self.resident = 0
         """How many bytes it had for itself after the last call."""
         self.first_resident = 0
@@ -77,6 +79,7 @@ class FunctionProcess:
         Raises:
             Unavailable: when the system does not let us.
         """
+        fill_standard_files()
         with ExitStack() as undone:
             try:
                 given = undone.enter_context(closing(MemoryFile.make("penstock-given")))
@@ -139,19 +142,27 @@ class FunctionProcess:
         self._batches = None  # the process has it until it begins with others, and no longer
 
     def kill(self) -> None:
-        """End the process at once, which fails what waits for it. Any thread; idempotent."""
+        """End the process at once, which fails what waits for it. Any thread; idempotent.
+
+        In a fork of the process that started it, nothing happens: it is the parent's.
+        """
+        if os.getpid() != self._owner:
+            return
         with suppress(OSError):
             self._popen.kill()
 
     def leave(self) -> None:
         """Let the process end by itself; `reap` it then."""
+        if os.getpid() != self._owner:
+            return
         with suppress(OSError):
             self._connection.sock.shutdown(socket.SHUT_RDWR)
 
     def reap(self, seconds: float) -> None:
         """Give the process so many *seconds* to end, then kill it; close everything."""
         try:
-            self._popen.wait(seconds)
+            if os.getpid() == self._owner:
+                self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             with suppress(subprocess.TimeoutExpired):

@@ -77,6 +77,7 @@ def be_for_user_code() -> None:
     # When memory runs out it goes, and not the process that its parent works in.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
-    faulthandler.enable()  # a crash in native code shows where it was, on stderr
+    with suppress(RuntimeError):  # a program that has no stderr, as where it was closed
+        faulthandler.enable()  # a crash in native code shows where it was, on stderr
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)

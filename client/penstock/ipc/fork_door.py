@@ -19,6 +19,7 @@ from penstock.errors import Unavailable
 from penstock.ipc.child import ProcessEnvironment
 from penstock.ipc.fork_server import Ended, NotStarted, Reply, Start, Started
 from penstock.ipc.framing import FramedSocket
+from penstock.ipc.standard_files import fill_standard_files
 
 UNKNOWN = 255
 """The exit code of a process whose server ended before it."""
@@ -130,6 +131,7 @@ class ForkDoor:
         Raises:
             OSError: when there is no room for it, or the system has no pidfds.
         """
+        fill_standard_files()
         os.close(os.pidfd_open(os.getpid()))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         numbers = ["--door", str(theirs.fileno()), "--client", str(os.getpid())]

@@ -109,6 +109,8 @@ class BackgroundServer(ABC):
         Traceback (most recent call last):
         penstock.errors.Closed: a dispatcher that was stopped cannot be started; make another one
         """
+        if self._life is not None and self._life.foreign:
+            return  # without the lock, which a thread of the parent may have held
         self._stopped = True
         if at_once and self._life is not None:
             self._life.hurry()
@@ -163,7 +165,12 @@ class _Life:
     @property
     def over(self) -> bool:
         """Whether it has ended, or is not this process's."""
-        return self._ended or self._process != os.getpid()
+        return self._ended or self.foreign
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a fork of the process in which it serves."""
+        return self._process != os.getpid()
 
     def begin(self) -> None:
         """Wait until calls are answered."""

@@ -21,6 +21,7 @@ from enum import IntEnum
 from typing import Any, TypeVar
 
 from penstock.errors import Closed, ConfigError, PenstockError, WaitedTooLong
+from penstock.ipc.standard_files import fill_standard_files
 from penstock.runtime.descriptors import check_room
 from penstock.runtime.interrupts import outcome, uninterrupted
 
@@ -230,6 +231,7 @@ class _StageLoops:
         self.check_process()
         with self._lock:
             if self._loop is None:
+                fill_standard_files()
                 check_room()
                 self._process = os.getpid()
                 self._loop = kind()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.errors import InternalError, describe
+from penstock.ipc.standard_files import fill_standard_files
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
 from penstock.runtime.variables import misspelt
@@ -34,6 +35,7 @@ def run_service(
     one, and the service ends when it likes; the next cancels it, and it closes what it
     opened; one more ends the process as it is. A parent that is gone cancels.
     """
+    fill_standard_files()
     log_lines.configure()
     mine = versions()
     log.info("starting, pid %d: penstock %s, Python %s", os.getpid(), mine.penstock, mine.python)

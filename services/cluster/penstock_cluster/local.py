@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -62,6 +63,7 @@ class LocalCluster:
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
             raise ConfigError(f"workers must be an integer of at least 0, not {workers!r}")
         self._count = workers
+        self._process = os.getpid()
         self._given_dir = Path(work_dir) if work_dir is not None else None
         self._dispatcher_config, self._worker_config = dispatcher, worker
         self._lock = threading.Lock()
@@ -101,8 +103,8 @@ class LocalCluster:
         self.stop()
 
     def __del__(self) -> None:
-        if getattr(self, "_dispatcher", None) is None:
-            return  # its __init__ failed
+        if getattr(self, "_dispatcher", None) is None or self._is_copy:
+            return  # its __init__ failed, or it was not started, or it is the parent's
         if in_own_thread():  # the collector's choice: it has other things to do
             close_dropped(self.stop)
         else:
@@ -144,8 +146,10 @@ class LocalCluster:
     def stop(self) -> None:
         """Stop all processes at once, and remove the temporary folder.
 
-        Idempotent, from any thread.
+        Idempotent, from any thread. In a forked child it does nothing: the cluster is the parent's.
         """
+        if self._is_copy:  # without the lock, which a thread of the parent may have held
+            return
         with self._lock:
             if self._closed:
                 return
@@ -159,6 +163,11 @@ class LocalCluster:
             self._held.close()
             if self._given_dir is None and hasattr(self, "_work_dir"):
                 shutil.rmtree(self._work_dir, ignore_errors=True)
+
+    @property
+    def _is_copy(self) -> bool:
+        """Whether a fork of the process that made this has it."""
+        return os.getpid() != self._process
 
     def add_worker(self) -> Member:
         """Start one more worker; return it once it is registered.

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
 from penstock.ipc.fork_door import ChildProcess
+from penstock.ipc.standard_files import fill_standard_files
 from penstock.runtime.signals import LIFELINE_FD, READY_FD
 from penstock_cluster.nursery import Nursery, start_process
 
@@ -93,6 +94,7 @@ class Member:
             if self.running:
                 raise Closed(f"{self.name} runs already")
             self._drop_lifeline()
+            fill_standard_files()
             ready, ready_far = os.pipe()
             lifeline_far, self._lifeline = os.pipe()
             files = {READY_FD: ready_far, LIFELINE_FD: lifeline_far}

@@ -122,6 +122,16 @@ class _Shared:
 _shared = _Shared()
 
 
+def _forked() -> None:
+    """Begin anew in a forked child: the processes are its parent's."""
+    global _shared  # noqa: PLW0603  one for each process
+    _shared = _Shared()
+
+
+if hasattr(os, "register_at_fork"):  # nothing forks on Windows
+    os.register_at_fork(after_in_child=_forked)
+
+
 def held() -> AbstractContextManager[Nursery]:
     """Hold the nursery of this process: what it forks from is kept until nobody does."""
     return _shared.held()
