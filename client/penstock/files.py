@@ -6,15 +6,17 @@ they mean the same wherever they are read.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
 from penstock.protocol.splits import FilePattern
+from penstock.remote_file import RemoteFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,8 +25,8 @@ Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
 
 
-def names(op: str, parameter: str, value: Any) -> tuple[str, ...]:
-    """Return the names or patterns that a user gave, one or a sequence, made absolute.
+def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:
+    """Return the names or *patterns* that a user gave, one or a sequence, made absolute.
 
     Raises:
         DatasetError: naming the operator, the parameter and the value.
@@ -35,7 +37,8 @@ def names(op: str, parameter: str, value: Any) -> tuple[str, ...]:
     paths = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in many]
     if not all(isinstance(path, str) and path for path in paths):
         raise _no_names(op, parameter, value)
-    return tuple(path if is_url(path) else _absolute(path) for path in paths)
+    made = _absolute_pattern if patterns else _absolute
+    return tuple(path if is_url(path) else made(path) for path in paths)
 
 
 def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
@@ -50,9 +53,15 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
     for one in pattern.patterns:
         matches = _glob(op, one)
         if not matches:
-            raise MissingFile(f"{op}: no file matches {one!r}; check the pattern and the directory")
+            raise MissingFile(f"{op}: no file matches {one!r}; {_remedy(one)}")
         found.update(dict.fromkeys(matches))
     return tuple(sorted(found))
+
+
+def _remedy(pattern: str) -> str:
+    if not is_url(pattern) and Path(pattern).exists():
+        return "there is a file of this name: glob.escape(name) is the pattern for it"
+    return "check the pattern and the directory"
 
 
 def count(pattern: FilePattern) -> int:
@@ -107,20 +116,14 @@ def missing(op: str, path: str) -> MissingFile:
     return MissingFile(f"{op}: there is no file {path!r}")
 
 
-def open_file(path: str, buffer: int) -> BinaryIO:
+def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
     """Open *path* for reading bytes and lines, so many bytes at a time."""
     if not is_url(path):
-        return open(path, "rb", buffering=buffer)  # noqa: PTH123  the caller closes it
+        return io.BufferedReader(io.FileIO(path), buffer)
     from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
 
     fs, inner = url_to_fs(path)
-    return _RemoteFile(fs, inner, buffer)
-
-
-class _RemoteFile(io.BufferedReader):
-    def __init__(self, fs: Any, path: str, buffer: int) -> None:
-        super().__init__(fs.open(path, "rb"), buffer)
-        self._fs = fs  # an archive is closed when its file system is dropped
+    return RemoteFile(fs, inner, buffer)
 
 
 def _glob(op: str, pattern: str) -> list[str]:
@@ -147,6 +150,16 @@ def is_url(path: str) -> bool:
 def _absolute(path: str) -> str:
     # Not Path.resolve, which would follow links: the name is the user's.
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
+
+
+def _absolute_pattern(pattern: str) -> str:
+    """Return *pattern* made absolute: what it is put behind is a name, and no pattern."""
+    home = os.path.expanduser(pattern)  # noqa: PTH111
+    if home != pattern:
+        rest = pattern.partition("/")[2]
+        named = home[: len(home) - len(rest)] if rest else home
+        return os.path.normpath(glob.escape(named) + rest)
+    return os.path.normpath(os.path.join(glob.escape(os.getcwd()), pattern))  # noqa: PTH109, PTH118
 
 
 def _no_names(op: str, parameter: str, value: Any) -> DatasetError:

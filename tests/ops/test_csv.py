@@ -240,12 +240,21 @@ def test_types_come_from_the_first_file_that_has_rows(write, tmp_path):
 def test_a_file_with_other_columns_is_named_and_given_up(write, tmp_path):
     write("a,b\n1,2\n", "b,a\n3,4\n", "", "a,b\n5,6\n")
 
-    first, other, empty, last = outcomes(Dataset.csv(sorted(tmp_path.iterdir())))
+    first, other, last = outcomes(Dataset.csv(sorted(tmp_path.iterdir())))
 
     assert (first["a"], last["a"]) == (1, 5)
     assert f"csv({tmp_path / '1.csv'})" in other
     assert "the columns are b, a, and those of" in other
-    assert "should have a header" in empty
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2], [1, 2, 0]])
+def test_a_part_without_a_byte_has_no_row(write, tmp_path, order):
+    write("", "a,b\n1,2\n", "a,b\n3,4\n")
+    parts = sorted(tmp_path.iterdir())
+
+    rows = Dataset.csv([parts[i] for i in order])
+
+    assert [int(row["a"]) for row in rows] == [1, 3]
 
 
 @pytest.mark.parametrize(

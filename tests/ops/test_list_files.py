@@ -1,3 +1,5 @@
+import glob
+
 import fsspec
 import pytest
 
@@ -64,6 +66,29 @@ def test_a_relative_pattern_means_where_the_dataset_was_built(many, monkeypatch)
     monkeypatch.chdir("/")
 
     assert list(dataset) == names(many, "abdef")
+
+
+@pytest.mark.parametrize("name", ["run[1]", "a*b", "q?", "[!x]"])
+def test_a_relative_pattern_means_its_own_folder_whatever_that_is_called(
+    tmp_path, monkeypatch, name
+):
+    for folder in (name, "run1", "aXb", "qq", "y"):
+        (tmp_path / folder / "in").mkdir(parents=True)
+        (tmp_path / folder / "in" / "x.txt").touch()
+    monkeypatch.chdir(tmp_path / name)
+    monkeypatch.setenv("HOME", str(tmp_path / name))
+
+    for pattern in ("in/*.txt", "./in/../in/x.t?t", "~/in/*"):
+        assert list(Dataset.list_files(pattern)) == [str(tmp_path / name / "in" / "x.txt")]
+
+
+def test_a_name_that_is_no_pattern_of_itself_is_told_how_to_be_written(tmp_path):
+    file = tmp_path / "a[1].txt"
+    file.touch()
+
+    with pytest.raises(MissingFile, match="glob.escape"):
+        list(Dataset.list_files(file))
+    assert list(Dataset.list_files(glob.escape(str(file)))) == [str(file)]
 
 
 def test_remote_files_are_listed_by_their_urls():

@@ -77,6 +77,35 @@ def test_what_has_no_items_is_named(value):
         Dataset.from_sequence(value)
 
 
+def pandas_like(values, ndim=1):
+    """Return what is indexed by labels, as a filtered Series of pandas is."""
+
+    class Series:
+        def __init__(self):
+            self.ndim = ndim
+
+        def __len__(self):
+            return len(values)
+
+        def __getitem__(self, label):
+            return {10 * i: value for i, value in enumerate(values)}[label]
+
+        def to_numpy(self):
+            return np.array(values, object)
+
+    Series.__module__ = "pandas.core.series"
+    return Series()
+
+
+def test_a_series_of_pandas_is_read_by_places_and_not_by_labels():
+    assert list(Dataset.from_sequence(pandas_like(["a", "c", "d"]))) == ["a", "c", "d"]
+
+
+def test_a_frame_of_pandas_is_refused_and_the_error_says_what_to_give():
+    with pytest.raises(DatasetError, match=r"from_tensor_slices\(dict\(frame\)\)"):
+        Dataset.from_sequence(pandas_like(["a"], ndim=2))
+
+
 def test_a_dict_is_probably_a_mistake():
     with pytest.raises(DatasetError, match="a dict has keys, not numbers"):
         Dataset.from_sequence({"a": 1})

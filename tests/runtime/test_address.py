@@ -13,7 +13,25 @@ def test_a_host_and_a_port_are_an_address(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "h", "h:", ":1", "h:0", "h:65536", "h:-1", "h:x", "h/x:1", "h x:1", 5, None]
+    "text",
+    [
+        "",
+        "h",
+        "h:",
+        ":1",
+        "h:0",
+        "h:65536",
+        "h:-1",
+        "h:x",
+        "h/x:1",
+        "h x:1",
+        "::1:7",
+        "[::1:7",
+        "h]:7",
+        "[]:7",
+        5,
+        None,
+    ],
 )
 def test_anything_else_is_none(text):
     assert not address.is_address(text)

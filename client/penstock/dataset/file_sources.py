@@ -60,6 +60,9 @@ class FileSources(DatasetBase):
     ) -> Self:
         r"""Return a dataset of the lines of UTF-8 text files, each a `str` without its line end.
 
+        Files that gzip, bzip2, xz or Zstandard compressed are told by their first bytes, and
+        decompressed.
+
         Args:
             files: a name or a sequence of names, local or remote; read in this order.
             errors: what becomes of bytes that are not UTF-8, as in `bytes.decode`.

@@ -42,7 +42,7 @@ def compress(payload: memoryview, codec: Codec) -> bytes | None:
         case Codec.LZ4:
             stored: bytes = lz4.block.compress(payload, store_size=False)
         case Codec.ZSTD:
-            stored = _zstd_compressor().compress(payload, _zstd().ZstdCompressor.FLUSH_FRAME)
+            stored = _zstd_compressor().compress(payload, zstd_module().ZstdCompressor.FLUSH_FRAME)
         case Codec.AUTO:
             raise ValueError(f"frames have no {codec.name}: `codec_choice.CodecChooser` chooses")
         case _:
@@ -90,7 +90,7 @@ def _lz4_decompressed(stored: memoryview | bytes, raw_nbytes: int) -> bytearray:
 
 def _zstd_decompressed(stored: memoryview | bytes, raw_nbytes: int) -> bytes:
     _check_nbytes(stored, raw_nbytes, _ZSTD_EXPANSION)
-    zstd = _zstd()
+    zstd = zstd_module()
     try:
         said = zstd.get_frame_info(stored).decompressed_size
         if said != raw_nbytes:
@@ -112,7 +112,7 @@ def _check_nbytes(stored: memoryview | bytes, raw_nbytes: int, expansion: int) -
 
 
 @functools.cache
-def _zstd() -> ModuleType:
+def zstd_module() -> ModuleType:
     """Return the module, loaded when the first frame needs it."""
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415
@@ -127,5 +127,5 @@ _contexts = threading.local()
 def _zstd_compressor() -> Any:
     """Return this thread's compressor, whose tables are made once."""
     if not hasattr(_contexts, "compressor"):
-        _contexts.compressor = _zstd().ZstdCompressor(_LEVEL)
+        _contexts.compressor = zstd_module().ZstdCompressor(_LEVEL)
     return _contexts.compressor

@@ -17,6 +17,7 @@ from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
+from penstock.ops.internal.compressed import GUESSED, compression_of
 from penstock.ops.internal.csv_columns import (
     BOM,
     CsvColumn,
@@ -32,7 +33,6 @@ from penstock.ops.internal.file_records import (
     FileRecords,
     FileSource,
     RefusalError,
-    compression_of,
 )
 
 GROUP = 1024
@@ -116,7 +116,7 @@ class _CsvIterator(FileRecords[_Row]):
     op = Csv.op
 
     def __init__(self, node: Csv, context: Context, state: State) -> None:
-        super().__init__(context, node.files, node.compression, state)
+        super().__init__(context, node.files, node.compression or GUESSED, state)
         self._node = node
         self._known: tuple[Format, Parser] | None = None
         self._rows: _Rows
@@ -134,6 +134,8 @@ class _CsvIterator(FileRecords[_Row]):
         if byte or not self._node.header:
             return self._rows.at
         names = self._rows.header()
+        if names is None:  # writers leave parts without a byte
+            return self._rows.at
         if self._node.names is None and names != form.names:
             raise DatasetError(
                 f"the columns are {_listed(names)}, and those of {self._node.files[0]} are "
@@ -186,13 +188,16 @@ class _CsvIterator(FileRecords[_Row]):
             with self.opened(name) as file:
                 rows = _Rows(file, name, node, 0)
                 names = rows.header() if node.header else ()
+                if names is None:
+                    continue
                 form = form or _agreed(node, names)
                 sample, _ = rows.take()
             if sample:
                 break
         else:
             sample = []
-        assert form is not None  # noqa: S101  there is a file
+        if form is None:
+            raise DatasetError(f"{node.files[0]} is empty, and should have a header")
         return form, infer(form, sample, known)
 
 
@@ -207,7 +212,8 @@ class _Rows:
     """The rows of a file from *byte* on that are not blank."""
 
     def __init__(self, file: BinaryIO, name: str, node: Csv, byte: int) -> None:
-        file.seek(byte)
+        if byte:  # a pipe has no places
+            file.seek(byte)
         self._name = name
         self._reader = RowReader(file, node.delimiter, quotes=node.quotes)
         self._node = node
@@ -219,17 +225,19 @@ class _Rows:
         if not byte and self._read and self._read[0].startswith(BOM):
             self.at, self._read[0] = len(BOM), self._read[0][len(BOM) :]
 
-    def header(self) -> tuple[str, ...]:
+    def header(self) -> tuple[str, ...] | None:
         """Take the first row, and return the names that it holds, or those that were given.
 
+        None if the file has no row.
+
         Raises:
-            DatasetError: when there is none, it is no UTF-8, or it names a column twice.
+            DatasetError: when it is no UTF-8, or it names a column twice.
         """
         row = b""
         while is_blank(row):
             self._read = self._read or self._reader.rows()
             if not self._read:
-                raise DatasetError(f"{self._name} is empty, and should have a header")
+                return None
             row = self._read.pop(0)
             self.at += len(row)
         return self._names(row) if self._node.names is None else self._node.names

@@ -12,11 +12,11 @@ from penstock import files
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
+from penstock.ops.internal.compressed import compression_of
 from penstock.ops.internal.file_records import (
     BadRecordError,
     FileRecords,
     FileSource,
-    compression_of,
 )
 from penstock.options import check_count
 

@@ -32,7 +32,7 @@ class ListFiles(Node):
     seed: int | None
 
     def __post_init__(self) -> None:
-        names = files.names("list_files", "file_pattern", self.patterns)
+        names = files.names("list_files", "file_pattern", self.patterns, patterns=True)
         object.__setattr__(self, "patterns", names)
         if self.seed is not None:
             seed = check_count("list_files", "seed", self.seed, least=-(2**63), most=None)

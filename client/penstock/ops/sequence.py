@@ -145,4 +145,20 @@ def sequence_of(value: Any) -> Sequence:
             "from_sequence: a dict has keys, not numbers; give list(d.items()), or use "
             "from_tensor_slices for a dict of arrays"
         )
+    if kind.__module__.partition(".")[0] == "pandas":
+        value = _positions(value)
     return Sequence(value, len(value))
+
+
+def _positions(value: Any) -> Any:
+    """Return the values of a pandas object by their places: it is indexed by labels.
+
+    Raises:
+        DatasetError: when it is a frame: its items are columns.
+    """
+    if value.ndim != 1:
+        raise DatasetError(
+            "from_sequence: a DataFrame has columns, not items: from_tensor_slices(dict(frame)) "
+            "reads its rows as dicts; or give one column"
+        )
+    return value.to_numpy()

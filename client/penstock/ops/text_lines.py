@@ -17,6 +17,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph.node import added
+from penstock.ops.internal.compressed import GUESSED
 from penstock.ops.internal.file_records import BadRecordError, FileRecords, FileSource
 
 _ERRORS = ("surrogateescape", "strict", "replace", "ignore")
@@ -47,7 +48,7 @@ class _TextLinesIterator(FileRecords[bytes]):
     op = TextLines.op
 
     def __init__(self, node: TextLines, context: Context, state: State) -> None:
-        super().__init__(context, node.files, "", state)
+        super().__init__(context, node.files, GUESSED, state)
         self._errors = node.errors
 
     def read(self, file: BinaryIO, n: int, out: list[bytes]) -> None:

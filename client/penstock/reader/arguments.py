@@ -100,7 +100,10 @@ def _service_of(given: Any) -> tuple[str, str]:
     return protocol, address
 
 
-_SERVICE = "give the dispatcher's address as 'grpc://host:port'"
+_SERVICE = (
+    "give the dispatcher's address as 'grpc://host:port'; an IPv6 address stands in brackets, as "
+    "in 'grpc://[::1]:7000'"
+)
 
 
 def job_name_of(given: Any) -> str | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import socket
+
+_BRACKETED = re.compile(r"\[[^\[\]]+\]")
 
 
 def is_address(text: object) -> bool:
-    """Return whether *text* is ``host:port``, with a port from 1 to 65535."""
+    """Return whether *text* is ``host:port``, with a port from 1 to 65535.
+
+    A host with colons stands in brackets: without, nobody can tell its end from the port.
+    """
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    if not host or set(host) & set("/ "):
+    if not host or set(host) & set("/ ") or (":" in host and not _BRACKETED.fullmatch(host)):
         return False
     return port.isdecimal() and 0 < int(port) < 1 << 16
 

@@ -6,13 +6,10 @@ State: that of `penstock.ops.internal.unit_cursor`, counting files; behind it th
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from abc import abstractmethod
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Generic, NoReturn, TypeVar, cast
+from typing import BinaryIO, Generic, NoReturn, TypeVar, cast
 
 from penstock import files
 from penstock.element import Element
@@ -21,15 +18,14 @@ from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import transform_error
 from penstock.graph.node import Node
+from penstock.ops.internal.compressed import CHUNK, decompressed
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
+from penstock.remote_file import why_unread
 from penstock.runtime.interrupts import interruptible, is_interrupt
 
 R = TypeVar("R", bound=Sized)
 """A record, as long as the bytes that it takes in the file."""
-
-CHUNK = 1 << 18
-"""How many bytes are read at a time."""
 
 
 class BadRecordError(Exception):
@@ -94,12 +90,13 @@ class FileRecords(OpIterator, Generic[R]):
 
     def start(self, file: BinaryIO, byte: int) -> int:
         """Go to *byte* of a file that was just opened; return where the next record begins."""
-        file.seek(byte)
+        if byte:  # a pipe has no places
+            file.seek(byte)
         return byte
 
     def opened(self, name: str) -> BinaryIO:
         """Open a file, to be read forwards."""
-        return _decompressed(files.open_file(name, CHUNK), self._compression)
+        return decompressed(files.open_file(name, CHUNK), self._compression)
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Never crosses the end of a file."""
@@ -174,7 +171,9 @@ class FileRecords(OpIterator, Generic[R]):
             self._leave_file()
         try:
             if isinstance(exc, FileNotFoundError):
-                raise files.missing(self.op, self._name) from exc
+                if not (why := why_unread(exc)):
+                    raise files.missing(self.op, self._name) from exc
+                exc = OSError(why)
             if isinstance(exc, RefusalError):
                 raise DatasetError(str(exc)) from None
             error = transform_error(label, number, exc)
@@ -190,74 +189,3 @@ class FileRecords(OpIterator, Generic[R]):
         self._failed = None
         if file is not None:
             file.close()
-
-
-def compression_of(op: str, given: Any) -> str:
-    """Return the name of a compression that a user gave: none, ``"GZIP"`` or ``"ZLIB"``.
-
-    Raises:
-        DatasetError: naming the operator and the value.
-    """
-    if given in (None, "", "GZIP", "ZLIB"):
-        return given or ""
-    raise DatasetError(f"{op}: compression_type must be None, 'GZIP' or 'ZLIB', not {given!r}")
-
-
-def _decompressed(file: BinaryIO, compression: str) -> BinaryIO:
-    match compression:
-        case "GZIP":
-            return cast("BinaryIO", _GzipFile(file))
-        case "ZLIB":
-            return cast("BinaryIO", io.BufferedReader(_ZlibFile(file), CHUNK))
-        case _:
-            return file
-
-
-class _GzipFile(gzip.GzipFile):
-    def __init__(self, file: BinaryIO) -> None:
-        super().__init__(fileobj=file, mode="rb")
-        self._inner = file
-
-    def close(self) -> None:
-        super().close()
-        self._inner.close()
-
-
-class _ZlibFile(io.RawIOBase):
-    """What a zlib stream holds; it can only go forward."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._inner, self._stream = file, zlib.decompressobj()
-        self._held = b""
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            offset += self._at
-        while self._at < offset and (passed := self.read(min(CHUNK, offset - self._at))):
-            del passed
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._held and not self._stream.eof:
-            packed = self._stream.unconsumed_tail or self._inner.read(CHUNK)
-            if not packed:
-                raise EOFError("the file ended before the end of its zlib stream")
-            self._held = self._stream.decompress(packed, CHUNK)
-        count = min(len(buffer), len(self._held))
-        buffer[:count], self._held = self._held[:count], self._held[count:]
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        super().close()
-        self._inner.close()

@@ -1,0 +1,163 @@
+"""Compressed files, read as what is packed in them. They go forward; to go back begins anew."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from typing import Any, BinaryIO, Protocol, cast
+
+from penstock.errors import DatasetError
+from penstock.frames.compression import zstd_module
+
+CHUNK = 1 << 18
+"""How many bytes are read at a time."""
+
+GUESSED = "AUTO"
+"""As the first bytes of each file say: no text begins as a compressed file does."""
+
+_MAGIC = {
+    b"\x1f\x8b\x08": "GZIP",
+    b"\x28\xb5\x2f\xfd": "ZSTD",
+    b"\xfd7zXZ\x00": "XZ",
+    **{b"BZh%d1AY&SY" % level: "BZIP2" for level in range(1, 10)},
+}
+_LONGEST = max(map(len, _MAGIC))
+
+
+def compression_of(op: str, given: Any) -> str:
+    """Return the name of a compression that a user gave: none, ``"GZIP"`` or ``"ZLIB"``.
+
+    Raises:
+        DatasetError: naming the operator and the value.
+    """
+    if given in (None, "", "GZIP", "ZLIB"):
+        return given or ""
+    raise DatasetError(f"{op}: compression_type must be None, 'GZIP' or 'ZLIB', not {given!r}")
+
+
+def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
+    """Return what is packed in *file*, as another file; to close that closes *file*."""
+    if compression == GUESSED:
+        compression = _guess(file)
+    stream: _Stream
+    match compression:
+        case "GZIP":
+            return cast("BinaryIO", _GzipFile(file))
+        case "ZLIB":
+            stream = _Zlib()
+        case "BZIP2":
+            stream = _Members(bz2.BZ2Decompressor)
+        case "XZ":
+            stream = _Members(lzma.LZMADecompressor)
+        case "ZSTD":
+            stream = _Members(zstd_module().ZstdDecompressor)
+        case _:
+            return file
+    return io.BufferedReader(_Unpacked(file, stream), CHUNK)
+
+
+def _guess(file: io.BufferedReader[Any]) -> str:
+    head = file.peek(_LONGEST)
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
+
+
+class _GzipFile(gzip.GzipFile):
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._inner = file
+
+    def close(self) -> None:
+        super().close()
+        self._inner.close()
+
+
+class _Stream(Protocol):
+    """Unpacks a file, `CHUNK` bytes at a time at the most: a small file may hold a large one."""
+
+    over: bool
+    """Whether all was unpacked, whatever the file has behind it."""
+
+    def piece(self, file: BinaryIO) -> bytes:
+        """Return what comes next; nothing at the end, and also where more has to be read.
+
+        Raises:
+            EOFError: when the file ends before what is packed in it.
+        """
+        ...
+
+
+class _Zlib:
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj()
+        self.over = False
+
+    def piece(self, file: BinaryIO) -> bytes:
+        packed = self._stream.unconsumed_tail or file.read(CHUNK)
+        if not packed:
+            raise EOFError("the file ended before the end of its zlib stream")
+        out = self._stream.decompress(packed, CHUNK)
+        self.over = self._stream.eof
+        return out
+
+
+class _Members:
+    """Streams one after another, as tools make them that pack in parallel. *make* begins one."""
+
+    def __init__(self, make: Any) -> None:
+        self._make, self._stream = make, make()
+        self.over = False
+
+    def piece(self, file: BinaryIO) -> bytes:
+        stream, packed = self._stream, b""
+        if stream.eof:
+            packed = stream.unused_data or file.read(CHUNK)
+            if not packed:
+                self.over = True
+                return b""
+            self._stream = stream = self._make()
+        elif stream.needs_input:
+            packed = file.read(CHUNK)
+            if not packed:
+                raise EOFError("the file ended before the end of its compressed stream")
+        out: bytes = stream.decompress(packed, CHUNK)
+        return out
+
+
+class _Unpacked(io.RawIOBase):
+    """What *stream* makes of *file*; it can only go forward."""
+
+    def __init__(self, file: BinaryIO, stream: _Stream) -> None:
+        self._inner, self._stream = file, stream
+        self._held = memoryview(b"")
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_CUR:
+            offset += self._at
+        while self._at < offset and (passed := self.read(min(CHUNK, offset - self._at))):
+            del passed
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._held and not self._stream.over:
+            self._held = memoryview(self._stream.piece(self._inner))
+        count = min(len(buffer), len(self._held))
+        buffer[:count], self._held = self._held[:count], self._held[count:]
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        super().close()
+        self._inner.close()
