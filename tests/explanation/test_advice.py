@@ -140,3 +140,13 @@ def test_what_takes_no_calls_is_not_told_to():
 @pytest.mark.parametrize("told, found", [(0.0, 2.0), (1.0, 1.0), (7.0, 7.0)])
 def test_what_is_wanted_is_what_the_reader_says_or_else_follows_from_its_wait(told, found):
     assert wanted(replace(loop("", 0.0, 0.0), wanted=told)) == found
+
+
+def test_a_job_in_one_order_that_waits_for_the_task_whose_turn_it_is_gets_no_slots():
+    """Its first tasks are long: all others are ahead of the loop."""
+    start = job(4, slots=4, all_slots=4, ordered=True, ready_ahead=300)
+    found = advised(start, 3.0)
+
+    assert (found.slots, found.workers) == (0, 0)
+    assert found.words.startswith("300 elements of later tasks are ready")
+    assert advised(replace(start, ready_ahead=20), 3.0).slots == 9

@@ -114,3 +114,12 @@ def test_a_job_says_whether_it_fills_slots_and_how_many_there_are():
 
     assert (job.fills_slots, job.slots, job.all_slots, job.ordered) == (False, 0, 2, True)
     assert told((6, "runs", TIMES), slots=2).jobs[0].slots == 2
+
+
+def test_what_is_ready_of_later_tasks_is_told_apart():
+    tasks = [(name, "ended", TIMES) for name in (4, 5, 6)]
+    seen = json.loads(status(tasks=[{"task": name} for name, *_ in tasks]))
+    runners = [{"task": n, "state": s, "times": t, "ready": 10 * n} for n, s, t in reversed(tasks)]
+    seen["workers"] = [{"address": "w:1", "stats": {"tasks": runners}}]
+
+    assert look(json.dumps(seen).encode()).jobs[0].ready_ahead == 50 + 60

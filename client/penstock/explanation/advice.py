@@ -29,6 +29,10 @@ PARALLEL = ("map", "map_batches", "interleave")
 
 MOST_CALLS = 256
 
+AHEAD = 1.0
+"""Seconds' worth of elements that are ready out of turn, and more, show that a job in one order
+waits for one task, as at its start, when tasks are long."""
+
 WORTH = 1.3
 """Calls at a time are advised if they make it so many times as fast."""
 
@@ -112,6 +116,11 @@ def on_workers(job: JobLook, work: Work, times: float) -> Advice:
 def _more_slots(job: JobLook, work: Work, times: float) -> Advice:
     if job.running < job.slots and not job.ordered:
         return Advice(_NO_SPLITS)
+    if job.ordered and (ready := job.ready_ahead) > AHEAD * sum(one.speed for one in job.tasks):
+        return Advice(
+            f"{ready:,} elements of later tasks are ready, and more slots would only make more of "
+            "these: the loop waits for the task whose turn it is"
+        )
     slots = job.slots or len(job.tasks)
     sharing, unused = 1, 0
     if job.slots:

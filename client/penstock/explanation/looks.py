@@ -81,6 +81,8 @@ class JobLook:
     """How many tasks runners make now."""
     ordered: bool = False
     """Whether it is read in one order: a worker makes at least two tasks then."""
+    ready_ahead: int = 0
+    """How many elements are made, and not taken yet, of tasks after the one whose turn it is."""
     had: int = 0
     """How many elements its loops have had, as far as that is known."""
     stopped: Trouble | None = None

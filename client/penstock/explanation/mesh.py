@@ -163,6 +163,11 @@ class _Runners:
         over = [_task(one.task, at, _RunnerSeen(one.task, "", one.times)) for at, one in past]
         return len(at_work), sorted(over, key=attrgetter("task"))[-max(1, len(at_work)) :]
 
+    def ready_ahead(self, it: _PassSeen) -> int:
+        """Return how many elements are made, and not taken, of all tasks but the first."""
+        here = [self._here[task.task][1] for task in it.tasks if task.task in self._here]
+        return sum(one.ready + one.unacked for one in here[1:])
+
 
 def _readers(it: _PassSeen) -> JobFacts:
     live = [one for one in it.readers if one.status == "live"]
@@ -194,6 +199,7 @@ def _job(
         slots=it.slots,
         running=count,
         ordered=it.ordered,
+        ready_ahead=runners.ready_ahead(it),
         had=max(it.account.acked, it.account.consumed),
         stopped=stopped,
     )
