@@ -5,7 +5,9 @@ import functools
 import os
 import random
 import secrets
+import sys
 import time
+import types
 import uuid
 from dataclasses import dataclass
 from random import choice as pick
@@ -13,7 +15,7 @@ from random import choice as pick
 import numpy as np
 import pytest
 
-from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.determinism import nondeterminism, unjudged
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.protocol.definition import Definition
@@ -110,6 +112,140 @@ def test_chance_and_clocks_are_named(fn, name):
 
     assert name in said
     assert said.startswith("map(")
+
+
+@pytest.mark.parametrize(
+    ("fn", "name"),
+    [
+        (np.random.default_rng(0).normal, "Generator, a random generator that elements share"),
+        (random.Random(0).randrange, "Random, a random generator that elements share"),
+        (np.random.permutation, "numpy.random.permutation"),
+        (random.choice, "random.choice"),
+        (uuid.uuid4, "uuid.uuid4"),
+        (os.urandom, "os.urandom"),
+        (functools.partial(np.random.normal, 1.0), "numpy.random.normal"),
+        (functools.partial(SHARED.normal, 1.0), "a random generator that elements share"),
+        (functools.partial(functools.partial(random.uniform, 1.0), 2.0), "random.uniform"),
+    ],
+)
+def test_a_function_that_is_itself_chance_is_named(fn, name):
+    assert name in of(fn)
+
+
+class FakeTorch(types.ModuleType):
+    """A module with the functions that are looked for."""
+
+    class Generator:
+        def manual_seed(self, _):
+            return self
+
+    def __init__(self):
+        super().__init__("torch")
+        self.rand, self.empty = (lambda *_, **__: 0), (lambda *_: 0)
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    """Return a `torch` that is loaded."""
+    made = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", made)
+    return made
+
+
+def test_what_draws_on_the_generator_of_pytorch_is_named(torch):
+    generator = torch.Generator()
+
+    assert "torch.rand" in of(lambda x: torch.rand(1) + x)
+    assert "torch.rand" in of(torch.rand)
+    assert "torch.Tensor.uniform_" in of(lambda x: torch.empty(2).uniform_() + x)
+    assert "generator, a random generator" in of(lambda x: torch.rand(1, generator=generator))
+
+
+def test_what_is_seeded_by_its_element_is_no_chance_of_pytorch(torch):
+    def seeded(x):
+        torch.manual_seed(int(x))
+        return torch.rand(1)
+
+    def own(x):
+        generator = torch.Generator().manual_seed(int(x))
+        return torch.rand(1, generator=generator)
+
+    assert of(seeded) == of(own) == of(lambda x: torch.empty(2) + x) == ""
+
+
+def test_pytorch_is_looked_for_also_where_it_is_not_loaded():
+    def draws(x):
+        import torch
+
+        return torch.rand(1) + x
+
+    def draws_another_way(x):
+        from torch import randint as draw
+
+        return draw(0, x, (1,))
+
+    def draws_nothing(x):
+        import torch
+
+        return torch.tensor(x)
+
+    assert "torch" not in sys.modules
+    assert "torch.rand" in of(draws)
+    assert "torch.randint" in of(draws_another_way)
+    assert of(draws_nothing) == ""
+
+
+class Samples:
+    def __init__(self, draw):
+        self.transform = draw
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, number):
+        return self.transform(number)
+
+
+def test_the_dataset_that_is_given_to_from_torch_is_looked_into():
+    (said,) = nondeterminism(Dataset.from_torch(Samples(helper)).node)
+
+    assert said.startswith("from_torch(Samples) draws on random.random (in helper)")
+    assert nondeterminism(Dataset.from_torch(Samples(abs)).node) == ()
+
+
+def installed(cls):
+    """Return *cls*, as a class of an installed package."""
+    cls.__module__ = "pytest"
+    return cls
+
+
+@installed
+class Subset:
+    def __init__(self, dataset):
+        self.dataset = dataset
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, number):
+        return self.dataset[number]
+
+
+def test_what_an_object_of_a_package_has_of_the_users_is_looked_into():
+    (said,) = nondeterminism(Dataset.from_torch(Subset(Samples(helper))).node)
+
+    assert "random.random" in said
+
+
+def test_what_is_not_looked_into_is_noted_as_unjudged():
+    transform = Subset([1, 2, 3])
+
+    for made in (Dataset.from_torch(transform), Dataset.range(3).map(lambda i: transform[i])):
+        (said,) = unjudged(made.node)
+        assert "calls Subset of pytest, an installed package that is not looked into" in said
+        assert said in made.visitation().notes
+    assert unjudged(Dataset.range(3).map(np.sqrt).map(str).map(abs).node) == ()
+    assert "calls importorskip of" in unjudged(Dataset.range(3).map(pytest.importorskip).node)[0]
 
 
 class Augment:

@@ -10,6 +10,7 @@ from penstock.analysis.function_scan import Findings, Use, look
 from penstock.analysis.registered import Registered
 from penstock.graph.node import Node, function_name
 from penstock.graph.traversal import topological_order
+from penstock.ops.internal.items import Items
 
 _SHOWN = 3
 
@@ -21,21 +22,44 @@ def nondeterminism(root: Node) -> tuple[str, ...]:
     called, and no data is read.
     """
     found: dict[str, None] = {}
+    for node, functions in _search(root):
+        if node.unordered:
+            found[_OVERTAKING.format(node.label)] = None
+        if node.op == "distribute":
+            found[_NESTED] = None
+        if isinstance(node, Registered) and node.definition.nondeterministic:
+            found[node.definition.nondeterministic] = None
+        for name, findings in functions:
+            found |= dict.fromkeys(_sentences(node, name, findings.uses))
+    return tuple(found)
+
+
+def unjudged(root: Node) -> tuple[str, ...]:
+    """Return, a sentence for each operator, what `nondeterminism` did not look into."""
+    return tuple(
+        f"{node.label} calls {', '.join(findings.unjudged[:_SHOWN])}, an installed package that is "
+        "not looked into: where that draws on chance or a clock, a replayed element is another one"
+        for node, functions in _search(root)
+        for _, findings in functions
+        if findings.unjudged
+    )
+
+
+def _search(root: Node) -> Iterator[tuple[Node, list[tuple[str, Findings]]]]:
+    """Yield each node, also of datasets inside functions, with what is in its functions."""
     todo, seen = [root], {id(root)}
     for top in todo:
         for node in topological_order(top):
-            if node.unordered:
-                found[_OVERTAKING.format(node.label)] = None
-            if node.op == "distribute":
-                found[_NESTED] = None
-            if isinstance(node, Registered) and node.definition.nondeterministic:
-                found[node.definition.nondeterministic] = None
-            for name, findings in _functions(node):
-                found |= dict.fromkeys(_sentences(node, name, findings.uses))
-                inside = [inner for inner in findings.datasets if id(inner) not in seen]
-                seen.update(map(id, inside))
-                todo += inside
-    return tuple(found)
+            functions = list(_functions(node))
+            yield node, functions
+            inside = [
+                inner
+                for _, findings in functions
+                for inner in findings.datasets
+                if id(inner) not in seen
+            ]
+            seen.update(map(id, inside))
+            todo += inside
 
 
 def _functions(node: Node) -> Iterator[tuple[str, Findings]]:
@@ -43,6 +67,7 @@ def _functions(node: Node) -> Iterator[tuple[str, Findings]]:
     for field in fields(node):
         if field.metadata.get("kind") == "function":
             value = getattr(node, field.name)
+            value = value.given if isinstance(value, Items) else value
             name = function_name(value) if callable(value) else ""
             yield name, look(value, given_rng=bool(node.inputs))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.analysis import torch_chance
 from penstock.analysis.name_resolution import NameUse
 
 
@@ -59,9 +60,8 @@ def judge(mention: NameUse, *, seedless: bool, timed: bool) -> Drawing | Seeding
             return _drawn(generator, words[: i + 1], getattr(last, "__name__", words[-1]))
     if last is np.random.seed:
         return Seeding(id(_NUMPY))
-    if id(last) in _FUNCTIONS:
-        name = _FUNCTIONS[id(last)]
-        return Drawing(Draw.CHANCE, name, id(_NUMPY) if name.startswith("numpy") else 0)
+    if name := _FUNCTIONS.get(id(last)) or torch_chance.drawn_by(last):
+        return Drawing(Draw.CHANCE, name, _SOURCES.get(name.partition(".")[0], 0))
     if seedless and mention.bare and id(last) in _MAKERS:
         return Drawing(Draw.CHANCE, f"{_MAKERS[id(last)]} without a seed", id(last))
     reads = is_clock(last) or (mention.bare and id(last) in _CLOCKS_IF_BARE)
@@ -96,11 +96,11 @@ def _generator(value: Any) -> Any:
     """Return the random generator that *value* is, or of which it is a method."""
     if isinstance(value, (MethodType, BuiltinFunctionType)):
         value = value.__self__
-    return value if isinstance(value, _GENERATORS) else None
+    return value if isinstance(value, _GENERATORS) or torch_chance.is_generator(value) else None
 
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
-_SEEDERS = {"seed", "set_state", "setstate"}
+_SEEDERS = {"seed", "set_state", "setstate", torch_chance.SEEDER}
 _PYTHON = random.random.__self__  # type: ignore[attr-defined]  # a method of the module's generator
 _NUMPY = np.random.rand.__self__  # type: ignore[attr-defined]
 _FUNCTIONS = {
@@ -118,6 +118,7 @@ _FUNCTIONS = {
         "uuid.uuid4": uuid.uuid4,
     }.items()
 }
+_SOURCES = {"numpy": id(_NUMPY), "torch": torch_chance.SOURCE}
 _MAKERS = {
     id(maker): f"{'random' if maker is random.Random else 'numpy.random'}.{maker.__name__}()"
     for maker in (

@@ -1,23 +1,34 @@
 """What a user's function draws on that is not in its arguments: chance, and the clock.
 
 Its bytecode is read, and that of functions of the user's own to which it refers; nothing is run.
-What cannot be known (a name bound at run time, an installed package) counts as harmless.
+What cannot be known (a name bound at run time) counts as harmless; what is of an installed package
+and called as a whole is noted as unjudged.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from penstock.analysis.entropy import Drawing, Seeding, is_clock, judge, judge_value
-from penstock.analysis.name_resolution import UNKNOWN, InstanceOf, NameUse, attribute, name_uses
+import numpy as np
+
+from penstock.analysis import torch_chance
+from penstock.analysis.entropy import Draw, Drawing, Seeding, is_clock, judge, judge_value
+from penstock.analysis.name_resolution import (
+    UNKNOWN,
+    InstanceOf,
+    NameUse,
+    attribute,
+    attributes,
+    name_uses,
+)
 from penstock.element import NestedDataset
 from penstock.graph.node import Node, function_name
-from penstock.serialization.modules import is_local
+from penstock.serialization.modules import is_local, is_stdlib
 
 _MOST_FUNCTIONS = 300
 _MOST_ITEMS = 64
@@ -29,6 +40,9 @@ _MAKING = ("__init__", "__post_init__")
 """Those that are called when an object is made."""
 
 _CACHED = type(functools.lru_cache(int))
+_CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, np.ufunc)
+_KNOWN = {"numpy", "penstock", "torch", "builtins"}
+"""Packages whose chance is known: the rest of them does the same each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,8 @@ class Findings:
     uses: tuple[Use, ...]
     datasets: tuple[Node, ...]
     """Datasets that the function holds: it may return them."""
+    unjudged: tuple[str, ...] = ()
+    """Functions and objects of installed packages that it calls: nobody looked into them."""
 
 
 def look(value: Any, *, given_rng: bool) -> Findings:
@@ -81,6 +97,7 @@ class _Search:
         self._seeded: set[int] = set()
         """The generators that are seeded where they are used."""
         self._datasets: dict[int, Node] = {}
+        self._foreign: dict[str, None] = {}
 
     def begin(self, value: Any, *, given_rng: bool) -> None:
         """Look into what the pipeline calls."""
@@ -90,6 +107,11 @@ class _Search:
                 if not (given_rng and name == "rng"):
                     self._hold(each, name)
             value = value.func
+        if isinstance(value, _CALLABLE):
+            name = function_name(value)
+            self._judge(NameUse(name, (value,), bare=False), "", seedless=False, timed=False)
+            if not isinstance(value, MethodType) or not isinstance(value.__func__, FunctionType):
+                self._note_foreign(value, name)
         self._enter(value, "", (), outermost=True, given_rng=given_rng)
 
     def run(self) -> Findings:
@@ -99,7 +121,7 @@ class _Search:
             self._read(self._todo[done])
             done += 1
         uses = [use for use in self._uses if use.drawing.source not in self._seeded]
-        return Findings(tuple(uses), tuple(self._datasets.values()))
+        return Findings(tuple(uses), tuple(self._datasets.values()), tuple(self._foreign))
 
     def _read(self, task: _Task) -> None:
         fn, held = task.fn, _closure(task.fn)
@@ -119,14 +141,36 @@ class _Search:
             for value in each.values[:-1]:
                 self._note_dataset(value)
             self._enter(each.values[-1], each.name, fn.__code__.co_names, outermost=False)
+        self._weigh_tensors(task, found)
 
     def _weigh(self, mention: NameUse, task: _Task, *, timed: bool) -> None:
-        judged = judge(mention, seedless=task.seedless, timed=timed)
+        self._judge(mention, _helper(task), seedless=task.seedless, timed=timed)
+
+    def _judge(self, mention: NameUse, helper: str, *, seedless: bool, timed: bool) -> None:
+        judged = judge(mention, seedless=seedless, timed=timed)
         if isinstance(judged, Seeding):
             self._seeded.add(judged.source)
         elif judged is not None:
-            helper = "" if task.outermost else function_name(task.fn)
             self._uses.setdefault(Use(judged, helper))
+
+    def _weigh_tensors(self, task: _Task, found: Sequence[NameUse]) -> None:
+        """Look for methods of tensors: what they are called on is known at run time only."""
+        taken = attributes(task.fn.__code__)
+        if torch_chance.SEEDER in taken:
+            self._seeded.add(torch_chance.SOURCE)
+        resolved = {word for each in found for word in each.name.split(".")[1:]}
+        for name in sorted(taken & torch_chance.METHODS - resolved):
+            drawing = Drawing(Draw.CHANCE, f"torch.Tensor.{name}", torch_chance.SOURCE)
+            self._uses.setdefault(Use(drawing, _helper(task)))
+
+    def _note_foreign(self, value: Any, name: str) -> None:
+        """Note something of an installed package: not of NumPy or Python, which are known."""
+        kind = value if isinstance(value, (FunctionType, BuiltinFunctionType)) else type(value)
+        module = getattr(kind, "__module__", None) or ""
+        package = module.partition(".")[0]
+        known = package in _KNOWN or is_stdlib(package) or not package or is_local(module)
+        if not known and not torch_chance.drawn_by(value):
+            self._foreign.setdefault(f"{name or kind.__name__} of {package}")
 
     def _enter(
         self,
@@ -178,6 +222,7 @@ class _Search:
             value = InstanceOf(value)
         kind = value.cls if isinstance(value, InstanceOf) else type(value)
         if not is_local(kind.__module__):
+            self._foreign_instance(value, outermost=outermost, given_rng=given_rng)
             return
         made = _MAKING if isinstance(value, InstanceOf) else ()
         for name in (*made, *_UNNAMED, *methods):
@@ -185,6 +230,17 @@ class _Search:
             if isinstance(method, MethodType) and isinstance(method.__func__, FunctionType):
                 called = outermost and name in ("__call__", "__getitem__", "__iter__")
                 self._schedule(method.__func__, value, outermost=called, given_rng=given_rng)
+
+    def _foreign_instance(self, value: Any, *, outermost: bool, given_rng: bool) -> None:
+        """Look for what is the user's in an object of an installed package, as of a `Subset`."""
+        if isinstance(value, (InstanceOf, type, ModuleType, *_CALLABLE)):
+            return
+        called = any(hasattr(type(value), name) for name in ("__call__", "__getitem__"))
+        if called and not isinstance(value, np.ndarray):
+            self._note_foreign(value, "")
+        for name, inner in list(getattr(value, "__dict__", {}).items())[:_MOST_ITEMS]:
+            if isinstance(inner, FunctionType) or is_local(type(inner).__module__):
+                self._enter(inner, name, (), outermost=outermost, given_rng=given_rng)
 
     def _schedule(self, fn: FunctionType, owner: Any, *, outermost: bool, given_rng: bool) -> None:
         key = (id(fn), id(owner.cls if isinstance(owner, InstanceOf) else owner))
@@ -200,6 +256,10 @@ class _Search:
         seedless = not given if outermost else None not in optional
         seedless = seedless and "seed" not in fn.__code__.co_names
         self._todo.append(_Task(fn, owner, known, outermost, seedless))
+
+
+def _helper(task: _Task) -> str:
+    return "" if task.outermost else function_name(task.fn)
 
 
 def _closure(fn: FunctionType) -> dict[str, Any]:

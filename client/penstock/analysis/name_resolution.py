@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from penstock.analysis.torch_chance import NotLoaded
 from penstock.serialization.bytecode import ASSIGNS, Op, Step, steps
 from penstock.serialization.references import Import
 
@@ -68,10 +69,21 @@ def name_uses(
             yield from name_uses(constant, names, outer)
 
 
+def attributes(code: CodeType) -> set[str]:
+    """Return all attributes that *code*, and code nested in it, takes of anything."""
+    found = {step.value for step in steps(code) if step.op is Op.READ_ATTRIBUTE}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= attributes(constant)
+    return found
+
+
 def attribute(value: Any, name: str) -> Any:
     """Return what ``value.name`` is, or `UNKNOWN`; a property is its getter, bound to *value*."""
     if isinstance(value, ModuleType):
         return vars(value).get(name, UNKNOWN)
+    if isinstance(value, NotLoaded):
+        return NotLoaded(f"{value.name}.{name}")
     made = isinstance(value, InstanceOf)
     found = inspect.getattr_static(value.cls if made else value, name, UNKNOWN)
     if isinstance(value, type):
@@ -149,6 +161,8 @@ def _from_import(rest: Sequence[Step], name: str) -> Iterator[tuple[str, Any]]:
 def _module(name: str) -> Any:
     if name in STANDARD:
         return importlib.import_module(name)
+    if name.partition(".")[0] == "torch" and name not in sys.modules:
+        return NotLoaded(name)
     return sys.modules.get(name, UNKNOWN)
 
 

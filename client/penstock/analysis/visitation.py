@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.analysis.auto_shard import divided_operators
-from penstock.analysis.determinism import nondeterminism
+from penstock.analysis.determinism import nondeterminism, unjudged
 from penstock.analysis.registered import Registered
 from penstock.analysis.sharding import per_task_operators
 from penstock.graph.node import Node
@@ -94,6 +94,7 @@ def seen_apart(root: Node, mode: Mode | None) -> list[Node]:
 
 def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
     """Yield what generators must keep to, and what becomes of the operators that are *alone*."""
+    yield from unjudged(root)
     for node in topological_order(root):
         if isinstance(node, Generator):
             yield (

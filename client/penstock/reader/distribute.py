@@ -64,9 +64,10 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
     Neither that function nor this one runs a user's function, reads data or opens a connection; the
-    dataset is registered when it is first read. While an iterator is open this process lets its
-    threads take turns more often (`sys.setswitchinterval`) and keeps more freed memory, in one
-    arena (glibc's ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+    dataset is registered when it is first read. What functions hold is sent then: if the training
+    loop changes such an object later, as between epochs, workers do not see it. While an iterator
+    is open this process lets its threads take turns more often (`sys.setswitchinterval`) and keeps
+    more freed memory, in one arena (glibc's ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
 
     Elements in operators behind it (`batch`, `shuffle`, `prefetch`) are unacked until the training
     loop gets them. The iterator's `state` is the whole job's; see `DatasetIterator.state` and

@@ -34,6 +34,11 @@ class Items(ABC):
     def label(self) -> str:
         """What messages call it, as ``from_torch(MyDataset)``."""
 
+    @property
+    def given(self) -> Any:
+        """What the user gave, in which chance is looked for."""
+        return None
+
     @abstractmethod
     def __len__(self) -> int: ...
 

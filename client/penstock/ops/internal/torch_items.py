@@ -22,6 +22,11 @@ class TorchItems(Items):
         """See `Items.label`."""
         return f"from_torch({type(self._dataset).__name__})"
 
+    @property
+    def given(self) -> Any:
+        """See `Items.given`."""
+        return self._dataset
+
     def __len__(self) -> int:
         return len(self._dataset)
 
