@@ -179,3 +179,12 @@ def test_a_forked_child_may_stop_its_copy_while_a_thread_of_the_parent_had_the_l
     cluster = LocalCluster(workers=0)
     with cluster._lock:
         assert forked(cluster.stop) == 0
+
+
+def test_nobody_else_can_read_what_is_in_the_work_folder(tmp_path):
+    with LocalCluster(workers=1, work_dir=tmp_path / "work") as cluster:
+        numbers = Dataset.range(4).distribute("distributed_epoch", cluster.target)
+        assert sorted(map(int, numbers)) == [0, 1, 2, 3]
+
+        found = [cluster.work_dir, *cluster.work_dir.rglob("*")]
+        assert [path for path in found if path.stat().st_mode & 0o077] == []

@@ -1,12 +1,19 @@
 """Where a cluster keeps its dispatcher's files, and what it says when it can be nowhere."""
 
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from penstock.errors import ConfigError
 from penstock_cluster import LocalCluster
-from penstock_cluster.work_folder import given_folder, temporary_folder
+from penstock_cluster.work_folder import given_folder, remove_temporary, temporary_folder
 
 
 @pytest.fixture
@@ -48,3 +55,101 @@ def test_a_cluster_in_a_folder_that_cannot_be_made_names_it(tmp_path):
         LocalCluster(work_dir=tmp_path / "file"),
     ):
         pass
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def abandoned(folder, *, lock=True):
+    """A folder of a process that was killed."""
+    left = folder / "penstock-left"
+    left.mkdir()
+    (left / "owner").touch()
+    if lock:
+        (left / "lock").touch()
+    return left
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_the_folder_of_a_process_that_was_killed_is_removed_when_another_is_made(temporary, lock):
+    left = abandoned(temporary, lock=lock)
+
+    made = temporary_folder()
+
+    assert not left.exists()
+    assert made.stat().st_mode & 0o777 == 0o700
+    remove_temporary(made)
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("held", ["owner", "lock"])
+def test_a_folder_whose_owner_or_dispatcher_lives_stays(temporary, held):
+    left = abandoned(temporary)
+    with (left / held).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        remove_temporary(temporary_folder())
+
+        assert left.exists()
+
+
+def test_two_folders_of_one_process_stay_and_so_does_what_is_not_ours(temporary):
+    (temporary / "penstock-other").mkdir()
+    first, second = temporary_folder(), temporary_folder()
+
+    assert first.exists()
+    assert second.exists()
+    assert (temporary / "penstock-other").exists()
+    remove_temporary(first)
+    remove_temporary(second)
+
+
+def test_what_penstock_up_leaves_when_it_is_killed_the_next_cluster_removes(tmp_path):
+    command = [sys.executable, "-m", "penstock_cluster.cli.app", "up", "--workers", "1"]
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as up:
+        folder = None
+        pids = []
+        for line in up.stdout:
+            if line.startswith("work directory:"):
+                folder = Path(line.split(":", 1)[1].strip())
+            if "pid" in line:
+                pids.append(int(line.rsplit("pid", 1)[1]))
+            if "Ctrl-C" in line:
+                break
+        up.send_signal(signal.SIGKILL)
+    assert folder.exists()
+    for pid in pids:
+        wait_until_gone(pid)
+
+    program = "from penstock_cluster import LocalCluster\nwith LocalCluster(workers=0): pass"
+    for _ in range(100):  # its dispatcher ends by itself
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            check=True,
+            timeout=60,
+        )
+        if not folder.exists():
+            break
+
+    assert not folder.exists()
+
+
+def wait_until_gone(pid):
+    try:
+        watch = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        assert poll.poll(60_000)
+    finally:
+        os.close(watch)

@@ -6,7 +6,13 @@ import os
 import pytest
 
 from penstock.errors import Overloaded, Refused, StoreFull
-from penstock_dispatcher.atomic_file import remove_unfinished, unwritten, write_whole
+from penstock_dispatcher.atomic_file import (
+    make_private_file,
+    make_private_folder,
+    remove_unfinished,
+    unwritten,
+    write_whole,
+)
 
 
 @pytest.mark.parametrize("power", [True, False])
@@ -74,3 +80,20 @@ def test_without_descriptors_the_same_is_worth_another_try(tmp_path, number):
     assert error.retry_after > 0
     assert os.strerror(number) in str(error)
     assert "ulimit -n" in str(error)
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_files_and_folders_are_for_this_user_alone_also_those_of_an_earlier_version(tmp_path):
+    folder, file = tmp_path / "datasets", tmp_path / "journal"
+    for _ in range(2):
+        make_private_folder(folder)
+        make_private_file(file)
+        assert (mode(folder), mode(file)) == (0o700, 0o600)
+        folder.chmod(0o755)
+        file.chmod(0o644)
+        file.write_bytes(b"kept")
+
+    assert file.read_bytes() == b"kept"

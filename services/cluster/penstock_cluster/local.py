@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from penstock.runtime.linux import check_service
 from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member
 from penstock_cluster.nursery import Nursery, held
-from penstock_cluster.work_folder import given_folder, temporary_folder
+from penstock_cluster.work_folder import given_folder, remove_temporary, temporary_folder
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 from penstock_worker.memory_share import buffer_size
@@ -162,7 +161,7 @@ class LocalCluster:
                 member.close()
             self._held.close()
             if self._given_dir is None and hasattr(self, "_work_dir"):
-                shutil.rmtree(self._work_dir, ignore_errors=True)
+                remove_temporary(self._work_dir)
 
     @property
     def _is_copy(self) -> bool:

@@ -39,6 +39,25 @@ def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
         sync_folder(file.parent)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Have *folder*, for this user alone: users' code is in the files there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _close_to_others(folder, 0o700)
+
+
+def make_private_file(file: Path) -> None:
+    """Have *file*, empty if it is new, for this user alone."""
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    _close_to_others(file, 0o600)
+
+
+def _close_to_others(path: Path, mode: int) -> None:
+    """Take from others what an earlier version let them do."""
+    found = path.stat()
+    if found.st_mode & 0o077 and found.st_uid == os.geteuid():
+        path.chmod(mode)
+
+
 def remove_unfinished(file: Path) -> None:
     """Remove what a process that was killed left when it was to write *file*."""
     for left in file.parent.glob(f".{glob.escape(file.name)}.*"):

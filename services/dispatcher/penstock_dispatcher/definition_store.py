@@ -19,7 +19,12 @@ from typing import Protocol
 
 from penstock.errors import ConfigError, DefinitionError
 from penstock.protocol.types import DatasetId
-from penstock_dispatcher.atomic_file import unwritten, without_descriptors, write_whole
+from penstock_dispatcher.atomic_file import (
+    make_private_folder,
+    unwritten,
+    without_descriptors,
+    write_whole,
+)
 from penstock_dispatcher.folder_key import own_key
 
 _SAFE = re.compile(r"[0-9A-Za-z_-]{1,128}")
@@ -124,7 +129,7 @@ class FileDefinitions:
         self._dates = _Dates(clock)
         self._definitions: dict[DatasetId, dict[str, Path]] = {}
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             for file in sorted(folder.iterdir()):
                 if file.name.startswith("."):
                     file.unlink()  # the process before ended while it wrote this

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock_dispatcher.atomic_file import remove_unfinished, write_whole
+from penstock_dispatcher.atomic_file import make_private_file, remove_unfinished, write_whole
 
 log = logging.getLogger("penstock.dispatcher")
 
@@ -55,6 +55,7 @@ class FactFile(Generic[F]):
         if self._file is None:
             return
         try:
+            make_private_file(self._file)
             with self._file.open("ab") as out:
                 out.write(_line(fact))
         except OSError as exc:

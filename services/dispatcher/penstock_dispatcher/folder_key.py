@@ -35,7 +35,7 @@ def own_key(work_dir: Path) -> bytes:
     remove_unfinished(file)
     if not file.exists():
         try:
-            work_dir.mkdir(parents=True, exist_ok=True)
+            work_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise ConfigError(f"work_dir: {work_dir} cannot be used: {exc.strerror}") from exc
         try:  # It outlasts a loss of power always: without it a journal that does is of no use.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.errors import ConfigError, JournalError
-from penstock_dispatcher.atomic_file import sync_folder, unwritten, write_whole
+from penstock_dispatcher.atomic_file import make_private_folder, sync_folder, unwritten, write_whole
 from penstock_dispatcher.core.listings import ListingOutline, is_whole, pieces, read
 from penstock_dispatcher.core.state import DispatcherState
 
@@ -70,7 +70,7 @@ class FileListings:
         self._noted: dict[str, float] = {}
         """When each was last kept, or seen used."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder)
             if power:
                 sync_folder(folder.parent)
             for file in sorted(folder.iterdir()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from penstock_cluster.launch.plan import LaunchPlan, launch_plan, target_of
 from penstock_cluster.launch.supervision import look_after
 from penstock_cluster.launch.surroundings import look_around
 from penstock_cluster.member import Member
-from penstock_cluster.work_folder import temporary_folder
+from penstock_cluster.work_folder import remove_temporary, temporary_folder
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 
@@ -70,9 +69,11 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
         wanted = held.enter_context(_signals())
         dispatcher = None
         if plan.dispatcher:
-            folder = work_dir or str(temporary_folder())
-            if not work_dir:
-                held.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = work_dir
+            if not folder:
+                temporary = temporary_folder()
+                held.callback(remove_temporary, temporary)
+                folder = str(temporary)
             dispatcher = held.enter_context(_dispatcher(plan, folder, _linger(place)))
             plan = replace(plan, target=dispatcher.address)
         over = _members(plan, dispatcher, wanted, held)

@@ -24,6 +24,7 @@ import msgspec
 
 from penstock.errors import ConfigError, JournalError, StoreFull
 from penstock.runtime.histogram import Durations
+from penstock_dispatcher.atomic_file import make_private_file
 from penstock_dispatcher.core.facts import Fact
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.journal.encoding import encode_fact, encode_facts
@@ -143,12 +144,14 @@ def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> 
         StoreFull: when there is no room to begin.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = FolderLock(folder)
     except OSError as exc:
         raise ConfigError(f"work_dir: {folder} cannot be used: {exc.strerror}") from exc
     try:
         check_whole(folder)
+        with suppress(OSError):  # `Store` says what is wrong
+            make_private_file(folder / "journal.db")  # its log gets the same mode
         store = Store(folder / "journal.db", power=power, max_pages=max_pages)
         try:
             loaded = store.load()
