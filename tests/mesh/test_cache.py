@@ -113,7 +113,7 @@ def test_a_second_pass_is_made_anew_once_for_all(cluster, tmp_path):
     assert times_made(tmp_path) == {2: 100}
 
 
-def test_a_trainer_that_comes_when_a_pass_is_over_gets_nothing_and_is_warned(
+def test_a_trainer_that_comes_when_a_pass_is_over_is_refused_or_gets_nothing_and_is_warned(
     cluster, tmp_path, caplog
 ):
     dataset, job = counted(tmp_path, 50), job_name()
@@ -122,15 +122,14 @@ def test_a_trainer_that_comes_when_a_pass_is_over_gets_nothing_and_is_warned(
         assert len(list(first)) == 50
     assert "is over" not in caplog.text
 
-    again = trainer(cluster, dataset, "first", job)
-    assert list(again) == []
-    assert list(trainer(cluster, dataset, "late", job)) == []
+    for name in ("first", "late"):
+        assert list(trainer(cluster, dataset, name, job, on_finished="warn")) == []
 
     words = f"job {job!r}, repetition 1 is over: it was read by trainer 'first' (50 elements)"
     assert [record.message.count(words) for record in caplog.records] == [1, 1]
     assert "Nothing of it comes here" in caplog.text
     with pytest.raises(JobUsed, match="gets an empty pass"):
-        iter(trainer(cluster, dataset, "late", job, on_finished="error"))
+        iter(trainer(cluster, dataset, "late", job))
 
 
 SMALL = WorkerConfig(cross_trainer_cache_size_bytes=1 << 20)

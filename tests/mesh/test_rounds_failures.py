@@ -112,9 +112,9 @@ def test_a_dispatcher_that_is_killed_comes_back_with_all_that_was_released(clust
 def test_a_pass_that_ends_while_the_dispatcher_is_away_is_over_when_it_is_back(clusters):
     with clusters.own(workers=1) as cluster:
 
-        def read():
-            dataset = Dataset.range(40)
-            return iter(dataset.distribute("distributed_epoch", cluster.target, "over", 0, 1))
+        def read(**more):
+            job = ("distributed_epoch", cluster.target, "over", 0, 1)
+            return iter(Dataset.range(40).distribute(*job, **more))
 
         with read() as elements:
             taken = [int(next(elements)) for _ in range(39)]
@@ -126,7 +126,7 @@ def test_a_pass_that_ends_while_the_dispatcher_is_away_is_over_when_it_is_back(c
             reading.join(60)
 
         assert sorted(taken + rest) == list(range(40))
-        with read() as elements:
+        with read(on_finished="ignore") as elements:
             assert list(elements) == []
 
 

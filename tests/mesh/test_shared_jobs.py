@@ -62,12 +62,6 @@ def test_a_second_pass_of_a_shared_job_is_another_one(cluster):
     assert sorted(map(int, dataset)) == sorted(map(int, dataset)) == list(range(100))
 
 
-def test_a_new_dataset_object_joins_a_finished_pass_and_gets_nothing(cluster):
-    assert len(list(job(cluster, "again", 10))) == 10
-
-    assert list(job(cluster, "again", 10)) == []
-
-
 def test_a_limit_in_frames_works_with_real_workers(cluster):
     dataset = Dataset.range(500).map(lambda i: np.full(1000, i))
     far = dataset.distribute("distributed_epoch", cluster.target, max_outstanding_requests=1)

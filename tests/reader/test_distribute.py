@@ -53,7 +53,7 @@ def test_the_signature_is_the_one_that_programs_are_written_for():
         ("remainder", "drop", name),
         ("writable", False, name),
         ("timeout", 60.0, name),
-        ("on_finished", "warn", name),
+        ("on_finished", "error", name),
         ("start_round", None, name),
         ("patience", None, name),
         ("when_full", "skip", name),

@@ -35,7 +35,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     remainder: str = "drop",
     writable: bool = False,
     timeout: float = 60.0,
-    on_finished: str = "warn",
+    on_finished: str = "error",
     start_round: int | None = None,
     patience: int | None = None,
     when_full: str = "skip",
@@ -72,7 +72,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
             ``"pad"`` or ``"repeat"``.
         writable: whether arrays may be written to.
         timeout: seconds for which a dispatcher, or all workers, may be absent.
-        on_finished: ``"warn"``, ``"error"`` or ``"ignore"`` where a pass was read before.
+        on_finished: ``"error"``, ``"warn"`` or ``"ignore"`` if *job_name* was used before.
         start_round: the round to begin with; None is where the other consumers are.
         patience: how many rounds in hand make a round wait for the task whose turn it is.
         when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.

@@ -90,7 +90,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         remainder: str = "drop",
         writable: bool = False,
         timeout: float = 60.0,
-        on_finished: str = "warn",
+        on_finished: str = "error",
         start_round: int | None = None,
         patience: int | None = None,
         when_full: str = "skip",
@@ -121,7 +121,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             writable: whether arrays may be written to.
             timeout: seconds for which a dispatcher, or all workers, may be absent; under static
                 sharding, the worker of a part that is left.
-            on_finished: ``"warn"``, ``"error"`` or ``"ignore"`` where a pass was read before.
+            on_finished: ``"error"``, ``"warn"`` or ``"ignore"`` if *job_name* was used before.
             start_round: the round to begin with; None is where the other consumers are.
             patience: how many rounds in hand make a round wait for the task whose turn it is.
             when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.

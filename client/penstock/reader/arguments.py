@@ -159,8 +159,8 @@ def target_workers_of(given: Any, *, coordinated: bool = False) -> str:
 
 def on_finished_of(given: Any) -> str:
     """Return *given*, what is to be done about a job that other readers have read before."""
-    if given not in ("warn", "error", "ignore"):
-        raise DatasetError(f"on_finished must be 'warn', 'error' or 'ignore', not {given!r}")
+    if given not in ("error", "warn", "ignore"):
+        raise DatasetError(f"on_finished must be 'error', 'warn' or 'ignore', not {given!r}")
     return str(given)
 
 

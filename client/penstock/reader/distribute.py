@@ -53,7 +53,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     remainder: str = "drop",
     writable: bool = False,
     timeout: float = 60.0,
-    on_finished: str = "warn",
+    on_finished: str = "error",
     start_round: int | None = None,
     patience: int | None = None,
     when_full: str = "skip",
@@ -85,7 +85,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             `penstock.cluster_environment` finds, which is ``PENSTOCK_TARGET``, a dispatcher in the
             cluster, or the chief's host at port 7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
-            pass over one dataset object is the job's next repetition.
+            pass over one dataset object is the job's next repetition. Give each run a name of its
+            own: see *on_finished*.
         consumer_index: which consumer this is, from 0 on, where *num_consumers* read every n-th
             element of one order each (see *ordered*), or in rounds: in each round every one of
             them gets the next element of one and the same task. So batches of one length reach
@@ -128,10 +129,11 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
         writable: arrays may be written to, which costs a copy.
         timeout: for how many seconds a dispatcher or all workers may be absent before an error
             names them; under static sharding, the worker of a part when the others are read.
-        on_finished: what to do where a pass of *job_name* is over, or was read in part by readers
-            that are gone, and no saved state is given: the loop would get nothing, or what is left.
-            ``"warn"`` logs what was read, by whom, and how to begin again; ``"error"`` raises that
-            as `JobUsed`; ``"ignore"`` says nothing.
+        on_finished: what to do if *job_name* was used before: if its pass is over, or was read in
+            part, by readers that are gone, and no saved state is given. The loop would get nothing,
+            or only what is left. ``"error"`` raises `JobUsed`, which says who read what and how to
+            begin again; ``"warn"`` logs that; ``"ignore"`` says nothing. If others read a later
+            pass now, the name is in use: a reader that comes late gets the end, without an error.
         start_round: the round to begin with, of coordinated reads: after a crash all go on with
             one that they agree on, say the largest `DatasetIterator.round`. By default it is where
             the others are, as far as they reported.

@@ -73,6 +73,8 @@ class PassCounter:
         self._count = 0
         self.first = True
         """Whether nothing was opened yet of which there was anything to read."""
+        self.takes_part = False
+        """Whether a pass was shared with others, or new: then no later one is a used name."""
 
     def __reduce__(self) -> tuple[type[PassCounter], tuple[()]]:
         return PassCounter, ()  # a copy begins anew
@@ -88,9 +90,11 @@ class PassCounter:
 
         with self._lock:
             number = self._count + 1 if repetition is None else repetition
-            session, self._dataset = open_session(spec_of(self._dataset, number))
+            opened = open_session(spec_of(self._dataset, number))
+            session, self._dataset = opened.session, opened.dataset
             self._count = number
             self.first = self.first and not session.exists
+            self.takes_part = self.takes_part or not opened.used
             return session, number
 
     def resume(self, repetition: int) -> None:
@@ -170,7 +174,7 @@ class Distribute(Node):
             return SessionIterator(sessions, self.enter(context, sessions))
         if state is not None:
             no_state()
-        session, _ = self.passes.open(self._read_spec(b""))
+        session, _ = self.passes.open(self._read_spec(b"", nested=True))
         return UntrackedIterator(session)
 
     def enter(self, context: Context, sessions: PassSessions) -> PassSession:
@@ -190,12 +194,15 @@ class Distribute(Node):
         return SavedJob(*self.identity, self.job_name, number), session
 
     def _read_spec(
-        self, restore: bytes, replaces: tuple[str, ...] = ()
+        self, restore: bytes, replaces: tuple[str, ...] = (), *, nested: bool = False
     ) -> Callable[[DatasetId, int], ReadSpec]:
         from penstock.reader.session.open import ReadSpec  # noqa: PLC0415  # as above
         from penstock.runtime.versions import versions  # noqa: PLC0415  # as above
 
         given, known = self.coordination, self.remote.registered
+        on_finished = self.on_finished
+        if nested and on_finished == "error":
+            on_finished = "warn"  # a task on a worker reads anew what its last attempt has read
 
         def spec_of(dataset: DatasetId, repetition: int) -> ReadSpec:
             request = OpenIterationRequest(
@@ -228,7 +235,7 @@ class Distribute(Node):
                 self.max_frames,
                 self.timeout,
                 self.writable,
-                self.on_finished,
+                "ignore" if self.passes.takes_part else on_finished,
                 consumer,
                 trainer,
                 self.transport,

@@ -449,6 +449,8 @@ def test_a_trainer_that_comes_when_a_pass_is_over_is_told_so():
     world.made(*world.tasks, 100, ended=True, a=(100,), b=(100, 20))
     world.leaves(a), world.leaves(b)
     world.open(repetition=2)
+    assert world.open(trainer="c").read_before == ""  # somebody reads on: it is late
+    world.passes(6.0)
 
     assert world.open(trainer="c").read_before == (
         "job 'j', repetition 1 is over: it was read by trainer 'a' (100 elements), "

@@ -58,8 +58,8 @@ class ReadSpec:
     max_frames: int | None
     timeout: float
     writable: bool
-    on_finished: str = "warn"
-    """What to do when other readers have read it before: warn, error or ignore."""
+    on_finished: str = "error"
+    """What to do when readers that are gone have read it before: error, warn or ignore."""
     consumer: Consumer | None = None
     """Who reads, where elements belong to consumers."""
     trainer: str = ""
@@ -68,8 +68,18 @@ class ReadSpec:
     """The name of the transport that is wanted."""
 
 
-def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
-    """Register, open the iteration, and begin to read; also return the dataset's id.
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session that reads, and what was learnt when it was opened."""
+
+    session: Session
+    dataset: DatasetId
+    used: bool
+    """Whether readers that are gone have read the pass, or a part of it."""
+
+
+def open_session(spec: ReadSpec) -> OpenedSession:
+    """Register, open the iteration, and begin to read.
 
     If *spec*'s request names a dataset, that is not registered again unless it was forgotten.
 
@@ -100,7 +110,7 @@ def open_session(spec: ReadSpec) -> tuple[Session, DatasetId]:
         raise
     if spec.consumer is not None and not spec.consumer.strided:
         _await_join(session)
-    return session, dataset
+    return OpenedSession(session, dataset, bool(opened.read_before))
 
 
 def _await_join(session: Session) -> None:
@@ -144,7 +154,9 @@ def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:
         f"{opened.read_before}. {left} of it comes here. To read from the beginning, give a "
         "job_name that was never used"
     )
-    if not spec.trainer:
+    if spec.consumer is not None and not spec.consumer.strided:
+        text += "; to go on after a crash, give start_round, the same to all consumers"
+    elif not spec.trainer:
         text += "; to go on from a save, give its state: dataset.iterator(state)"
     if on_finished == "error":
         raise JobUsed(f"{text}; distribute(..., on_finished='warn') {then}")

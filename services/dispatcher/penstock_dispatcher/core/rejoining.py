@@ -7,7 +7,7 @@ behind is given the rest of it. Both are what a name means, and seldom what was 
 from __future__ import annotations
 
 from penstock.protocol.control import OpenIterationRequest
-from penstock.protocol.types import ReaderId, ReaderStatus
+from penstock.protocol.types import IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import account, cache_members, jobs
 from penstock_dispatcher.core.context import REUNION, DecisionContext
 from penstock_dispatcher.core.records import IterationRecord
@@ -25,9 +25,12 @@ def read_before(
     """Return what was read before of the pass that *request* joins, and by which readers.
 
     That is nothing if it is new, is shared with readers that are there, or goes on from a saved
-    state; nor if a trainer of a cached job gets what is in the window yet.
+    state; nor if a trainer of a cached job gets what is in the window yet. If others already read
+    a later pass of the job, the reader is late: it shares the job with them, and uses no old name.
     """
     if request.job_name is None or request.restore or plan.facts:
+        return ""
+    if _read_on(ctx, request, plan.job, now):
         return ""
     this = f"job {plan.job!r}, repetition {request.repetition}"
     iteration = ctx.state.iterations.get(plan.iteration)
@@ -39,6 +42,23 @@ def read_before(
         else _left_behind(ctx, iteration, now)
     )
     return said and f"{this} {said}"
+
+
+def _read_on(ctx: DecisionContext, request: OpenIterationRequest, job: str, now: float) -> bool:
+    """Return whether somebody reads a later pass of *job*, or is about to."""
+    opened = ctx.state.jobs[job].open.items()
+    later = [name for number, name in opened if number > request.repetition]
+    return any(
+        _attended(ctx, ctx.state.iterations[name], now) or _was_opened_just_now(ctx, name, now)
+        for name in later
+    )
+
+
+def _was_opened_just_now(ctx: DecisionContext, name: IterationId, now: float) -> bool:
+    """Return whether the first reader of a pass is about to report."""
+    since = ctx.soft_state.idle_since.get(name)
+    waited = LATE * ctx.settings.refresh_interval
+    return not ctx.state.iterations[name].readers and since is not None and now < since + waited
 
 
 def _left_behind(ctx: DecisionContext, iteration: IterationRecord, now: float) -> str:
