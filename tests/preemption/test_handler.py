@@ -90,7 +90,7 @@ class Answers:
 def meeting(monkeypatch):
     def at(answer):
         there = Answers(answer)
-        monkeypatch.setattr("penstock.preemption.handler._meeting", lambda *_: there)
+        monkeypatch.setattr("penstock.preemption.handler.meeting_of", lambda *_: there)
         return there
 
     return at
@@ -372,3 +372,36 @@ def test_what_is_of_another_kind_is_named(make, said):
 
 def test_they_are_public():
     assert penstock.PreemptionHandler is PreemptionHandler
+
+
+def test_an_exit_fn_that_returns_ends_the_block_and_the_program_goes_on_behind_it(begun):
+    said, steps = [], 0
+    loop = begun(lambda: True, exit_fn=lambda: said.append("bye"))
+
+    with loop.handler as handler:
+        for steps in range(LIMIT):
+            handler.run(time.sleep, 0.002)
+
+    assert said == ["bye"]
+    assert [step for step, _ in loop.saved] == [steps] == [handler.total_run_calls]
+
+
+def test_a_loop_may_end_by_itself_when_its_exit_fn_returned(begun):
+    stopped = threading.Event()
+    loop = begun(lambda: True, exit_fn=stopped.set)
+
+    with loop.handler as handler:
+        while not stopped.is_set():
+            handler.run(time.sleep, 0.002)
+
+    assert [step for step, _ in loop.saved] == [handler.total_run_calls]
+
+
+def test_the_block_ends_for_nothing_else(begun):
+    loop = begun(lambda: True)
+    loop.run()
+
+    with pytest.raises(Closed, match="exit_fn returned: leave the loop"):
+        loop.handler.run(time.sleep, 0)
+    with pytest.raises(Closed, match="of another"), loop.handler:
+        raise Closed("of another")

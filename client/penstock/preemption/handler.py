@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from uuid import uuid4
 
 from penstock.errors import Closed, ConfigError, PenstockError
-from penstock.preemption.meeting import AloneHere, AtDispatcher, Meeting, News, Reports
+from penstock.preemption.meeting import News, Reports, meeting_of
 from penstock.preemption.watchers import RESTART, detected
 from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
 
@@ -46,8 +46,9 @@ class TerminationConfig:
         termination_watcher_fn: asked again and again, in a thread of its own: whether there is a
             notice. None asks the platform that this machine is of, if it is one that is known, and
             watches SIGTERM, and SIGUSR1 of tasks of Slurm.
-        exit_fn: called behind the save. None exits with the code by which the platform knows that
-            the job is to be started again: 143 on GCE, 42 elsewhere.
+        exit_fn: called after the save. None exits with the code by which the platform knows that
+            the job is to be started again: 143 on GCE, 42 elsewhere. If *exit_fn* returns, the next
+            step ends the ``with`` block of the handler, and the program continues after it.
         grace_period: seconds from the notice until the machine goes. Training goes on until three
             times as long as a save took is left of it. None stops as soon as can be.
 
@@ -135,9 +136,11 @@ class PreemptionHandler:
         self._news = News()
         self._save_seconds = 0.0
         self._saved = self._leaving = self._ended = self._host_left = False
+        self._told: Closed | None = None
+        """The error that ends the loop after *exit_fn* returned."""
         self._over = threading.Event()
         self._watcher = None if config.termination_watcher_fn else detected()
-        self._meeting = meeting = _meeting(target, self._iterators)
+        self._meeting = meeting = meeting_of(target, self._iterators)
         self._reports = Reports(meeting, self._report, self._hear, REPORT_EVERY)
         self._signals: dict[int, Any] = {}
         self._watch()
@@ -147,8 +150,9 @@ class PreemptionHandler:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
         self.close()
+        return error is not None and error is self._told
 
     @property
     def total_run_calls(self) -> int:
@@ -169,7 +173,8 @@ class PreemptionHandler:
             kwargs: what it is called with by name.
 
         Raises:
-            Closed: when it has saved and was told not to exit, or was closed.
+            Closed: when it has saved and `TerminationConfig.exit_fn` returned, which ends the
+                ``with`` block of this handler; or when it was closed.
             Refused: when the others have stopped at an earlier step, while nobody answered here.
 
         >>> import penstock
@@ -248,8 +253,15 @@ class PreemptionHandler:
     # --- the end ---
 
     def _check_open(self) -> None:
-        if self._ended or self._over.is_set():
-            raise Closed("this PreemptionHandler has ended: start the program again to go on")
+        if self._ended:
+            self._told = Closed(
+                f"training has stopped and saved at step {self._steps}, and exit_fn returned: "
+                "leave the loop, or make its steps within `with PreemptionHandler(...) as "
+                "handler:`, which ends then; start the program again to continue"
+            )
+            raise self._told
+        if self._over.is_set():
+            raise Closed("this PreemptionHandler was closed: make another one to continue")
 
     def _await_leave(self) -> None:
         """Wait for leave to make the next step, unless the dispatcher is away for long."""
@@ -380,19 +392,3 @@ class PreemptionHandler:
             self._meeting.leave_host()
         except PenstockError as exc:
             log.warning("data workers of this host were not told to hand their tasks over: %s", exc)
-
-
-def _meeting(target: str | None, iterators: Sequence[Any]) -> Meeting:
-    """Return where trainers meet."""
-    if target is None:
-        for one in iterators:
-            for read in one.stats().passes:
-                return AtDispatcher(read.address)
-        return AloneHere()
-    from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
-    from penstock.reader.arguments import service_of  # noqa: PLC0415  as above
-    from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
-
-    return AtDispatcher(
-        service_of(dispatcher_of(cluster_environment()) if target == ENV else target)
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import PenstockError
 from penstock.preemption.agreement import Agreements
@@ -194,3 +194,19 @@ class Reports:
             except PenstockError as exc:
                 log.error("%s", exc)  # noqa: TRY400  it says itself what happened
                 return
+
+
+def meeting_of(target: str | None, iterators: Sequence[Any]) -> Meeting:
+    """Return where trainers meet: at *target*, or where the first of *iterators* reads from."""
+    if target is None:
+        for one in iterators:
+            for read in one.stats().passes:
+                return AtDispatcher(read.address)
+        return AloneHere()
+    from penstock.environment.detect import cluster_environment  # noqa: PLC0415  seldom needed
+    from penstock.reader.arguments import service_of  # noqa: PLC0415  as above
+    from penstock.reader.launched import ENV, dispatcher_of  # noqa: PLC0415  as above
+
+    return AtDispatcher(
+        service_of(dispatcher_of(cluster_environment()) if target == ENV else target)
+    )
