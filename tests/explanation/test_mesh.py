@@ -123,3 +123,9 @@ def test_what_is_ready_of_later_tasks_is_told_apart():
     seen["workers"] = [{"address": "w:1", "stats": {"tasks": runners}}]
 
     assert look(json.dumps(seen).encode()).jobs[0].ready_ahead == 50 + 60
+
+
+def test_a_coordinated_job_says_how_many_consumers_there_are():
+    rounds = {"released": 3, "floor": 2, "last": None, "consumers": [{"index": 0}, {"index": 1}]}
+
+    assert told((6, "runs", TIMES), rounds=rounds).jobs[0].consumers == 2

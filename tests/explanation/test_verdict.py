@@ -299,3 +299,26 @@ def test_calls_at_a_time_are_no_share_of_time():
     many = replace(task(), operators=(OperatorLook("map(fetch)", 100, 125.0, cpu=0.1),))
 
     assert "on 1 worker (12.5 calls at a time)" in explain_job(job(0.5, many)).sentence
+
+
+def ahead(**more):
+    return JobLook(1, "train", (loop(0.5),), (replace(task(), ready=20, unacked=30),), **more)
+
+
+def test_a_consumer_whose_others_are_slower_is_told_so():
+    found = explain_job(ahead(consumers=2, fills_slots=False))
+
+    assert found.more_workers == 0
+    assert found.sentence.endswith(
+        "consumers get each round together, and others take theirs more slowly"
+    )
+
+
+def test_a_wait_for_the_first_element_asks_for_nothing_more():
+    begun = replace(loop(0.3), wanted=1.01)
+    found = explain_job(JobLook(1, "train", (begun,), (task(),)))
+
+    assert (found.limit, found.more_slots) == (Bottleneck.NOTHING, 0)
+    assert found.sentence.endswith(
+        "nearly all of it for its first element; it is itself the limit now"
+    )

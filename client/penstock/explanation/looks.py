@@ -81,12 +81,20 @@ class JobLook:
     """How many tasks runners make now."""
     ordered: bool = False
     """Whether it is read in one order: a worker makes at least two tasks then."""
+    consumers: int = 0
+    """Of coordinated reads: how many consumers there are."""
     ready_ahead: int = 0
     """How many elements are made, and not taken yet, of tasks after the one whose turn it is."""
     had: int = 0
     """How many elements its loops have had, as far as that is known."""
     stopped: Trouble | None = None
     """What stops all jobs, if something does."""
+
+    @property
+    def backlog(self) -> float:
+        """How many seconds of making are made, and not taken yet."""
+        speed = sum(task.speed for task in self.tasks)
+        return sum(task.ready + task.unacked for task in self.tasks) / speed if speed else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,10 @@ class _AccountSeen(msgspec.Struct):
     consumed: int = 0
 
 
+class _RoundsSeen(msgspec.Struct):
+    consumers: list[msgspec.Raw] = []
+
+
 class _PassSeen(msgspec.Struct):
     iteration: int
     job: str
@@ -91,6 +95,7 @@ class _PassSeen(msgspec.Struct):
     fills_slots: bool = True
     slots: int = 0
     ordered: bool = False
+    rounds: _RoundsSeen | None = None
 
 
 class _MeshSeen(msgspec.Struct):
@@ -199,6 +204,7 @@ def _job(
         slots=it.slots,
         running=count,
         ordered=it.ordered,
+        consumers=len(it.rounds.consumers) if it.rounds else 0,
         ready_ahead=runners.ready_ahead(it),
         had=max(it.account.acked, it.account.consumed),
         stopped=stopped,

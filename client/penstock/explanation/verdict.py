@@ -22,6 +22,13 @@ WAITS = 0.05
 HELD_UP = 0.3
 """A task that nobody takes from for so much of its time is not what is waited for."""
 
+BACKLOG = 3.0
+"""Workers that are so many seconds ahead of a consumer are not what it waits for. Loops report what
+they took each second."""
+
+STEPS = 10
+"""A loop that had so few elements says nothing of how it goes on."""
+
 READS = "distribute"
 """The operator in a training process that waits for workers."""
 
@@ -83,10 +90,8 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
         label = _longest_label(loop.operators)
         sentence = f"{waits}: it waits for {time.waits_for}"
         return Explanation(sentence, Bottleneck.HERE, wait, label, figures=here)
-    if wait < WAITS:
-        return Explanation(
-            f"{waits}; it is itself the limit", Bottleneck.NOTHING, wait, figures=here
-        )
+    if (found := _waits_no_more(time, waits)) is not None:
+        return replace(found, figures=here)
     blamed = _blames_here(loop)
     if loop.reads_job and job is None and not blamed:
         what = time.waits_for or "its job"
@@ -96,6 +101,16 @@ def explain_loop(loop: IteratorStats, job: JobLook | None) -> Explanation:
         return replace(_why_here(_slowest_of(loop), waits, reads_job=loop.reads_job), figures=here)
     found = explain_job(job, asked=time, words=waits)
     return replace(found, wait=wait, figures=here + found.figures)
+
+
+def _waits_no_more(loop: LoopTime, words: str) -> Explanation | None:
+    """Return that *loop* is itself the limit, if it hardly waits: now, or since it began."""
+    if loop.share < WAITS:
+        return Explanation(f"{words}; it is itself the limit", Bottleneck.NOTHING, loop.share)
+    if loop.steps < STEPS or advice.wanted(loop) >= 1 / (1 - WAITS):
+        return None
+    sentence = f"{words}, nearly all of it for its first element; it is itself the limit now"
+    return Explanation(sentence, Bottleneck.NOTHING, loop.share)
 
 
 def _blames_here(loop: IteratorStats) -> bool:
@@ -153,9 +168,8 @@ def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "")
 def _why(job: JobLook, loop: LoopTime, words: str) -> Explanation:
     """Return what limits the loops of *job*, of which *loop* is the worst."""
     share = loop.share
-    if share < WAITS:
-        sentence = f"{words}; it is itself the limit"
-        return Explanation(sentence, Bottleneck.NOTHING, share)
+    if (found := _waits_no_more(loop, words)) is not None:
+        return found
     if loop.slowest_here and loop.waited_here >= loop.waited / 2:
         return _why_here(loop, words, reads_job=True)
     limit, busiest = _limit(job)
@@ -166,12 +180,7 @@ def _why(job: JobLook, loop: LoopTime, words: str) -> Explanation:
         case Bottleneck.UNKNOWN:
             sentence = f"{words}; no worker has said yet what its tasks do"
         case Bottleneck.DELIVERY:
-            held = _share(sum(t.held_up for t in job.tasks), sum(t.seconds for t in job.tasks))
-            sentence = (
-                f"{words}, and workers wait for it, too, {_percent(held)} of theirs: what is made "
-                "is not taken fast enough; look at the link, at compression, and at what else the "
-                "training process does"
-            )
+            sentence = f"{words}, {_untaken(job)}"
         case Bottleneck.WORKERS:
             operator, work = busiest, advice.work_of(busiest, job.tasks)
             what = advice.on_workers(job, work, advice.wanted(loop))
@@ -193,6 +202,21 @@ def _why(job: JobLook, loop: LoopTime, words: str) -> Explanation:
         what.slots,
         more_workers=what.workers,
         parallel_calls=what.calls,
+    )
+
+
+def _untaken(job: JobLook) -> str:
+    """Return in words that workers wait for a loop that waits for elements."""
+    if job.consumers > 1 and job.backlog > BACKLOG:
+        ready = sum(task.ready + task.unacked for task in job.tasks)
+        return (
+            f"although {ready:,} elements are ready: consumers get each round together, and others "
+            "take theirs more slowly"
+        )
+    held = _share(sum(t.held_up for t in job.tasks), sum(t.seconds for t in job.tasks))
+    return (
+        f"and workers wait for it, too, {_percent(held)} of theirs: what is made is not taken fast "
+        "enough; look at the link, at compression, and at what else the training process does"
     )
 
 
@@ -265,7 +289,8 @@ def _limit(job: JobLook) -> tuple[Bottleneck, str]:
     if not operators:
         return Bottleneck.UNKNOWN, ""
     seconds = sum(task.seconds for task in job.tasks)
-    if _share(sum(task.held_up for task in job.tasks), seconds) > HELD_UP:
+    held = _share(sum(task.held_up for task in job.tasks), seconds)
+    if held > HELD_UP or (job.consumers > 1 and job.backlog > BACKLOG):
         return Bottleneck.DELIVERY, ""
     worked: dict[str, float] = {}
     for one in operators:
