@@ -11,6 +11,7 @@ from dataclasses import replace
 import cloudpickle
 import msgspec
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.dataset.dataset import Dataset
@@ -326,3 +327,16 @@ def test_pickling_nothing_gives_nothing():
     pickled, contents = pickling.dump([])
 
     assert pickling.load(pickled, contents) == []
+
+
+def test_a_function_of_a_compiled_package_travels_by_its_name():
+    table = pa.table({"a": [1, 2, 3]})
+
+    def column(i):
+        return table["a"][int(i)].as_py()
+
+    pickled, contents = pickling.dump([("map(column)", column)])
+    (loaded,) = pickling.load(pickled, contents)
+
+    assert loaded(1) == 2
+    assert not is_local(type(table.__reduce_ex__(5)[0]).__module__)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _OURS = ("penstock", "penstock_cluster", "penstock_dispatcher", "penstock_worker")
 _SITES = ("site-packages", "dist-packages")
+_OF_CYTHON = "_cython_"
+"""What the modules are named by that compiled packages make for the types of their functions."""
 MAIN = ("__main__", "__mp_main__")
 """The script: under its second name `multiprocessing` imports it in the processes it starts."""
 
@@ -84,7 +86,7 @@ def _resolve(module: str, name: str) -> Any:
 def _is_local(name: str, place: str | None, builtin: bool) -> bool:
     if name in MAIN:
         return True
-    if name.partition(".")[0] in _OURS or builtin:
+    if name.partition(".")[0] in _OURS or builtin or name.startswith(_OF_CYTHON):
         return False
     if place is None:  # made at run time: it belongs where its package belongs
         parent = name.rpartition(".")[0]
