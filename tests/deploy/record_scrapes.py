@@ -17,16 +17,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.errors import PenstockError
 from penstock_cluster import LocalCluster
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher import DispatcherConfig
@@ -100,6 +103,8 @@ class Recording:
     fault: Callable[[Scene, int], None]
     arguments: tuple[str, ...] = ()
     after: int = AFTER
+    small: bool = False
+    """Whether the dispatcher's files are on a file system of 4 MB: only root can mount one."""
 
 
 def _once(do: Callable[[Scene], None]) -> Callable[[Scene, int], None]:
@@ -110,6 +115,29 @@ def _kill_again(scene: Scene, since: int) -> None:
     if since in (0, 4, 8, 12):
         scene.cluster.add_worker()
         scene.kill_workers(-2)
+
+
+def _fill_disk(scene: Scene) -> None:
+    with suppress(OSError), (scene.cluster.work_dir / "filled").open("wb", buffering=0) as file:
+        while file.write(bytes(4096)):
+            pass
+    # It waits for the dispatcher, which decides nothing.
+    threading.Thread(target=_try_add_worker, args=(scene.cluster,), daemon=True).start()
+
+
+def _try_add_worker(cluster: LocalCluster) -> None:
+    with suppress(PenstockError):
+        cluster.add_worker()
+
+
+@contextmanager
+def _small_disk() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=True)  # noqa: S603, S607  ours
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)  # noqa: S603, S607  ours
 
 
 RECORDINGS = {
@@ -139,6 +167,9 @@ RECORDINGS = {
     "all_readers_killed": Recording(
         "all trainers are killed by SIGKILL", 2, _once(lambda s: s.kill_trainers(2))
     ),
+    "disk_full": Recording(
+        "the dispatcher's disk is full, and a worker registers", 2, _once(_fill_disk), small=True
+    ),
     "map_blocked": Recording(
         "a function that workers run does not return from element 600 on",
         1,
@@ -153,8 +184,10 @@ RECORDINGS = {
 def staged(recording: Recording) -> Iterator[Scene]:
     """Start all that *recording* needs, and end it."""
     with ExitStack() as held:
+        work_dir = held.enter_context(_small_disk()) if recording.small else None
         dispatcher = DispatcherConfig(http_port=0)
-        scene = Scene(held.enter_context(LocalCluster(2, dispatcher=dispatcher)))
+        cluster = LocalCluster(2, dispatcher=dispatcher, work_dir=work_dir)
+        scene = Scene(held.enter_context(cluster))
         held.callback(_end, scene)
         scene.start_trainers(recording.trainers, *recording.arguments)
         yield scene

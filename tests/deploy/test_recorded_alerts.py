@@ -37,6 +37,7 @@ AFTER_FAULT = {
     ),
     "reader_stopped": ({"PenstockReadersLost"}, {"PenstockReadersLost"}),
     "all_readers_killed": ({"PenstockReadersLost"}, {"PenstockReadersLost", "PenstockNobodyReads"}),
+    "disk_full": ({"PenstockJournalBlocked"}, {"PenstockJournalBlocked"}),
     "map_blocked": ({"PenstockLoopBlocked"}, {"PenstockLoopBlocked", "PenstockTrainingWaits"}),
 }
 """The alerts at the end of each recording, and a quarter of an hour later if nothing is done."""
