@@ -48,7 +48,7 @@ def test_an_error_of_user_code_with_another_worker_keeps_its_cause_and_the_rest(
     assert other.fields() == ("map(f)", 3, "no", "w:1", "Traceback", "7")
     assert other.__cause__ is first.__cause__
     assert str(other).startswith(
-        "map(f) failed at element 3 of its task on worker w:1: no (its input was 7)\n\nTraceback"
+        "map(f) failed at element 3 in a task on worker w:1: no (its input was 7)\n\nTraceback"
     )
 
 

@@ -208,7 +208,7 @@ class TransformError(PenstockError, RuntimeError):
         remote_traceback: str = "",
         given: str = "",
     ) -> None:
-        place = f" of its task on worker {worker}" if worker else ""
+        place = f" in a task on worker {worker}" if worker else ""
         text = f"{operator} failed at element {number}{place}: {detail}"
         text += f" (its input was {given})" if given else ""
         super().__init__(f"{text}\n\n{remote_traceback}" if worker and remote_traceback else text)
