@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
+from datasets.distributed import split_dataset_by_node
 
 from penstock import Dataset
 from penstock.errors import TransformError
@@ -155,3 +156,61 @@ def test_a_pipeline_of_tensorflow_comes_once_and_goes_on(fn, wanted, cluster):
     assert dataset.cardinality() == (40 if fn is build else -2)
     assert goes_on(dataset, number) == list(wanted)
     assert sorted(goes_on(read(dataset, cluster), number)) == list(wanted)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stream: stream.take(3),
+        lambda stream: stream.skip(3),
+        lambda stream: stream.batch(4),
+        lambda stream: datasets.interleave_datasets([stream, stream]),
+        lambda stream: split_dataset_by_node(stream, 1, 2),
+        lambda stream: stream.map(lambda row, i: {"x": i}, with_indices=True),
+        lambda stream: stream.filter(lambda row: row["x"] % 2),
+    ],
+)
+def test_a_stream_gives_what_the_library_gives(change):
+    whole = change(datasets.Dataset.from_dict({"x": range(12)}).to_iterable_dataset(num_shards=2))
+
+    ours = [np.asarray(row["x"]).tolist() for row in Dataset.from_huggingface(whole)]
+
+    assert sorted(ours) == sorted(row["x"] for row in whole)
+
+
+def test_the_epoch_of_a_stream_reaches_each_shard():
+    rows = datasets.Dataset.from_dict({"x": range(80)}).to_iterable_dataset(num_shards=4)
+    shuffled = rows.shuffle(seed=1, buffer_size=20)
+    orders = set()
+    for epoch in range(3):
+        shuffled.set_epoch(epoch)
+        orders.add(tuple(int(row["x"]) for row in Dataset.from_huggingface(shuffled)))
+
+    assert len(orders) == 3
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["rows", "stream"])
+def test_columns_have_the_types_that_the_features_declare(stream):
+    value, lists = datasets.Value, datasets.List
+    features = datasets.Features(
+        {
+            "small": value("int8"),
+            "empty": lists(value("int32")),
+            "nested": lists(lists(value("int16"))),
+            "flags": lists(value("bool")),
+            "moment": value("timestamp[s]"),
+            "inner": {"x": value("float16")},
+        }
+    )
+    row = {"small": 1, "empty": [], "nested": [[1], [2]], "flags": [True], "moment": 3}
+    row["inner"] = {"x": 1.0}
+    rows = datasets.Dataset.from_dict({k: [v] for k, v in row.items()}, features=features)
+
+    made = next(iter(Dataset.from_huggingface(rows.to_iterable_dataset() if stream else rows)))
+
+    inner = made.pop("inner")
+    found = {name: str(each.dtype) for name, each in made.items()} | {"x": str(inner["x"].dtype)}
+    assert found == {
+        "small": "int8", "empty": "int32", "nested": "int16", "flags": "bool",
+        "moment": "datetime64[s]", "x": "float16",
+    }  # fmt: skip

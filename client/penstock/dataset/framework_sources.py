@@ -57,7 +57,9 @@ class FrameworkSources(DatasetBase):
         such a dataset travels as the names of its files, and one in memory with all its rows. A
         format of yours (``set_format``, ``set_transform``) holds, row by row. A
         `datasets.IterableDataset` is split by its shards, and a state within one is found by
-        reading that shard again up to there.
+        reading that shard again up to there. A stream that counts or mixes examples (`take`,
+        `skip`, `batch`, `with_indices`, `interleave_datasets`, `split_dataset_by_node`) is not
+        split: one worker at a time reads it. Values have the types that the features declare.
 
         Args:
             dataset: what ``datasets.load_dataset(..., split="train")`` returns, with or without

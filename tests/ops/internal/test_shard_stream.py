@@ -46,3 +46,17 @@ def test_workers_split_it_by_shards(cluster):
     read = dataset.distribute("distributed_epoch", cluster.target)
 
     assert sorted(int(each["x"]) for each in read) == [1, 2, 3, 4, 5, 6]
+
+
+class Counting:
+    """A step of the library that counts the examples of the whole stream."""
+
+    ex_iterable = None
+
+
+@pytest.mark.parametrize("name", ["_ex_iterable", "_distributed"])
+def test_what_counts_examples_or_is_one_nodes_part_is_read_whole(name):
+    stream = Stream([[0, 1], [2, 3]])
+    setattr(stream, name, Counting())
+
+    assert Dataset.from_huggingface(stream).node.inputs[0].cardinality == 1

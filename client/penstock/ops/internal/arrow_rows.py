@@ -19,6 +19,7 @@ from penstock.engine.rows import ArrayTable, Block, Rows, elements_of
 from penstock.errors import DatasetError
 from penstock.extras import needed
 from penstock.normalise import normalise
+from penstock.ops.internal.feature_values import typed
 from penstock.ops.internal.items import ItemReader, Items
 
 
@@ -67,7 +68,11 @@ class _ArrowReader(ItemReader):
         made = [name for name, column in columns.items() if column is None]
         if made:  # by the library
             rows = self._dataset.select_columns(made)[index]
-            columns |= {name: [normalise(plain(one)) for one in rows[name]] for name in made}
+            features = self._dataset.features
+            columns |= {
+                name: [normalise(typed(one, features.get(name), plain)) for one in rows[name]]
+                for name in made
+            }
         if all(isinstance(column, np.ndarray) for column in columns.values()):
             arrays = {name: read_only(column) for name, column in columns.items()}
             return Rows(_Columns(arrays, list(arrays.values())), range(len(numbers)))
