@@ -393,3 +393,35 @@ def test_what_runs_where_no_reader_comes_goes_on_elsewhere(clusters, caplog):
     assert missed.unreachable == 1
     assert not missed.tasks
     assert any("worker 127.0.0.1:9 does not answer" in line for line in caplog.messages)
+
+
+def all_came(elements, count):
+    (one,) = elements._reading._sessions.live()
+    streams = one.session.core.tasks.values()
+    return sum(stream.acked.floor + len(stream.buffered) for stream in streams) == count
+
+
+def test_what_a_reader_read_that_leaves_while_dispatcher_and_worker_are_away_comes_once(caplog):
+    with LocalCluster(workers=1) as cluster:
+        name = "left while all were away"
+
+        def job():
+            return Dataset.range(2000).distribute(
+                "distributed_epoch", cluster.target, name, on_finished="ignore"
+            )
+
+        with job().iterator() as elements:
+            first = [int(next(elements)) for _ in range(5)]
+            wait_until(lambda: all_came(elements, 2000))
+            cluster.dispatcher.kill()
+            cluster.workers[0].kill()
+            first += [int(next(elements)) for _ in range(400)]
+
+        cluster.dispatcher.restart()
+        cluster.workers[0].restart()
+        with job().iterator() as elements:
+            rest = [int(x) for x in elements]
+
+    assert sorted(first + rest) == list(range(2000))
+    (said,) = [line for line in caplog.messages if "a reader that leaves" in line]
+    assert "elements that were read here" in said

@@ -55,6 +55,23 @@ def test_what_was_answered_is_not_told_again():
     assert reporting.beat()[1].acked == AckedSet(11)
 
 
+def test_acks_that_neither_a_worker_nor_the_dispatcher_heard_are_owed():
+    reporting = Reporting(tasks=2)
+    reporting.ack(upto=10)
+    assert reporting.reports.owed == 0  # the workers hear them
+
+    for stream in reporting.streams.values():
+        stream.streaming = False
+    assert reporting.reports.owed == 20
+
+    reporting.beat(everything=True)
+    reporting.answer(1)
+    assert reporting.reports.owed == 0
+
+    reporting.ack(1, upto=13)
+    assert reporting.reports.owed == 3
+
+
 def test_what_was_not_answered_is_told_again():
     reporting = Reporting()
     reporting.ack()

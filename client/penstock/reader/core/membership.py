@@ -50,6 +50,11 @@ class Membership:
         self.revoke()
         self._sent.clear()
 
+    def leave(self) -> bool:
+        """Leave; return whether the dispatcher must be told."""
+        self.leaving, self.left = True, not self.known
+        return self.known
+
     def revoke(self) -> None:
         """End the lease now: nothing more is handed out."""
         self.lease_until = LONG_AGO

@@ -59,6 +59,8 @@ class RoundsCore(Unshared):
         self.tasks, self.reachability = self._groups.tasks, self._flow_control.reachability
         self.vicinity = self._flow_control.vicinity
 
+    owed = 0
+
     @property
     def reader(self) -> ReaderId | None:
         """The id that the dispatcher gave."""
@@ -213,9 +215,8 @@ class RoundsCore(Unshared):
     def leave(self, now: float) -> None:
         """Deliver no more, and tell the dispatcher what was taken."""
         self.stop(now)
-        self.is_waiting, self.membership.leaving = False, True
-        self.membership.left = not self.membership.known
-        if not self.membership.left:
+        self.is_waiting = False
+        if self.membership.leave():
             self._effects.append(SendHeartbeat())
 
     def let_go(self) -> None:

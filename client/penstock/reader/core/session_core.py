@@ -118,6 +118,9 @@ class SessionCore(Protocol):
     def ready(self) -> bool:
         """Whether elements are here that may be handed out."""
 
+    owed: int = 0
+    """How many elements a reader that left has acked, as far as nobody else may know of it."""
+
     @property
     def pressing(self) -> bool:
         """Whether there are effects to perform."""

@@ -169,10 +169,10 @@ class ReaderCore(WithoutRounds):
     def leave(self, now: float) -> None:
         """Deliver no more, and send the last acks."""
         self.stop(now)
-        self.is_waiting, self.membership.leaving = False, True
-        self.membership.left = not self.membership.known
+        self.is_waiting, known = False, self.membership.leave()
         self._flow_control.send_last(now)
-        if not self.membership.left:
+        self.owed = 0 if self.finished else self._reports.owed
+        if known:
             self._effects.append(SendHeartbeat())
 
     def stop(self, now: float) -> None:

@@ -48,6 +48,15 @@ class TaskReports:
         """How many elements this reader has, of all tasks, that are not acked."""
         return sum(len(stream.buffered) for stream in self._streams.values())
 
+    @property
+    def owed(self) -> int:
+        """How many elements were acked here, as far as neither their workers nor it may know."""
+        return sum(
+            len(stream.acked.ranges - self._answered.get(task, NOTHING)[0].ranges)
+            for task, stream in self._streams.items()
+            if not stream.flows
+        )
+
     def take(
         self, seq: int, misses: Callable[[TaskStream], bool], *, everything: bool
     ) -> dict[TaskId, TaskReport]:

@@ -183,3 +183,12 @@ class WaitTimeout:
 
 def _time_of_day(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def leaves_owing(dispatcher: str, owed: int, seconds: float) -> str:
+    """Say that a reader leaves, and that *dispatcher* does not know of *owed* elements yet."""
+    return (
+        f"the dispatcher at {dispatcher} does not answer a reader that leaves, and does not know "
+        f"of {owed} elements that were read here. The reader tells it as soon as it answers, for "
+        f"{seconds:g} s and while this process lives; otherwise these elements come again"
+    )

@@ -45,11 +45,11 @@ from penstock.wire.worker import Replies
 
 log = logging.getLogger("penstock.reader")
 
-FAREWELL = 0.3
-"""Seconds that the dispatcher gets to answer a reader that leaves."""
+FAREWELL, OWING = 0.3, 60.0
+"""Seconds that the dispatcher gets to answer a reader that leaves; with acks that it owes it."""
 
-CLOSE_WITHIN = 0.8
-"""Seconds that all of it gets to close."""
+CLOSE_WITHIN, OWING_WITHIN = 0.8, 3.0
+"""Seconds that all of it gets to close; with acks that it owes, which go on being sent later."""
 
 NO_ANSWER = "no answer yet"
 """What is wrong with a stream that is new."""
@@ -264,7 +264,7 @@ class SessionNetwork:
                 await self._control(silence)
                 break
             except PenstockError as exc:
-                if self._leaving.is_set():
+                if self._leaving.is_set() and not self._session.core.owed:
                     break
                 if not exc.retryable:
                     self._session.fail(exc)
@@ -325,10 +325,11 @@ class SessionNetwork:
         return replace(newest, waits_for=waits_for, waits_here=bool(here))
 
     async def _take_leave(self) -> None:
-        if self._session.core.membership.left or self.reason not in {"", NO_ANSWER}:
+        core = self._session.core
+        if core.membership.left or not (core.owed or self.reason in {"", NO_ANSWER}):
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(OWING if core.owed else FAREWELL):
                 await self._parted.wait()
 
     # --- workers ---

@@ -23,16 +23,23 @@ from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
 from penstock.reader.session import open_sessions
-from penstock.reader.session.deadlines import WaitTimeout, wait_reason
+from penstock.reader.session.deadlines import WaitTimeout, leaves_owing, wait_reason
 from penstock.reader.session.decompress_ahead import DecompressAhead
 from penstock.reader.session.measured import WAKE_EVERY, MeasuredSession
-from penstock.reader.session.network import CLOSE_WITHIN, SessionConfig, SessionNetwork
+from penstock.reader.session.network import (
+    CLOSE_WITHIN,
+    OWING,
+    OWING_WITHIN,
+    SessionConfig,
+    SessionNetwork,
+)
 from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
 from penstock.reader.session.save_result import state_of
 from penstock.reader.session.ticks import Ticks
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
+from penstock.runtime.interrupts import outcome
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
@@ -218,6 +225,9 @@ class Session(MeasuredSession, RoundsRead):
     def close(self) -> None:
         """Leave: send the last acks, and close everything. Idempotent.
 
+        If the dispatcher is away, and nobody knows of some acks, another thread goes on with that
+        for a minute.
+
         Raises:
             Reentered: in a signal handler, in the middle of a change: another thread must do it.
         """
@@ -235,19 +245,33 @@ class Session(MeasuredSession, RoundsRead):
         if not first:  # another thread may be at it: behind this, too, all is closed
             self._await_end()
             return
+        owed = self.core.owed
         try:
             self._loop.call_soon(self._network.leave)
-            self._await_end()
+            self._await_end(OWING_WITHIN if owed else CLOSE_WITHIN)
         finally:
-            self._running.cancel()
-            self._held.close()
-            self._ahead.close()
-            with self._changed:  # now, not when the collector comes: workers wait for their memory
-                self.core.let_go()
+            if owed and not self._running.done():
+                seconds = OWING - OWING_WITHIN
+                log.warning("%s", leaves_owing(self._config.dispatcher, owed, seconds))
+                late = threading.Thread(target=self._end_late, name="penstock-close", daemon=True)
+                late.start()
+            else:
+                self._end()
 
-    def _await_end(self) -> None:
+    def _end_late(self) -> None:
+        self._await_end(OWING)
+        self._end()
+
+    def _end(self) -> None:
+        self._running.cancel()
+        self._held.close()
+        self._ahead.close()
+        with self._changed:  # now, not when the collector comes: workers wait for their memory
+            self.core.let_go()
+
+    def _await_end(self, seconds: float = CLOSE_WITHIN) -> None:
         with suppress(CancelledError, PenstockError, TimeoutError):
-            self._running.result(CLOSE_WITHIN)
+            outcome(self._running, seconds)
 
     def _wait(self, ask: Callable[[float], T | NoElement], *, waiting: bool = False) -> T | None:
         """Wait until *ask* has an answer; None is the end, of the pass or for now."""
