@@ -14,7 +14,11 @@ def is_address(text: object) -> bool:
     A host with colons stands in brackets: without, nobody can tell its end from the port.
     """
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    if not host or set(host) & set("/ ") or (":" in host and not _BRACKETED.fullmatch(host)):
+    if (
+        not host
+        or set(host) & set("/ ")
+        or (set(host) & set(":[]") and not _BRACKETED.fullmatch(host))
+    ):
         return False
     return port.isdecimal() and 0 < int(port) < 1 << 16
 
