@@ -1,5 +1,6 @@
 """What arrives is looked at before anybody decides."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.protocol.control import (
     SplitRequest,
     WorkerHeartbeat,
 )
+from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.registration import Registration
@@ -83,6 +85,14 @@ def test_a_long_name_in_a_request_is_refused(changes):
 def test_a_long_name_in_a_heartbeat_is_refused(changes):
     with pytest.raises(Refused, match="1025 bytes, and a name may take 1024"):
         request_checks.check_heartbeat(replace(BEAT, **changes))
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("field", ["seconds", "waited", "p99", "waiting", "cpu_here", "wanted"])
+def test_a_loop_whose_figures_are_no_numbers_is_refused(field, number):
+    request_checks.check_heartbeat(replace(BEAT, loop=LoopTime(wanted=-1.0)))
+    with pytest.raises(Refused, match="not finite numbers"):
+        request_checks.check_heartbeat(replace(BEAT, loop=LoopTime(**{field: number})))
 
 
 def test_what_consumers_send_is_accepted():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.steady import LEAST_STEPS, OFF_BY, YOUNG, Steady
+from penstock.engine.steady import LEAST_STEPS, OFF_BY, UNKNOWN, YOUNG, Steady
 from penstock.protocol.loop_time import LoopTime
 
 
@@ -30,7 +30,7 @@ def test_a_loop_that_waits_otherwise_gets_another_number():
 
 def test_before_a_loop_has_had_some_elements_nothing_is_known():
     steady, early = Steady(), loop(0.9, steps=LEAST_STEPS - 1)
-    assert steady.of(early) == 1.0
+    assert steady.of(early) == UNKNOWN
     steady.of(loop(0.5))
     assert steady.of(early) == pytest.approx(2.0)
 

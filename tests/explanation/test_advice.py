@@ -137,7 +137,7 @@ def test_what_takes_no_calls_is_not_told_to():
     assert "num_parallel_calls" not in here(loop("batch", 5.0, 5.0), reads_job=False).words
 
 
-@pytest.mark.parametrize("told, found", [(0.0, 2.0), (1.0, 1.0), (7.0, 7.0)])
+@pytest.mark.parametrize("told, found", [(0.0, 2.0), (1.0, 1.0), (-1.0, 1.0), (7.0, 7.0)])
 def test_what_is_wanted_is_what_the_reader_says_or_else_follows_from_its_wait(told, found):
     assert wanted(replace(loop("", 0.0, 0.0), wanted=told)) == found
 

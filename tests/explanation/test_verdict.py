@@ -322,3 +322,14 @@ def test_a_wait_for_the_first_element_asks_for_nothing_more():
     assert found.sentence.endswith(
         "nearly all of it for its first element; it is itself the limit now"
     )
+
+
+def test_a_loop_of_which_too_little_is_known_is_not_told_that_it_waits_no_more():
+    young = replace(loop(0.9), wanted=-1.0)
+    found = explain_job(JobLook(1, "train", (young,), (task(),)))
+
+    assert (found.limit, found.operator, found.more_slots) == (
+        Bottleneck.WORKERS,
+        "map(decode)",
+        0,
+    )

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.engine.op_times import OpTimeNow
-from penstock.engine.steady import Steady
+from penstock.engine.steady import UNKNOWN, Steady
 from penstock.protocol.loop_time import LoopTime
 
 SPAN, SAMPLES = 1.0, 11
@@ -172,7 +172,7 @@ class LoopClock:
         if (first := self._first) is not None:
             behind = self._between(max(first, mark, key=attrgetter("at")), now)
             return replace(found, wanted=self._wanted.of(behind))
-        return replace(found, wanted=1.0)
+        return replace(found, wanted=UNKNOWN)
 
     def _now(self) -> float:
         return self._clock() if self._ended is None else self._ended

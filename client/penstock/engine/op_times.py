@@ -231,7 +231,7 @@ def _timed(
             return method(known(), n)  # type: ignore[arg-type]  # it is being called
         mine.caller = before
         here.call = mine
-        began_cpu = mine.begin_cpu() if mine.slow else -1.0
+        began_cpu = mine.begin_cpu() if mine.slow else None
         mine.began = began = now()
         try:
             out = method(known(), n)  # type: ignore[arg-type]  # it is being called
@@ -246,7 +246,7 @@ def _timed(
             mine.slow = seconds > SLOW
             seconds -= mine.below
             mine.below = 0.0
-            if began_cpu >= 0:
+            if began_cpu is not None:
                 mine.end_cpu(began_cpu, seconds, before)
             if mine.waited:
                 row.waited += mine.waited

@@ -13,6 +13,9 @@ MOST_WAIT = 0.98
 LEAST_STEPS = 10
 """Before a loop has had so many elements nothing is known."""
 
+UNKNOWN = -1.0
+"""The number before it is known."""
+
 YOUNG = 2.0
 """Seconds of a loop before which no number is kept: workers have just begun."""
 
@@ -24,9 +27,9 @@ class Steady:
         self._held = 0.0
 
     def of(self, measured: LoopTime) -> float:
-        """Return the number for a loop that waited like that of late; 1 if it is not known yet."""
+        """Return the number for a loop that waited like that of late, or `UNKNOWN`."""
         if measured.steps < LEAST_STEPS:
-            return self._held or 1.0
+            return self._held or UNKNOWN
         wanted = 1 / (1 - min(MOST_WAIT, measured.share))
         if measured.seconds < YOUNG:
             return self._held or wanted

@@ -84,7 +84,8 @@ class Work:
 
 def wanted(loop: LoopTime) -> float:
     """Return how many times as much would have to be made; 1 if that is not known yet."""
-    return loop.wanted or 1 / (1 - min(MOST_WAIT, loop.share))
+    most = 1 / (1 - MOST_WAIT)
+    return min(most, max(1.0, loop.wanted or 1 / (1 - min(MOST_WAIT, loop.share))))
 
 
 def work_of(label: str, tasks: Sequence[TaskLook]) -> Work:

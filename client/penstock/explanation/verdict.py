@@ -26,9 +26,6 @@ BACKLOG = 3.0
 """Workers that are so many seconds ahead of a consumer are not what it waits for. Loops report what
 they took each second."""
 
-STEPS = 10
-"""A loop that had so few elements says nothing of how it goes on."""
-
 READS = "distribute"
 """The operator in a training process that waits for workers."""
 
@@ -107,7 +104,7 @@ def _waits_no_more(loop: LoopTime, words: str) -> Explanation | None:
     """Return that *loop* is itself the limit, if it hardly waits: now, or since it began."""
     if loop.share < WAITS:
         return Explanation(f"{words}; it is itself the limit", Bottleneck.NOTHING, loop.share)
-    if loop.steps < STEPS or advice.wanted(loop) >= 1 / (1 - WAITS):
+    if loop.wanted < 0 or advice.wanted(loop) >= 1 / (1 - WAITS):
         return None
     sentence = f"{words}, nearly all of it for its first element; it is itself the limit now"
     return Explanation(sentence, Bottleneck.NOTHING, loop.share)

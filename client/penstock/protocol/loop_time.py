@@ -34,7 +34,7 @@ class LoopTime:
     wanted: float = 0.0
     """How many times as much would have to be made for the loop never to wait; 0 if nobody said.
 
-    It is 1 before it is known, and changes only when it is off by more than a third.
+    It is -1 before it is known, and changes only when it is off by more than a third.
     """
 
     @property

@@ -5,9 +5,12 @@ How large whole messages may be is checked by the wire, by kind; see `penstock.w
 
 from __future__ import annotations
 
+import math
+
 from penstock.errors import DefinitionTooLarge, Refused
 from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
+from penstock.protocol.loop_time import LoopTime
 from penstock.protocol.names import LONGEST_NAME, check_name, printable
 from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
 from penstock.protocol.registration import Registration, fault_of_id
@@ -127,12 +130,22 @@ def check_heartbeat(heartbeat: ReaderHeartbeat, most: int = LONGEST_NAME) -> Non
         check_name("how a reader reads", text)
     if heartbeat.loop is not None:
         check_name("what a loop waits for", heartbeat.loop.waits_for)
+        check_name("the slowest operator of a loop", heartbeat.loop.slowest_here)
+        _check_loop(heartbeat.loop)
     if heartbeat.rounds is not None:
         _check_rounds(heartbeat.rounds)
     if heartbeat.process is not None:
         where = heartbeat.process
         for text in (where.host, where.python, where.penstock):
             check_name("where a reader runs", text)
+
+
+def _check_loop(loop: LoopTime) -> None:
+    """Refuse figures that are no numbers: they are added up with those of others, and shown."""
+    seconds = loop.seconds + loop.waited + loop.p50 + loop.p99 + loop.waiting
+    here = loop.waited_here + loop.worked_here + loop.cpu_here
+    if not math.isfinite(seconds + here + loop.wanted):
+        raise Refused("a loop has figures that are not finite numbers")
 
 
 def _check_rounds(report: RoundsReport) -> None:
