@@ -59,7 +59,8 @@ class FrameworkSources(DatasetBase):
         `datasets.IterableDataset` is split by its shards, and a state within one is found by
         reading that shard again up to there. A stream that counts or mixes examples (`take`,
         `skip`, `batch`, `with_indices`, `interleave_datasets`, `split_dataset_by_node`) is not
-        split: one worker at a time reads it. Values have the types that the features declare.
+        split: one worker at a time reads it. Each pass reads the epoch of its ``set_epoch``, unless
+        `distribute` has a *job_name*. Values have the types that the features declare.
 
         Args:
             dataset: what ``datasets.load_dataset(..., split="train")`` returns, with or without

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from penstock.definition import encode, largest_part
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DefinitionError
+from penstock.graph.epochs import epochs_of
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import Definition
@@ -31,15 +33,20 @@ if TYPE_CHECKING:
     from penstock.reader.session.open import ReadSpec
     from penstock.reader.session.session import Session
 
+log = logging.getLogger("penstock.service")
+
 
 class RemotePipeline:
     """The pipeline that runs on workers. Walks over the graph do not enter it: it is a value."""
 
-    __slots__ = ("_definition", "node", "warned")
+    __slots__ = ("_definition", "_epochs", "epoch_warned", "node", "warned")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self._definition: Definition | None = None
+        self._epochs: tuple[int, ...] = ()
+        self.epoch_warned = False
+        """Whether it was logged that a named job keeps its epoch."""
         self.warned = False
         """Whether it was logged why the pipeline keeps a weaker guarantee."""
 
@@ -51,12 +58,25 @@ class RemotePipeline:
         """The pipeline as it travels; of one that is read by an id, what is known of it here."""
         if self._definition is None:
             known = self.registered
+            self._epochs = epochs_of(self.node)
             try:
                 self._definition = encode(self.node) if known is None else known.definition
             except DefinitionError as exc:
                 keep_users_frames(exc)
                 raise
         return self._definition
+
+    def renew(self) -> bool:
+        """Return whether a source was set to another epoch, and have the pipeline sent again."""
+        outdated = self.outdated
+        if outdated:
+            self._definition = None
+        return outdated
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a source was set to another epoch since the pipeline was made to travel."""
+        return self._definition is not None and self._epochs != epochs_of(self.node)
 
     @property
     def registered(self) -> Registered | None:
@@ -96,6 +116,11 @@ class PassCounter:
             self.first = self.first and not session.exists
             self.takes_part = self.takes_part or not opened.used
             return session, number
+
+    def forget_dataset(self) -> None:
+        """Have the next pass register the dataset: it is another one now."""
+        with self._lock:
+            self._dataset = DatasetId("")
 
     def resume(self, repetition: int) -> None:
         """Note that *repetition* is over: the next one follows it."""
@@ -193,12 +218,26 @@ class Distribute(Node):
         session, number = self.passes.open(self._read_spec(restore, replaces), repetition)
         return SavedJob(*self.identity, self.job_name, number), session
 
+    def _follow_epochs(self) -> None:
+        """Have workers read the epoch that sources are set to; a named job keeps its first one."""
+        if self.job_name is None:
+            if self.remote.renew():
+                self.passes.forget_dataset()
+        elif self.remote.outdated and not self.remote.epoch_warned:
+            self.remote.epoch_warned = True
+            log.warning(
+                "job %r keeps the epoch that its source had in the first pass: set_epoch reaches "
+                "the workers only without a job_name; Penstock's own shuffle differs in each pass",
+                self.job_name,
+            )
+
     def _read_spec(
         self, restore: bytes, replaces: tuple[str, ...] = (), *, nested: bool = False
     ) -> Callable[[DatasetId, int], ReadSpec]:
         from penstock.reader.session.open import ReadSpec  # noqa: PLC0415  # as above
         from penstock.runtime.versions import versions  # noqa: PLC0415  # as above
 
+        self._follow_epochs()
         given, known = self.coordination, self.remote.registered
         on_finished = self.on_finished
         if nested and on_finished == "error":
