@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock.environment.cluster import Role
 from penstock.environment.cluster_spec import resolve
 from penstock.errors import ConfigError
 
@@ -58,3 +59,31 @@ def test_one_that_is_not_set_is_none():
 def test_what_is_malformed_is_quoted_with_its_variable(variables, said):
     with pytest.raises(ConfigError, match=rf"CLUSTER_SPEC.*{said}"):
         resolve(variables)
+
+
+@pytest.mark.parametrize(
+    ("task", "index", "role", "consumer"),
+    [
+        ("chief", 0, Role.CHIEF, 0),
+        ("master", 0, Role.CHIEF, 0),
+        ("worker", 1, Role.WORKER, 2),
+        ("ps", 0, Role.PS, None),
+        ("evaluator", 0, Role.EVALUATOR, None),
+    ],
+)
+@pytest.mark.parametrize("chief", ["chief", "master"])
+def test_the_names_of_tf_config_mean_the_same(task, index, role, consumer, chief):
+    cluster = {chief: ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
+    whole = {"cluster": cluster, "task": {"type": task, "index": index}}
+
+    found = resolve({"CLUSTER_SPEC": json.dumps(whole)})
+
+    assert (found.role, found.index, found.consumer_index) == (role, index, consumer)
+    assert found.addresses["chief"] == ["a:1"]
+
+
+def test_a_role_under_two_names_is_refused():
+    whole = {"cluster": {"workerpool0": ["a:1"], "chief": ["b:1"]}, "task": {"type": "chief"}}
+
+    with pytest.raises(ConfigError, match="both 'workerpool0' and 'chief', which are one"):
+        resolve({"CLUSTER_SPEC": json.dumps(whole)})

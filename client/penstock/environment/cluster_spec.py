@@ -2,7 +2,8 @@
 
 Format: ``{"cluster": {"workerpool0": [address, ...], ...}, "environment": "cloud",
 "task": {"type": "workerpool1", "index": n, "trial": t}, "job": ..., "open_ports": [...]}``. Pool 0
-is the chief, 1 are workers, 2 parameter servers, 3 evaluators.
+is the chief, 1 are workers, 2 parameter servers, 3 evaluators. The names of `TF_CONFIG` mean the
+same: ``chief`` or ``master``, ``worker``, ``ps`` and ``evaluator``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.environment.tf_config import (
+    ROLES,
     check_listed,
     index_of,
     list_of,
@@ -24,11 +26,14 @@ from penstock.errors import ConfigError
 
 VARIABLE = "CLUSTER_SPEC"
 
+TASKS = (Role.CHIEF, Role.WORKER, Role.PS, Role.EVALUATOR)
+
 POOLS: Mapping[str, Role] = {
     "workerpool0": Role.CHIEF,
     "workerpool1": Role.WORKER,
     "workerpool2": Role.PS,
     "workerpool3": Role.EVALUATOR,
+    **{name: role for name, role in ROLES.items() if role in TASKS},
 }
 
 
@@ -42,16 +47,28 @@ def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
     if not text.strip():
         return None
     whole = parsed(VARIABLE, text)
-    addresses = {
-        _pool(name, f"a pool of cluster, {name!r},").value: list_of(VARIABLE, name, given)
-        for name, given in section(VARIABLE, whole, "cluster").items()
-    }
+    addresses = _addresses(whole)
     _check_ports(whole.get("open_ports", []))
     task = section(VARIABLE, whole, "task")
     role = _pool(task.get("type", "workerpool0"), "task.type")
     index = index_of(VARIABLE, task)
-    check_listed(VARIABLE, role.value, index, addresses.get(role.value, []), addresses)
+    listed = addresses.get(role.value, [])
+    if role is not Role.EVALUATOR or listed:
+        check_listed(VARIABLE, role.value, index, listed, addresses)
     return placed(VARIABLE, "cluster_spec", role, index, addresses, trial_of(task, whole))
+
+
+def _addresses(whole: Mapping[str, Any]) -> dict[str, list[str | None]]:
+    found: dict[str, list[str | None]] = {}
+    names: dict[str, str] = {}
+    for name, given in section(VARIABLE, whole, "cluster").items():
+        role = _pool(name, f"a pool of cluster, {name!r},").value
+        if role in found:
+            raise ConfigError(
+                f"{VARIABLE}: cluster has both {names[role]!r} and {name!r}, which are one"
+            )
+        names[role], found[role] = name, list_of(VARIABLE, name, given)
+    return found
 
 
 def _pool(given: Any, where: str) -> Role:
