@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import ConsumerLost
+from penstock.errors import ConsumerLost, WaitedTooLong
 from penstock_dispatcher.config import DispatcherConfig
 
 CONSUMERS = 4
@@ -128,6 +128,18 @@ def test_a_pass_that_ends_while_the_dispatcher_is_away_is_over_when_it_is_back(c
         assert sorted(taken + rest) == list(range(40))
         with read(on_finished="ignore") as elements:
             assert list(elements) == []
+
+
+def test_a_consumer_waits_for_an_absent_one_no_longer_than_its_timeout(clusters):
+    config = DispatcherConfig(consumer_timeout=600.0)
+    with clusters.own(workers=1, dispatcher=config) as cluster:
+        job = ("distributed_epoch", cluster.target, "bounded", 0, 2)
+        with iter(Dataset.range(4000).distribute(*job, timeout=1.0)) as elements:
+            began = time.monotonic()
+            with pytest.raises(WaitedTooLong, match=r"waits for consumer 1.*timeout=1"):
+                next(elements)
+
+        assert time.monotonic() - began < 60
 
 
 CONSUMER = """

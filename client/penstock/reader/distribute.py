@@ -128,7 +128,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             them and marks these (`DatasetIterator.padding`), ``"repeat"`` does not.
         writable: arrays may be written to, which costs a copy.
         timeout: for how many seconds a dispatcher or all workers may be absent before an error
-            names them; under static sharding, the worker of a part when the others are read.
+            names them; under static sharding, the worker of a part when the others are read; in
+            rounds, another consumer.
         on_finished: what to do if *job_name* was used before: if its pass is over, or was read in
             part, by readers that are gone, and no saved state is given. The loop would get nothing,
             or only what is left. ``"error"`` raises `JobUsed`, which says who read what and how to

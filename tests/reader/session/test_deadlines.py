@@ -43,6 +43,28 @@ def test_a_wait_for_somebody_else_begins_anew():
     assert patience.left == 1.0
 
 
+def test_a_wait_for_a_consumer_counts_from_before_it_was_known_to_be_absent():
+    absent = WaitReason(WaitTarget.MESH, "round 3 waits for consumer 1", late=3.0)
+    patience = WaitTimeout(4.0, 0.0)
+    for now in (0.0, 1.0, 2.0):
+        patience.spend(WORK, now)
+    patience.spend(absent, 2.5)
+
+    with pytest.raises(WaitedTooLong, match=r"waited 4.0 s, .*round 3 waits for consumer 1"):
+        patience.spend(absent, 4.0)
+
+
+def test_of_long_work_before_it_only_so_much_counts():
+    absent = WaitReason(WaitTarget.MESH, "round 3 waits for consumer 1", late=3.0)
+    patience = WaitTimeout(4.0, 0.0)
+    for now in range(100):
+        patience.spend(WORK, float(now))
+
+    patience.spend(absent, 100.0)
+
+    assert patience.left == 1.0
+
+
 def test_work_may_take_as_long_as_it_takes_and_is_logged():
     patience, lines = WaitTimeout(3.0, 0.0), []
     for now in range(35):

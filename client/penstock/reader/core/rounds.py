@@ -50,6 +50,7 @@ class RoundsCore(Unshared):
         self.acks = AckCollector({ROUNDS: self.log})
         self.is_waiting = self._over = False
         self.waiting_for, self.on_readers, self.held_by = "", False, ""
+        self.on_consumers = False
         self._consumer, self._stamp, self._start = consumer, stamp, consumer.start_round
         self._answers = RoundAnswers()
         self._effects: list[ReaderEffect] = []
@@ -78,8 +79,8 @@ class RoundsCore(Unshared):
 
     @property
     def waits_for_work(self) -> bool:
-        """Whether a wait is for elements that are being made; who is lost ends it otherwise."""
-        return any(stream.flows for stream in self.tasks.values())
+        """Whether a wait is for elements that are being made, and not for an absent consumer."""
+        return not self.on_consumers and any(stream.flows for stream in self.tasks.values())
 
     @property
     def round(self) -> int:
@@ -262,7 +263,7 @@ class RoundsCore(Unshared):
         if not self.membership.leaving:
             self.membership.renew(view)
         self.save_state.on_view(view)
-        self.waiting_for = view.waiting_for
+        self.waiting_for, self.on_consumers = view.waiting_for, view.on_readers
         skipping = self.log.skips_ahead
         # Of a pass that is over, the rest is here: only who came later begins where it ended.
         if view.rounds is not None and not (view.finished and self.log.known):

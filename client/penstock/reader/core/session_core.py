@@ -51,6 +51,7 @@ class WithoutRounds:
     """What a core answers that reads no rounds."""
 
     waits_for_work = False
+    on_consumers = False
     round, filler = 0, False
     tasks: Mapping[TaskId, TaskStream]
 

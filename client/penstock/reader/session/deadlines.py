@@ -30,6 +30,10 @@ DRIFT = 1.2
 """A task that goes on elsewhere may have to wait for a dead reader's lease by another's clock."""
 
 
+SILENCE = 3.0
+"""Seconds until a reader hears that a consumer is absent: two heartbeats, and one to say so."""
+
+
 class WaitTarget(Enum):
     """What a loop waits for."""
 
@@ -44,12 +48,14 @@ class WaitTarget(Enum):
 class WaitReason:
     """Why a loop waits; *what* goes on behind "waiting for".
 
-    Where it is right to wait so long, *grace* seconds are added to the timeout.
+    Where it is right to wait so long, *grace* seconds are added to the timeout. What is known only
+    *late* seconds after it began counts from then on, as far as this loop has waited since.
     """
 
     target: WaitTarget
     what: str
     grace: float = 0.0
+    late: float = 0.0
 
 
 def dispatcher_silent(address: str, reason: str) -> WaitReason:
@@ -82,6 +88,7 @@ def _no_elements(core: SessionCore, address: str) -> WaitReason:
             WaitTarget.MESH,
             core.waiting_for,
             core.membership.lease * DRIFT if core.on_readers else 0.0,
+            SILENCE if core.on_consumers else 0.0,
         )
     readable = [task_stream for task_stream in core.tasks.values() if task_stream.readable]
     if not readable:
@@ -143,7 +150,7 @@ class WaitTimeout:
         self._timeout, self._longest_step = timeout, longest_step
         self._setting = setting
         self._target: WaitTarget | None = None
-        self._last = now
+        self._last = self._began = now
         self._spent = self._logged = 0.0
         self._since = 0.0
 
@@ -160,8 +167,9 @@ class WaitTimeout:
         """
         target = _SAME.get(why.target, why.target)
         if target is not self._target:
-            self._target, self._spent, self._logged = target, 0.0, 0.0
-            self._since = time.time()
+            self._target, self._logged = target, 0.0
+            self._spent = min(now - self._began, why.late)
+            self._since = time.time() - self._spent
         else:
             self._spent += min(now - self._last, self._longest_step)
         self._last = now

@@ -65,6 +65,7 @@ def waiting_for(
     silent = list(_silent_readers(ctx, iteration, view, now))
     if iteration.rounds is not None:
         silent = []  # no task waits for them, but rounds may
+    absent = list(_absent_consumers(ctx, iteration, iteration.rounds, now))
     reasons = [
         *_unstarted(ctx, iteration, view, now),
         *worker_entries.vacancies(ctx, iteration, now),
@@ -72,11 +73,11 @@ def waiting_for(
         *silent,
         *_silent_workers(ctx, iteration, now),
         *_short_of_room(ctx, iteration),
-        *_next_round(ctx, iteration, iteration.rounds, now),
+        *(absent or _next_round(ctx, iteration, iteration.rounds)),
         *strides.waits(ctx, iteration),
         *_saving(ctx, name, iteration, now),
     ]
-    return Wait("; ".join(reasons), bool(silent))
+    return Wait("; ".join(reasons), bool(silent or absent))
 
 
 def held_by(
@@ -210,15 +211,23 @@ def _short_of_room(ctx: DecisionContext, iteration: IterationRecord) -> Iterator
             yield f"room for a runner of task {name} on worker {task.ran_on}: {progress.lacking}"
 
 
-def _next_round(
+def _round_is_wanted(
+    ctx: DecisionContext, iteration: IterationRecord, rounds: RoundsRecord
+) -> bool:
+    """Return whether a consumer has had all rounds that there are, and there may be more."""
+    everyone = range(rounds.consumers)
+    return rounds.last is None and any(
+        consumers.place(ctx, iteration, index) >= rounds.released for index in everyone
+    )
+
+
+def _absent_consumers(
     ctx: DecisionContext, iteration: IterationRecord, rounds: RoundsRecord | None, now: float
 ) -> Iterator[str]:
-    """Yield what a round waits for that some consumers want."""
-    if rounds is None or rounds.last is not None:
+    """Yield for which consumers a round waits that are silent, or not there."""
+    if rounds is None or not _round_is_wanted(ctx, iteration, rounds):
         return
     everyone = range(rounds.consumers)
-    if all(consumers.place(ctx, iteration, index) < rounds.released for index in everyone):
-        return
     missing = [
         consumers.describe(iteration, index)
         + (f", silent for {silence:.1f} s" if silence < math.inf else ", which is not there")
@@ -231,6 +240,13 @@ def _next_round(
         named.append(f"{more} more")
     if named:
         yield f"round {rounds.released} waits for {'; for '.join(named)}"
+
+
+def _next_round(
+    ctx: DecisionContext, iteration: IterationRecord, rounds: RoundsRecord | None
+) -> Iterator[str]:
+    """Yield which elements a round waits for that some consumers want."""
+    if rounds is None or not _round_is_wanted(ctx, iteration, rounds):
         return
     for name, task in rounds.tasks.items():
         known = iteration.tasks[name]
