@@ -91,6 +91,7 @@ class SessionCore(Protocol):
     acks: AckCollector
     waiting_for: str
     on_readers: bool
+    on_consumers: bool
     held_by: str
     reachability: Reachability
     vicinity: Vicinity
