@@ -6,7 +6,7 @@ import pytest
 
 from penstock import Dataset
 from penstock.errors import DatasetError
-from penstock.reader.launched import Asked, filled_in
+from penstock.reader.launched import Asked, WholeName, filled_in
 from penstock.reader.trainer import CrossTrainerCache
 
 CONFIG = {"cluster": {"chief": ["c:1"], "worker": ["w:1", "v:1"]}, "task": {"type": "worker"}}
@@ -61,6 +61,40 @@ def test_a_job_is_scoped_by_its_trial_and_a_cache_is_shared_by_trials(environmen
     assert asked().job_name == "job (trial 4)"
     shared = asked(index=None, cache=CrossTrainerCache("env"))
     assert (shared.job_name, shared.cache) == ("job", CrossTrainerCache("4"))
+
+
+ARRAY = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_ARRAY_TASK_ID": "7"}
+
+
+@pytest.mark.parametrize("variables", [{"PENSTOCK_TRIAL": "7"}, ARRAY])
+def test_a_trial_has_its_own_job_also_with_an_explicit_address(environment, variables):
+    environment(**variables)
+
+    assert asked("a:1", index=None).job_name == "job (trial 7)"
+    assert asked("a:1", name=None, index=None).job_name is None
+
+
+def test_trials_share_a_cached_job_each_as_a_trainer_of_its_own(environment):
+    environment(PENSTOCK_TRIAL="7")
+
+    for service in ("a:1", "env"):
+        environment(PENSTOCK_TARGET="t:8")
+        shared = asked(service, index=None, cache=CrossTrainerCache("me"))
+        assert (shared.job_name, shared.cache.trainer_id) == ("job", "me (trial 7)")
+
+
+def test_an_empty_trial_and_a_name_that_others_gave_share_the_job(environment):
+    environment(**ARRAY, PENSTOCK_TRIAL="")
+    assert asked("a:1", index=None).job_name == "job"
+
+    environment(PENSTOCK_TRIAL="7")
+    assert asked("a:1", name=WholeName("job"), index=None).job_name == "job"
+
+
+def test_variables_that_contradict_each_other_are_no_error_where_nobody_asked(environment):
+    environment(RANK="0", WORLD_SIZE="4", SLURM_PROCID="0", SLURM_NTASKS="2")
+
+    assert asked("a:1", index=None).job_name == "job"
 
 
 def test_what_does_not_ask_for_it_is_left_alone(environment):

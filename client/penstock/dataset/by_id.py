@@ -13,7 +13,7 @@ from penstock.protocol.registration import scoped
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.distribute import distribute
-from penstock.reader.launched import Asked, filled_in
+from penstock.reader.launched import Asked, WholeName, filled_in
 from penstock.reader.registration import checked_id, find
 from penstock.reader.trainer import CrossTrainerCache
 
@@ -99,7 +99,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     """
     name = arguments.job_name_of(job_name)
     if name is not None:
-        name = scoped(checked_id(dataset_id), name)
+        whole = scoped(checked_id(dataset_id), name)
+        name = WholeName(whole) if isinstance(name, WholeName) else whole
         if too_long(name):
             raise DatasetError(
                 f"job_name and dataset_id may take {LONGEST_NAME} bytes together: give a shorter "

@@ -75,6 +75,21 @@ def cluster_environment(
     return own_variables.completed(found[0] if found else alone, variables)
 
 
+def trial_of_process(env: Mapping[str, str] | None = None) -> str | None:
+    """Return the trial of a search that this process belongs to, if its variables say so.
+
+    Variables that are malformed or contradict each other are not looked at: nobody asked for what
+    they say. An empty ``PENSTOCK_TRIAL`` says that there is none.
+    """
+    variables = os.environ if env is None else env
+    if own_variables.TRIAL in variables:
+        return variables[own_variables.TRIAL] or None
+    try:
+        return cluster_environment(variables).trial
+    except ConfigError:
+        return None
+
+
 def _preferred(variables: Mapping[str, str], prefer: str, by: str) -> ClusterEnvironment:
     """Return what the system *prefer* says, which *by* asks for."""
     if prefer not in SYSTEMS:

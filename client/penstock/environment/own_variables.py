@@ -54,8 +54,8 @@ def completed(
     if target := env.get(TARGET):
         addresses["dispatcher"] = [target.rpartition("://")[2]]
         said["dispatcher"] = TARGET
-    if given := env.get(TRIAL):
-        trial, said["trial"] = given, TRIAL
+    if TRIAL in env:
+        trial, said["trial"] = env[TRIAL] or None, TRIAL
     world = found.num_consumers
     if SIZE in env and found.role.trains:
         size = number(env, SIZE, least=1)

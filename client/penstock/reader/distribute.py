@@ -86,7 +86,8 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             cluster, or the chief's host at port 7000.
         job_name: readers of one name share the job's elements, first come, first served. Each
             pass over one dataset object is the job's next repetition. Give each run a name of its
-            own: see *on_finished*.
+            own: see *on_finished*. A trial of a search that its launcher names
+            (``PENSTOCK_TRIAL`` and others) becomes a part of the name.
         consumer_index: which consumer this is, from 0 on, where *num_consumers* read every n-th
             element of one order each (see *ordered*), or in rounds: in each round every one of
             them gets the next element of one and the same task. So batches of one length reach
@@ -94,7 +95,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             *num_consumers* of them in a row (`bucket_by_sequence_length`, then
             ``group_by_window(..., window_size=num_consumers)``), and all make the same number of
             steps. A *job_name* is needed. ``"env"`` takes index and number from what
-            `penstock.cluster_environment` finds; a trial of a search has jobs of its own then.
+            `penstock.cluster_environment` finds.
         num_consumers: see *consumer_index*; the same for all.
         max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
         data_transfer_protocol: how elements come from workers: ``"grpc"``, or ``"local"`` from

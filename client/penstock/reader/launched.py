@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.environment.cluster import ClusterEnvironment
-from penstock.environment.detect import cluster_environment
+from penstock.environment.detect import cluster_environment, trial_of_process
 from penstock.errors import DatasetError
 from penstock.reader.trainer import CrossTrainerCache
 
@@ -14,6 +15,15 @@ ENV = "env"
 
 DISPATCHER_PORT = 7000
 """Where a dispatcher is on the chief's host, unless variables say otherwise."""
+
+
+log = logging.getLogger("penstock.service")
+
+
+class WholeName(str):
+    """The name of a job that others gave it: the trial of this process is no part of it."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +40,9 @@ class Asked:
 def filled_in(asked: Asked) -> Asked:
     """Return *asked* with what the environment says in place of ``"env"``.
 
-    The name of a job is scoped by its trial, so that trials of a search do not share it by
-    accident; a cache with the trainer ``"env"`` is shared by trials on purpose.
+    A trial of a search gets its own job: the trial becomes a part of the job's name, wherever the
+    service's address comes from. A job with a cache is shared by trials on purpose: there the
+    trial becomes a part of the trainer's name. `WholeName` is left as it is.
 
     Raises:
         ConfigError: when variables are malformed or contradict each other.
@@ -39,7 +50,7 @@ def filled_in(asked: Asked) -> Asked:
     """
     by_trainer = isinstance(asked.cache, CrossTrainerCache) and asked.cache.trainer_id == ENV
     if not by_trainer and ENV not in (asked.service, asked.consumer_index):
-        return asked
+        return _of_trial(asked, trial_of_process())
     found = cluster_environment()
     service, name, cache = asked.service, asked.job_name, asked.cache
     index, consumers = asked.consumer_index, asked.num_consumers
@@ -49,9 +60,19 @@ def filled_in(asked: Asked) -> Asked:
         index, consumers = _consumer(found, consumers)
     if by_trainer:
         cache = CrossTrainerCache(found.trial or "the only trial")
-    elif found.trial is not None and isinstance(name, str):
-        name = f"{name} (trial {found.trial})"
-    return Asked(service, name, index, consumers, cache)
+        return Asked(service, name, index, consumers, cache)
+    return _of_trial(Asked(service, name, index, consumers, cache), found.trial)
+
+
+def _of_trial(asked: Asked, trial: str | None) -> Asked:
+    """Return *asked* with its *trial*, if there is one, in the name of the job or the trainer."""
+    name, cache = asked.job_name, asked.cache
+    if trial is None or not isinstance(name, str) or isinstance(name, WholeName):
+        return asked
+    if isinstance(cache, CrossTrainerCache):
+        return replace(asked, cache=CrossTrainerCache(f"{cache.trainer_id} (trial {trial})"))
+    log.info("job %r belongs to trial %r; PENSTOCK_TRIAL= (empty) shares it", name, trial)
+    return replace(asked, job_name=f"{name} (trial {trial})")
 
 
 def dispatcher_of(found: ClusterEnvironment) -> str:

@@ -10,6 +10,7 @@ from penstock.element import nbytes
 from penstock.frames.tensors import compressed_reply, element_reply
 from penstock.protocol.tensorflow import FoundTask
 from penstock.protocol.types import Mode
+from penstock.reader.launched import WholeName
 from penstock.reader.trainer import CrossTrainerCache
 from penstock.service import ShardingPolicy, from_dataset_id
 
@@ -80,7 +81,7 @@ def opened(
         ShardingPolicy[MODES[found.sharding_policy].name],
         address,
         found.dataset_id,
-        job_name=found.job_name,
+        job_name=None if found.job_name is None else WholeName(found.job_name),
         consumer_index=consumer if found.num_consumers else None,
         num_consumers=found.num_consumers or None,
         cross_trainer_cache=cache,
