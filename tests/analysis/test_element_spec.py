@@ -132,7 +132,7 @@ def test_a_dataset_whose_elements_are_known_is_the_same_dataset_as_before():
 
 def test_an_empty_dataset_says_so():
     with pytest.raises(DatasetError, match="element_spec: the dataset has no elements"):
-        Dataset.range(0).element_spec
+        Dataset.range(0).map(abs).element_spec
 
 
 def test_no_thread_is_left():
@@ -143,3 +143,7 @@ def test_no_thread_is_left():
 
     assert spec == ints()
     assert set(threading.enumerate()) <= before
+
+
+def test_the_spec_of_a_range_is_known_without_an_element():
+    assert Dataset.range(0).element_spec == Dataset.range(3).element_spec

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from penstock.analysis.array_spec import ArraySpec, DatasetSpec, Spec, Specs
 from penstock.analysis.registered import Registered
 from penstock.element import Element, NestedDataset, map_leaves, rebuild
@@ -28,6 +30,7 @@ from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
 from penstock.ops.map import Map
 from penstock.ops.padded_batch import PaddedBatch, parts
+from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.scan import Scan
 from penstock.ops.unbatch import Unbatch
@@ -47,6 +50,9 @@ def element_spec(node: Node) -> Spec:
 
 def specs_of(node: Node) -> Specs:
     """Return that, and the same for tasks that divide the elements; raises as `element_spec`."""
+    if isinstance(node, Range):  # known without an element, which an empty one has not
+        scalar = ArraySpec((), np.dtype(np.int64))
+        return Specs(scalar, scalar)
     distributed = any(below.on_workers for _, below in walk(node))
     seen: dict[str, Node] = {}
     try:
