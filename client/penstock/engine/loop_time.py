@@ -25,6 +25,9 @@ BUCKETS_A_DOUBLING = 4
 
 LEAST = 1e-6
 
+LABEL_TOLD = 250
+"""The most characters of an operator's label that are told."""
+
 TOGETHER = 256
 """So many waits are sorted in at once: the loop itself waits for that."""
 
@@ -192,7 +195,7 @@ class LoopClock:
             waiting=open_wait,
             total=steps,
             waited_here=here.waited,
-            slowest_here=here.label,
+            slowest_here=here.label[:LABEL_TOLD],
             worked_here=here.worked,
             cpu_here=here.cpu,
         )

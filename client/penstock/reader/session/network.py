@@ -318,7 +318,6 @@ class SessionNetwork:
     def _loop_time(self, loop: LoopClock) -> LoopTime:
         """Return how *loop* does, up to now; if it waits, also for what."""
         newest = loop.newest()
-        newest = replace(newest, slowest_here=newest.slowest_here[:WORDS_TOLD])
         if not newest.waiting:
             return newest
         here = loop.working_in()
