@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import secrets
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -44,9 +45,10 @@ def interrupted(loop: Loop, target: str, source: Source, interrupts: int, seed: 
     """Read passes of *loop* until so many *interrupts* have struck, and count."""
     passes = elements = lost = repeated = 0
     errors: list[str] = []
+    jobs = secrets.token_hex(4)  # another run's jobs, at the same cluster, are others
     with Strikes(source, seed) as strikes:
         while strikes.count < interrupts and not errors:
-            number = f"{source.value} {seed} {passes}"
+            number = f"{jobs} {passes}"
             got: list[Any] = []
             try:
                 _read(loop, target, number, strikes, got)
@@ -64,18 +66,27 @@ def interrupted(loop: Loop, target: str, source: Source, interrupts: int, seed: 
 def _read(loop: Loop, target: str, number: Any, strikes: Strikes, got: list[Any]) -> None:
     """Read one pass into *got*, whatever strikes."""
     dataset = loop.dataset(target, number)
-    elements = iter(dataset)
+    elements, had = iter(dataset), 0
     try:
         while True:
             faulthandler.dump_traceback_later(STUCK, exit=True)
             # In C: no step of Python's is between the iterator and the list.
             if not strikes.struck(lambda: got.extend(elements)):  # noqa: B023  called at once
                 return
-            if strikes.count % CHANGE_EVERY or loop.after is After.SAME:
+            if strikes.count % CHANGE_EVERY or len(got) == had:  # a new one needs time to begin
                 continue
-            state = elements.state() if loop.after is After.STATE else None
-            elements.close()
-            elements = dataset.iterator(state)
+            had = len(got)
+            match loop.after:
+                case After.SAME:
+                    continue
+                case After.STATE:
+                    state = elements.state()
+                    elements.close()
+                    elements = dataset.iterator(state)
+                case After.CLOSED:
+                    elements.close()
+                    # Another dataset object: the same one would read the job's next pass.
+                    elements = iter(loop.dataset(target, number))
     finally:
         faulthandler.cancel_dump_traceback_later()
         elements.close()
