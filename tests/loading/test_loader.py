@@ -183,3 +183,23 @@ def test_a_job_is_read_pass_after_pass_and_restored_in_any_of_them(cluster):
     with IntLoader(dataset("loaded, next")) as again:
         again.load_state_dict(ended)
         assert (sorted(again), again.epoch) == (list(range(60)), 1)
+
+
+class BatchLoader(IntLoader):
+    def _place(self, element):
+        return element
+
+
+@pytest.mark.parametrize(
+    ("build", "elements"),
+    [
+        (lambda numbers: numbers.batch(4), 4),
+        (lambda numbers: numbers.batch(4).map(lambda batch: batch + 1).prefetch(2), 4),
+        (lambda numbers: numbers.map(lambda x: [x] * 3), 1),
+    ],
+    ids=["batches", "mapped batches", "vectors"],
+)
+def test_of_a_batch_that_is_left_out_each_element_counts(build, elements):
+    with BatchLoader(build(Dataset.range(20)), steps=2) as loader:
+        assert len(list(loader)) == 2
+        assert loader.missed == elements

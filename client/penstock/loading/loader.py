@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 from penstock.dataset.iterator import DatasetIterator
-from penstock.element import Element, shown
+from penstock.element import Element, leaves, shown
 from penstock.engine.iterator import State
 from penstock.errors import Closed, DatasetError
 from penstock.graph.dataset_base import DatasetBase
@@ -16,6 +16,8 @@ from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.graph.traversal import walk
 from penstock.loading.loader_state import LoaderState
 from penstock.loading.placed import Placed
+from penstock.ops.batch import Batch
+from penstock.ops.padded_batch import PaddedBatch
 from penstock.reader.external_state import check_external_state
 from penstock.reader.node import Distribute
 from penstock.runtime.interrupts import uninterrupted
@@ -45,8 +47,9 @@ class FrameworkLoader(ABC):
         self._pass: LoaderPass | None = None
         """The pass that is read, or the last one."""
         self.missed = 0
-        """How many elements came to this process and were not handed out, as another process had
-        none: with them it would have made more steps than the others."""
+        """How many elements came to this process and were not handed out, because another process
+        had none: with them it would have made more steps than the others. Of a batch, each of its
+        elements counts."""
         self._process = os.getpid()
 
     @abstractmethod
@@ -60,6 +63,12 @@ class FrameworkLoader(ABC):
     def _goes_on(self, *, here: bool) -> bool:
         """Return whether the pass goes on; *here* says whether this process has an element."""
         return here
+
+    def _size_of(self, placed: Any) -> int:
+        """Return how many elements *placed* stands for: of a batch, as many as its first axis."""
+        first = next(iter(leaves(placed)), None) if ends_in_batches(self._node) else None
+        shape = getattr(first, "shape", ())
+        return int(shape[0]) if shape else 1
 
     def _leave(self, before: LoaderPass) -> None:
         """Do with the pass *before* what is to be done when another one begins."""
@@ -189,7 +198,7 @@ class LoaderPass(Iterator[Any]):
         placed = next(elements, _END)
         if not loader._goes_on(here=placed is not _END):  # noqa: SLF001
             if placed is not _END:
-                loader.missed += 1
+                loader.missed += loader._size_of(placed)  # noqa: SLF001
             self._end(elements)
             raise StopIteration
         self._steps += 1
@@ -226,7 +235,7 @@ class LoaderPass(Iterator[Any]):
     def _end(self, elements: DatasetIterator) -> None:
         """Keep where the pass ended. Of a job, that is where it ended for all readers."""
         if elements.reads_job:
-            self._loader.missed += sum(1 for _ in elements)
+            self._loader.missed += sum(map(self._loader._size_of, elements))  # noqa: SLF001
         self._last = elements.state()
         self._ended = True
         elements.close()
@@ -247,6 +256,21 @@ class LoaderPass(Iterator[Any]):
                 elements, self._epoch, self._steps = DatasetIterator(node), start.epoch + 1, 0
             self._elements = elements
         return self._elements
+
+
+def ends_in_batches(node: Node) -> bool:
+    """Return whether the elements of *node* are batches, as far as the pipeline says so.
+
+    What makes one element of one leaves batches what they are, also `map`.
+    """
+    while not isinstance(node, (Batch, PaddedBatch)):
+        if isinstance(node, Distribute):
+            node = node.remote.node
+        elif node.one_to_one and len(node.inputs) == 1:
+            (node,) = node.inputs
+        else:
+            return False
+    return True
 
 
 def jobs(node: Node) -> list[Distribute]:

@@ -25,8 +25,9 @@ class Loader(FrameworkLoader):
     copied while the step before runs, on a stream of their own.
 
     With ranks that share a job (one *job_name*, no consumer indexes), each step begins with an
-    ``all_reduce`` of one number: when one rank has nothing more, all end, and `missed` counts what
-    the others had in hand. With consumer indexes all ranks have equally many elements as it is.
+    ``all_reduce`` of one number: when one rank has nothing more, all end, and `missed` counts
+    the elements that the others had in hand, each of a batch. With consumer indexes all ranks have
+    equally many batches as it is.
 
     Args:
         dataset: what to read. Its batches are the loader's: there is no batch size here.
