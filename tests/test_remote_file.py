@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import MissingFile, TransformError
-from penstock.remote_file import why_unread
+from penstock.errors import DatasetError, MissingFile, TransformError
+from penstock.remote_file import patience, why_unread
 
 LINES = [f"line {i} {'x' * 90}" for i in range(12_000)]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -97,3 +97,29 @@ def test_a_cause_without_an_answer_says_nothing():
 
     assert why_unread(FileNotFoundError("x")) == ""
     assert why_unread(late) == "the server did not answer in time"
+
+
+def test_of_a_file_that_a_server_cuts_off_whole_lines_come_and_then_an_error():
+    class Cut(Plain):
+        def do_GET(self):
+            self.do_HEAD()
+            self.wfile.write(TEXT[: len(TEXT) // 2])
+
+    found = []
+    with served(Cut) as url, pytest.raises(TransformError, match="ClientPayloadError"):
+        found.extend(Dataset.text_lines(url))
+
+    assert found
+    assert found == LINES[: len(found)]
+
+
+def test_a_listing_that_a_server_refuses_is_not_told_as_no_file():
+    with served(refusing(503)) as url, pytest.raises(DatasetError, match="answered 503"):
+        list(Dataset.list_files(f"{url}/*.txt"))
+
+
+def test_a_file_may_take_longer_than_five_minutes_unless_the_user_said_how_long():
+    assert patience("memory://x") == {}
+    timeout = patience("zip://a::https://h/x")["https"]["client_kwargs"]["timeout"]
+    assert timeout.total is None
+    assert timeout.sock_read == 300

@@ -11,18 +11,22 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
 from penstock.protocol.splits import FilePattern
-from penstock.remote_file import RemoteFile
+from penstock.remote_file import RemoteFile, patience, why_unread
+from penstock.runtime.interrupts import interruptible, is_interrupt
 
 if TYPE_CHECKING:
     import numpy as np
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
+
+_CHUNK = 1 << 18
 
 
 def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:
@@ -59,8 +63,16 @@ def listing(op: str, pattern: FilePattern) -> tuple[str, ...]:
 
 
 def _remedy(pattern: str) -> str:
-    if not is_url(pattern) and Path(pattern).exists():
+    if is_url(pattern):
+        return "check the pattern and the directory"
+    if Path(pattern).exists():
         return "there is a file of this name: glob.escape(name) is the pattern for it"
+    for folder in Path(pattern).parents:
+        if glob.has_magic(str(folder)) and folder.is_dir():
+            return (
+                f"there is a folder {str(folder)!r}: give glob.escape(folder) + '/...' as the "
+                "pattern, so that the characters of its name are not taken for a pattern"
+            )
     return "check the pattern and the directory"
 
 
@@ -119,11 +131,46 @@ def missing(op: str, path: str) -> MissingFile:
 def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
     """Open *path* for reading bytes and lines, so many bytes at a time."""
     if not is_url(path):
-        return io.BufferedReader(io.FileIO(path), buffer)
+        file = io.FileIO(path)
+        return io.BufferedReader(file if file.seekable() else _Pipe(file), buffer)
     from fsspec.core import url_to_fs  # noqa: PLC0415  as in _glob
 
-    fs, inner = url_to_fs(path)
+    fs, inner = url_to_fs(path, **patience(path))
     return RemoteFile(fs, inner, buffer)
+
+
+class _Pipe(io.RawIOBase):
+    """A file that can only be read from its beginning: a later place is reached by reading."""
+
+    def __init__(self, file: io.FileIO) -> None:
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_CUR:
+            offset += self._at
+        if whence == io.SEEK_END or offset < self._at:
+            raise io.UnsupportedOperation("a pipe goes forward only, and has no end yet")
+        while self._at < offset and (passed := self.read(min(_CHUNK, offset - self._at))):
+            del passed
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._file.readinto(buffer)
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
 
 
 def _glob(op: str, pattern: str) -> list[str]:
@@ -134,7 +181,13 @@ def _glob(op: str, pattern: str) -> list[str]:
         fs, inner = url_to_fs(pattern)
     except (ImportError, ValueError) as exc:
         raise DatasetError(f"{op}: cannot read {pattern!r}: {exc}") from exc
-    found = fs.glob(inner, detail=True)
+    try:
+        found = interruptible(partial(fs.glob, inner, detail=True))
+    except Exception as exc:
+        why = why_unread(exc) if is_url(pattern) and not is_interrupt(exc) else ""
+        if not why:
+            raise
+        raise DatasetError(f"{op}: cannot list the files of {pattern!r}: {why}") from exc
     files = [name for name, info in found.items() if info["type"] != "directory"]
     if not is_url(pattern):
         return files

@@ -8,6 +8,8 @@ from typing import Any
 
 _GONE = (404, 410)
 _CHUNK = 1 << 18
+_SILENCE = 300.0
+"""Seconds for which a server may send nothing."""
 
 
 class RemoteFile(io.BufferedReader):
@@ -23,10 +25,10 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, fs: Any, path: str) -> None:
         self._fs, self._path, self._at = fs, path, 0
-        self._file = fs.open(path, "rb")
         names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self._http = "http" in names
-        self._streams = False
+        self._file = fs.open(path, "rb")
+        self._streams = self._over = False
 
     def readable(self) -> bool:
         return True
@@ -40,6 +42,7 @@ class _Raw(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_CUR:
             offset, whence = self._at + offset, io.SEEK_SET
+        self._over = False
         try:
             self._at = self._file.seek(offset, whence)
         except (ValueError, OSError):  # a stream has no places
@@ -49,13 +52,16 @@ class _Raw(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
+        if self._over:
+            return 0
         try:
             data = self._file.read(len(buffer))
-        except ValueError:  # the server sends the whole file whatever part is asked for
-            if not self._http or self._streams:
+        except Exception as exc:
+            if not self._http or self._streams or not _is_without_parts(exc):
                 raise
             self._stream(self._at)
             data = self._file.read(len(buffer))
+        self._over = self._http and not data  # aiohttp warns of who asks a stream again
         buffer[: len(data)] = data
         self._at += len(data)
         return len(data)
@@ -68,6 +74,8 @@ class _Raw(io.RawIOBase):
         self._streams, self._at = True, 0
         while self._at < offset and (passed := self._file.read(min(_CHUNK, offset - self._at))):
             self._at += len(passed)
+        if self._at < offset:
+            raise OSError(f"the server sent {self._at} bytes, and byte {offset} was asked for")
 
     def close(self) -> None:
         super().close()
@@ -75,12 +83,34 @@ class _Raw(io.RawIOBase):
             self._file.close()
 
 
+def patience(url: str) -> dict[str, Any]:
+    """Return what to tell fsspec of how long to wait for a server, if the user did not say.
+
+    aiohttp gives a file up after five minutes, though the loop that reads it takes hours.
+    """
+    from fsspec.config import conf  # noqa: PLC0415  as where files are opened
+
+    servers = [name for name in ("http", "https") if f"{name}://" in url]
+    servers = [name for name in servers if "client_kwargs" not in conf.get(name, {})]
+    if not servers:
+        return {}
+    from aiohttp import ClientTimeout  # noqa: PLC0415  other files are read without
+
+    timeout = ClientTimeout(total=None, sock_connect=30, sock_read=_SILENCE)
+    return {name: {"client_kwargs": {"timeout": timeout}} for name in servers}
+
+
+def _is_without_parts(error: Exception) -> bool:
+    """Return whether a server sent another part than that asked for: the whole, or less."""
+    return isinstance(error, ValueError) or type(error).__name__ == "ClientPayloadError"
+
+
 def why_unread(error: BaseException | None) -> str:
     """Return why a server did not give a file, if it did not say that there is none.
 
     fsspec calls every trouble of an HTTP server a file that is not found, and keeps the cause.
     """
-    cause = error and (error.__cause__ or error.__context__)
+    cause = error
     while cause is not None:
         status = getattr(cause, "status", None)
         if isinstance(status, int):

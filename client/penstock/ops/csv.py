@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import io
 from collections import deque
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Literal
+from typing import Any, BinaryIO, ClassVar, Literal, cast
 
 from penstock import files
 from penstock.element import Element
@@ -127,7 +128,9 @@ class _CsvIterator(FileRecords[_Row]):
 
     def start(self, file: BinaryIO, byte: int) -> int:
         """See `FileRecords.start`."""
-        form, _ = self._format()
+        again = _Again(file)
+        form, _ = self._format(again)
+        file = again.begin()
         self._raw.clear()
         self._ahead.clear()
         self._rows = _Rows(file, self._name, self._node, byte)
@@ -145,7 +148,7 @@ class _CsvIterator(FileRecords[_Row]):
 
     def read(self, file: BinaryIO, n: int, out: list[_Row]) -> None:  # noqa: ARG002
         """See `FileRecords.read`."""
-        _, parser = self._format()
+        _, parser = self._format(None)
         if not self._raw and not self._ahead:
             self._raw.extend(zip(*self._rows.take(), strict=True))
         if not self._ahead:
@@ -168,24 +171,27 @@ class _CsvIterator(FileRecords[_Row]):
         """See `FileRecords.element`."""
         return record.outcome
 
-    def _format(self) -> tuple[Format, Parser]:
-        """Return how rows are written and what they become: what the first file says."""
+    def _format(self, current: _Again | None) -> tuple[Format, Parser]:
+        """Return how rows are written and what they become: what the first file says.
+
+        *current* is the file that was just opened.
+        """
         if self._known is None:
             node = self._node
             known = {name: CsvColumn(dtype, default) for name, dtype, default in node.columns}
             form = None if node.names is None else node.form(node.names)
             if form is None or set(form.selected) - set(known):
-                form, known = self._look(form, known)
+                form, known = self._look(form, known, current)
             self._known = form, Parser(form, known)
         return self._known
 
     def _look(
-        self, form: Format | None, known: dict[str, CsvColumn]
+        self, form: Format | None, known: dict[str, CsvColumn], current: _Again | None
     ) -> tuple[Format, dict[str, CsvColumn]]:
         """Look at the files for what was not given: names in the first, types in the first rows."""
         node = self._node
         for name in node.files:
-            with self.opened(name) as file:
+            with self._looked_at(name, current) as file:
                 rows = _Rows(file, name, node, 0)
                 names = rows.header() if node.header else ()
                 if names is None:
@@ -199,6 +205,44 @@ class _CsvIterator(FileRecords[_Row]):
         if form is None:
             raise DatasetError(f"{node.files[0]} is empty, and should have a header")
         return form, infer(form, sample, known)
+
+    def _looked_at(self, name: str, current: _Again | None) -> AbstractContextManager[Any]:
+        # A pipe cannot be opened twice.
+        return nullcontext(current) if current and name == self._name else self.opened(name)
+
+
+class _Again:
+    """A file that may be read from its beginning once more, though it is a pipe."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._read = file, bytearray()
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._read += data
+        return data
+
+    def begin(self) -> BinaryIO:
+        """Return the file as if nothing had been read of it."""
+        return self._file if not self._read else cast("BinaryIO", _Replayed(self._file, self._read))
+
+
+class _Replayed:
+    """What was read of a file, and then the rest of it."""
+
+    def __init__(self, file: BinaryIO, read: bytearray) -> None:
+        self._file, self._before, self._length = file, bytes(read), len(read)
+
+    def read(self, size: int) -> bytes:
+        data, self._before = self._before[:size], self._before[size:]
+        return data or self._file.read(size)
+
+    def seek(self, offset: int) -> None:
+        if offset < self._length:
+            self._before = self._before[offset:]
+        else:
+            self._before = b""
+            self._file.seek(offset)
 
 
 def _agreed(node: Csv, names: tuple[str, ...]) -> Format:

@@ -93,3 +93,52 @@ def test_the_compression_that_is_named_is_used(tmp_path):
             assert file.read() == b"x"
     with decompressed(open_file(str(tmp_path / "x"), 100), GUESSED) as file:
         assert file.read() == b"x"
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
+def test_padding_behind_a_stream_is_no_fault_and_a_packed_nothing_has_no_line(tmp_path, suffix):
+    (tmp_path / "x").write_bytes(PACKERS[suffix](TEXT) + bytes(64))
+    (tmp_path / "y").write_bytes(PACKERS[suffix](b""))
+
+    assert list(Dataset.text_lines([tmp_path / "x", tmp_path / "y"])) == LINES
+
+
+def test_a_file_of_zstd_may_begin_with_a_frame_that_is_skipped(tmp_path):
+    skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"size"
+    (tmp_path / "x").write_bytes(skipped + PACKERS[".zst"](TEXT))
+
+    assert list(Dataset.text_lines(tmp_path / "x")) == LINES
+
+
+@pytest.mark.parametrize("magic", [b"PK\x03\x04", b"\x1f\x9d", b"\x04\x22\x4d\x18"])
+def test_a_packed_file_that_is_not_unpacked_is_refused(tmp_path, magic):
+    (tmp_path / "x").write_bytes(magic + b"packed")
+
+    with pytest.raises(TransformError, match="the file is"):
+        list(Dataset.text_lines(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_rows_of_a_pipe_are_read_though_it_opens_once(tmp_path, pack):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(pack(b"a,b\n1,2\n3,4\n")))
+    writer.start()
+
+    assert [int(row["b"]) for row in Dataset.csv(pipe)] == [2, 4]
+    writer.join()
+
+
+def test_a_state_in_a_pipe_is_restored_by_reading_up_to_there(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    lines, found, saved = Dataset.text_lines(pipe), [], None
+    for _ in range(2):
+        writer = threading.Thread(target=pipe.write_bytes, args=(b"a\nb\nc\n",))
+        writer.start()
+        with lines.iterator(saved) as it:
+            found.append(next(it))
+            saved = it.state()
+        writer.join()
+
+    assert found == ["a", "b"]

@@ -23,8 +23,19 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "ZSTD",
     b"\xfd7zXZ\x00": "XZ",
     **{b"BZh%d1AY&SY" % level: "BZIP2" for level in range(1, 10)},
+    **{b"BZh%d\x17rE8P\x90" % level: "BZIP2" for level in range(1, 10)},  # of nothing
+    # Tools that pack in parallel begin with a frame that says how long the next one is.
+    **{b"%c\x2a\x4d\x18" % first: "ZSTD" for first in range(0x50, 0x60)},
+}
+_REFUSED = {
+    b"PK\x03\x04": "a ZIP archive: name a file in it, as 'zip://NAME.txt::ARCHIVE.zip'",
+    b"\x1f\x9d": "packed by compress (.Z): pack it by gzip, bzip2, xz or zstd",
+    b"\x04\x22\x4d\x18": "packed by lz4: pack it by gzip, bzip2, xz or zstd",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it first",
 }
 _LONGEST = max(map(len, _MAGIC))
+_PADDING = b"\0"
+"""May stand behind each stream: tapes and xz fill blocks by it."""
 
 
 def compression_of(op: str, given: Any) -> str:
@@ -41,7 +52,11 @@ def compression_of(op: str, given: Any) -> str:
 def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
     """Return what is packed in *file*, as another file; to close that closes *file*."""
     if compression == GUESSED:
-        compression = _guess(file)
+        try:
+            compression = _guess(file)
+        except BaseException:
+            file.close()
+            raise
     stream: _Stream
     match compression:
         case "GZIP":
@@ -61,6 +76,9 @@ def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
 
 def _guess(file: io.BufferedReader[Any]) -> str:
     head = file.peek(_LONGEST)
+    for magic, why in _REFUSED.items():
+        if head.startswith(magic):
+            raise DatasetError(f"the file is {why}")
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
 
 
@@ -113,7 +131,9 @@ class _Members:
     def piece(self, file: BinaryIO) -> bytes:
         stream, packed = self._stream, b""
         if stream.eof:
-            packed = stream.unused_data or file.read(CHUNK)
+            packed = stream.unused_data.lstrip(_PADDING)
+            while not packed and (read := file.read(CHUNK)):
+                packed = read.lstrip(_PADDING)
             if not packed:
                 self.over = True
                 return b""
