@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from itertools import islice
 
 import pytest
 
 from penstock_cluster.cli.app import main
+from tests.free_ports import free_ports
 
 PENSTOCK = [sys.executable, "-m", "penstock_cluster.cli.app"]
 
@@ -84,6 +86,29 @@ def test_health_of_nobody_is_bad(called):
     ran = called("health", "127.0.0.1:1", "--timeout", "1")
 
     assert ran.returncode == 1
+
+
+@pytest.mark.parametrize("by", ["option", "variable"])
+def test_up_serves_the_page_at_the_address_that_it_prints(by, clusters):
+    clusters.close()
+    [port] = free_ports(1)
+    option = ["--http-port", str(port)] if by == "option" else []
+    env = os.environ | ({"PENSTOCK_HTTP_PORT": str(port)} if by == "variable" else {})
+    up = subprocess.Popen(
+        [*PENSTOCK, "up", "--workers", "0", *option], stdout=subprocess.PIPE, text=True, env=env
+    )
+    try:
+        page = next(line.split()[1] for line in up.stdout if line.startswith("page:"))
+        with urllib.request.urlopen(page, timeout=20) as answer:
+            shown = answer.read()
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=20)
+    finally:
+        up.kill()
+        up.wait()
+
+    assert page == f"http://127.0.0.1:{port}/"
+    assert b"Penstock" in shown
 
 
 def test_up_runs_a_cluster_until_ctrl_c_and_lets_go_who_was_drained(clusters):

@@ -89,10 +89,19 @@ def up(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="these workers alone, as static sharding needs it")
     ] = False,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            envvar="PENSTOCK_HTTP_PORT",
+            help="port of the page and the metrics; no HTTP by default",
+        ),
+    ] = None,
 ) -> None:
     """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
     folder = str(work_dir) if work_dir is not None else None
-    run_cluster(workers, port, folder, slots, fixed=fixed)
+    run_cluster(workers, port, folder, slots, fixed=fixed, http_port=http_port)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
