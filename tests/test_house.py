@@ -194,6 +194,7 @@ TRIED_THROUGH = {
     "penstock.reader.session.open_sessions": "reader/session/test_session_leaving.py",
     "penstock.reader.session.rounds_read": "reader/session/test_session_reading.py",
     "penstock.reader.session.save_result": "reader/session/test_session_saves.py",
+    "penstock.reader.session.unacked_read": "reader/session/test_session_operators.py",
     "penstock_dispatcher.performer": "dispatcher/test_service_streams.py",
     # What makes a process of a server is tried as a process.
     "penstock_dispatcher.command": "dispatcher/test_server.py",

@@ -16,6 +16,7 @@ from penstock.ops.flat_map import FlatMap
 from penstock.ops.generator import Generator
 from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
+from penstock.ops.internal.tracked_shuffle import cuts
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
@@ -51,11 +52,15 @@ class Visitation:
     """Why the guarantee is no stronger: for each weakness a sentence with the remedy."""
     notes: tuple[str, ...] = ()
     """What the guarantee rests on, or does not mean."""
+    restored: str = ""
+    """What a restored state does not carry over of the operators behind `distribute`."""
 
     def __str__(self) -> str:
         said = self.promise.value
         if self.apart:
             said += f"; but {_listed(self.apart)} only each task's own part of the elements"
+        if self.restored:
+            said += f"; but {self.restored}"
         lines = [said[0].upper() + said[1:] + "."]
         for title, sentences in (("Why:", self.reasons), ("Note:", self.notes)):
             if sentences:
@@ -73,7 +78,8 @@ def visitation(root: Node) -> Visitation:
     apart = dict.fromkeys(label for each in found for label in each.apart)
     reasons = dict.fromkeys(reason for each in found for reason in each.reasons)
     notes = dict.fromkeys(note for each in found for note in each.notes)
-    return Visitation(weakest, tuple(apart), tuple(reasons), (*notes, *_cut(root)))
+    said = (tuple(apart), tuple(reasons), (*notes, *_cut(root)))
+    return Visitation(weakest, *said, _not_restored(root))
 
 
 def _of_pipeline(root: Node, mode: Mode | None) -> Visitation:
@@ -112,15 +118,45 @@ def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
 
 def _cut(root: Node) -> Iterator[str]:
     """Yield a note for what cuts elements that come from workers into pieces."""
-    for path, node in walk(root):
-        if isinstance(node, _CUTTERS) and any(
-            below.on_workers and where.startswith(f"{path}.") for where, below in walk(root)
-        ):
+    for node in _behind(root):
+        if isinstance(node, _CUTTERS):
             yield (
                 f"{node.label} behind distribute cuts elements into pieces, and an element is "
-                "acked once it is begun: what is left of it is lost if this process dies; do it "
-                "before distribute"
+                "acked once it is begun: what is left of it is lost if this process dies and no "
+                "saved state is restored; do it before distribute"
             )
+
+
+def _not_restored(root: Node) -> str:
+    """Return which operators behind `distribute` start over at a restore, and when; "" if none."""
+    behind = [node for node in _behind(root) if isinstance(node, _CUTTERS) or node.op in _HOLDERS]
+    labels = " and ".join(dict.fromkeys(node.label for node in behind))
+    if any(_has_gaps(node) for node in behind):
+        return (
+            f"a restored state starts {labels} behind distribute over: no element is lost, and "
+            "one that was cut into pieces comes again whole"
+        )
+    if behind:
+        return (
+            f"a state restored by another number of readers, or by several that share a job, "
+            f"starts {labels} behind distribute over: no element is lost, and one that was cut "
+            "into pieces comes again whole"
+        )
+    return ""
+
+
+def _behind(root: Node) -> Iterator[Node]:
+    """Yield the operators that read what comes from workers."""
+    for path, node in walk(root):
+        if any(below.on_workers and where.startswith(f"{path}.") for where, below in walk(root)):
+            yield node
+
+
+def _has_gaps(node: Node) -> bool:
+    """Return whether what the operator holds is not what it read last, without gaps."""
+    if node.op == "shuffle":
+        return not any(cuts(below) for below in node.inputs)
+    return node.op in _GAPS
 
 
 def _listed(labels: tuple[str, ...]) -> str:
@@ -152,5 +188,9 @@ _APART = {
 """What becomes of the elements when tasks do by themselves what these operators do."""
 
 _BEHIND = "put it behind distribute where it must see all of them"
+
+_GAPS = frozenset({"bucket_by_sequence_length", "cache", "group_by_window"})
+_HOLDERS = _GAPS | {"choose_from_datasets", "sample_from_datasets", "scan", "shuffle"}
+"""Operators whose place is more than the elements that are left."""
 
 _CUTTERS = (FlatMap, GroupByWindow, Interleave, Rebatch, Unbatch, Window)

@@ -151,12 +151,14 @@ class DatasetIterator(JobPosition, Iterator[Element]):
 
         A state fits any dataset built by the same code, in any process; see `Dataset.iterator`.
 
-        Behind `distribute` it is the whole job's, the same for all its readers, and all of them
-        must call this at the same step (one reader: one round trip). Elements that operators
-        behind `distribute` hold are not lost: they come again, and these operators begin anew, but
-        for the pass that a `repeat` is in. Of an element that `unbatch`, `rebatch`, `window`,
-        `group_by_window`, `flat_map` or `interleave` cut there, all pieces come again unless all
-        were returned.
+        Behind `distribute` it is the whole job's, and all readers of the job must call this at the
+        same step (one reader: one round trip). It also holds what this reader's operators behind
+        `distribute` have read and not given: their rows of a batch that was cut, random numbers,
+        counts. The same number of readers, each with its own state, continues exactly; so does one
+        reader that shares the job with nobody. Otherwise, and with `shuffle`, `cache`,
+        `group_by_window` or `bucket_by_sequence_length` there, these operators start over, which a
+        warning says: no element is lost, and one that was cut into pieces comes again whole unless
+        all pieces were returned.
         Put it beside the model's own checkpoint, with the same step in its name: as an entry of
         what ``torch.save`` writes, as `json.dumps` text in Orbax or ``tf.train.Checkpoint``. Any
         number of readers and workers may go on from it.

@@ -102,6 +102,24 @@ def unacked_in(state: State) -> UnackedBySession:
     return found
 
 
+def has_exactly(state: State) -> bool:
+    """Return whether *state* says anywhere exactly what is unacked: there may be gaps in that."""
+    if isinstance(state, dict):
+        return _EXACT in state or any(has_exactly(part) for part in state.values())
+    return isinstance(state, list) and any(has_exactly(part) for part in state)
+
+
+def unacked_from_start(state: State) -> State:
+    """Return *state* as a mark of sessions that deliver what is unacked from tag 0 on."""
+    if isinstance(state, list):
+        if len(state) == 3 and state[0] == _LEAF and type(state[1]) is int:
+            return [_LEAF, state[1], 0]
+        return [unacked_from_start(part) for part in state]
+    if isinstance(state, dict):
+        return {key: unacked_from_start(part) for key, part in state.items()}
+    return list(map(unacked_from_start, state)) if isinstance(state, tuple) else state
+
+
 def _collect(state: Any, found: dict[int, Unacked]) -> None:
     if isinstance(state, list):
         if len(state) == 3 and state[0] == _LEAF and type(state[1]) is int:
@@ -194,12 +212,14 @@ __all__ = [
     "UnackedBySession",
     "acked_between",
     "by_session",
+    "has_exactly",
     "joined",
     "only_tags",
     "straight_run",
     "tags_of",
     "unacked_exactly",
     "unacked_from",
+    "unacked_from_start",
     "unacked_in",
     "without_unacked",
 ]

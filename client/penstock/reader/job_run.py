@@ -11,18 +11,26 @@ from typing import ClassVar
 
 from penstock.engine import seeds
 from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, State
+from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.unacked import Unacked, UnackedBySession
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root, uncoordinated
 from penstock.graph.traversal import walk
 from penstock.ops.internal.tracked_shuffle import cuts, is_straight
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
+from penstock.reader.core.replay import NotAsBefore
 from penstock.reader.delivery import iterator_state
 from penstock.reader.delivery.iterator_state import IteratorState, SavedJob, SavedPass
+from penstock.reader.delivery.operators_state import (
+    SavedOperators,
+    SavedSource,
+    begin_anew_because,
+    continued,
+    portable,
+)
 from penstock.reader.delivery.output_block import (
     AGAIN,
     ALL,
@@ -57,6 +65,11 @@ class JobRun(PipelineRun):
             if n.op == "repeat" and any(below.startswith(f"{path}.") for below in self._nodes)
         ]
         self._alone = isinstance(node, Distribute)
+        self._unsaved = any(
+            n.op == "cache" and any(below.startswith(f"{path}.") for below in self._nodes)
+            for path, n in stages
+        )
+        """Whether operators keep elements that no job delivers again."""
         saved = None if state is None else self._checked(state)
         self._sessions = PassSessions(saved, alone=self._alone)
         self._sessions.follow = self._follow
@@ -67,12 +80,17 @@ class JobRun(PipelineRun):
         self._delivered = -1
         """How many elements were delivered when operators began anew for late ones."""
         self._splits_elements = cuts(node)
+        self._seed = seeds.fresh()
+        self._sessions.operators = None if saved is None or self._alone else self._continued(saved)
 
     def start(self, before: PipelineRun | None = None) -> None:
         """See `PipelineRun.start`."""
         self._replace(before)
         try:
-            self._run = self._open(None)
+            found = self._sessions.operators
+            if found is not None:
+                self._seed = found.seed
+            self._run = self._open(None if found is None else found.at)
         except BaseException:
             self._sessions.close()
             raise
@@ -114,7 +132,8 @@ class JobRun(PipelineRun):
         return len(live) == 1 and live[0].session is not None and live[0].session.ready_here
 
     def state(self, wanted: SaveWanted) -> State:
-        """See `PipelineRun.state`. It is that of the jobs: the operators here begin anew."""
+        """See `PipelineRun.state`. It is that of the jobs, and of the operators here."""
+        place = self._output_block.position
         needed: list[PassSession] = []
         for path in self._nodes:
             there = self._sessions.at(path)
@@ -122,7 +141,9 @@ class JobRun(PipelineRun):
             needed += there[next(old, len(there) - 1 if there else 0) :]
         passes = self._sessions.passes_of(needed, self._repeats)
         parts = [SavedPass(t.path, t.passes, self._saved(t, wanted)) for t in needed]
-        return IteratorState(passes, tuple(parts)).plain(self._shape, list(self._nodes))
+        operators = self._operators_at(place, needed, parts)
+        state = IteratorState(passes, tuple(parts), operators)
+        return state.plain(self._shape, list(self._nodes))
 
     @property
     def round(self) -> int:
@@ -187,7 +208,7 @@ class JobRun(PipelineRun):
     # --- the loop's thread ---
 
     def _open(self, state: State) -> OpIterator:
-        context = Context.local(seeds.fresh(), persistent=True, sessions=self._sessions)
+        context = Context.local(self._seed, persistent=True, sessions=self._sessions)
         context = replace(context, times=self.times)
         run = open_root(self._node, context, state)
         self._output_block.clear(run.mark())
@@ -207,6 +228,10 @@ class JobRun(PipelineRun):
                     self._output_block.put((), run.mark())
                 raise
             self._output_block.put(block, run.mark())
+        except NotAsBefore:
+            begin_anew_because("what they held comes in another order, or went elsewhere")
+            self._begin_anew(None)
+            return self._make(n)
         except BaseException as exc:
             # Ctrl-C struck somewhere in operators, it is not known where: what is unacked is
             # replayed. Without operators it struck where a session waits, which changes nothing.
@@ -277,6 +302,29 @@ class JobRun(PipelineRun):
         wait = own if wanted.timeout is None else wanted.timeout
         state = session.save(wanted.label, wait, without_missing=wanted.without_missing)
         return SavedJob.of(json.loads(state))
+
+    def _operators_at(
+        self, place: tuple[Mark, int], needed: Sequence[PassSession], parts: Sequence[SavedPass]
+    ) -> State:
+        """Return what the operators hold at *place*; None if they are to begin anew."""
+        mark, left = place
+        if self._alone or self._unsaved or self._output_block.position != place:
+            return None
+        try:
+            at = portable(mark(left))
+        except StateError:  # one that reads jobs in an inner dataset
+            return None
+        sources = [
+            SavedSource.of(saved, one.session, self._nodes[one.path].consumer)
+            for one, saved in zip(needed, parts, strict=True)
+        ]
+        if at is None or None in sources:
+            return None
+        return SavedOperators(self._seed, at, tuple(filter(None, sources))).plain()
+
+    def _continued(self, saved: IteratorState) -> SavedOperators | None:
+        consumers = {path: node.consumer for path, node in self._nodes.items()}
+        return continued(saved.operators, saved.pipeline, self._shape, consumers)
 
     def _consumer(self, what: str) -> SessionApi | None:
         """Return the session that reads rounds now, if there is one: else the pass is over."""

@@ -185,6 +185,12 @@ class Distribute(Node):
         return self.coordination is not None and not self.coordination.strided
 
     @property
+    def consumer(self) -> tuple[int, int] | None:
+        """Which consumer reads, and of how many; None without consumers."""
+        given = self.coordination
+        return None if given is None else (given.index, given.consumers)
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The fingerprint of what is read, and the mode: what a saved job must agree with."""
         return self.remote.definition.fingerprint, self.mode

@@ -179,7 +179,15 @@ def test_a_restored_state_saved_at_once_is_the_same_state():
 
     again = life.save(opened.iteration)
 
-    assert json.loads(again) == json.loads(state)
+    assert _unnamed(again) == _unnamed(state)
+
+
+def _unnamed(state):
+    """Leave out by which numbers readers know the tasks: these are new in each iteration."""
+    plain = json.loads(state)
+    for task in plain["tasks"]:
+        del task["name"]
+    return plain
 
 
 def test_a_pass_that_ends_as_its_save_is_due_is_over_in_the_state():

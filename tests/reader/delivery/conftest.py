@@ -1,10 +1,12 @@
 """A session that gives numbers from a list: no network, and nobody else but who takes them away."""
 
+import json
 import threading
 
 import numpy as np
 import pytest
 
+from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed
 from penstock.protocol.ranges import NO_RANGES, RangeSet
 from penstock.reader.node import PassCounter
@@ -84,6 +86,12 @@ class FakeSession:
     def set_waiting(self, asking):
         self.asking = asking
 
+    def expect(self, held):
+        """It delivers in one order anyway."""
+
+    def held(self):
+        return ()
+
     def await_lease(self):
         self.lease_until = float("inf")
 
@@ -138,3 +146,27 @@ def sessions(monkeypatch):
 
     monkeypatch.setattr(PassCounter, "open", open_session)
     return opened
+
+
+@pytest.fixture
+def saving(sessions, fake_session):
+    """Sessions that save and restore: the state of a job is what is not acked."""
+
+    remote = Dataset.range(20).distribute("distributed_epoch", "127.0.0.1:5000")
+
+    class Saving(fake_session):
+        def save(self, label, timeout=None, *, without_missing=False):
+            self.saves.append((label, timeout))
+            with self._lock:  # a thread of `prefetch` may be about to pull
+                unacked = [self.pulled[tag] for tag in self.unacked]
+                left = [int(x) for x in (*self.waiting, *unacked)]
+            fingerprint = remote.node.remote.definition.fingerprint
+            head = {"v": 1, "kind": "job", "fingerprint": fingerprint, "mode": "dynamic"}
+            rest = {"job": "j", "repetition": self.repetition, "left": sorted(left)}
+            return json.dumps({**head, **rest}).encode()
+
+    def make(repetition, restore):
+        return Saving(json.loads(restore)["left"] if restore else range(20))
+
+    sessions.make = make
+    return sessions

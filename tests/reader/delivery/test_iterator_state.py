@@ -15,28 +15,6 @@ def far(n=20, **kwargs):
     return Dataset.range(n).distribute("distributed_epoch", HERE, **kwargs)
 
 
-@pytest.fixture
-def saving(sessions, fake_session):
-    """Sessions that save and restore: the state of a job is what is not acked."""
-
-    class Saving(fake_session):
-        def save(self, label, timeout=None, *, without_missing=False):
-            self.saves.append((label, timeout))
-            with self._lock:  # a thread of `prefetch` may be about to pull
-                unacked = [self.pulled[tag] for tag in self.unacked]
-                left = [int(x) for x in (*self.waiting, *unacked)]
-            fingerprint = far().node.remote.definition.fingerprint
-            head = {"v": 1, "kind": "job", "fingerprint": fingerprint, "mode": "dynamic"}
-            rest = {"job": "j", "repetition": self.repetition, "left": sorted(left)}
-            return json.dumps({**head, **rest}).encode()
-
-    def make(repetition, restore):
-        return Saving(json.loads(restore)["left"] if restore else range(20))
-
-    sessions.make = make
-    return sessions
-
-
 def numbers(batches):
     return [int(x) for batch in batches for x in batch]
 
@@ -162,7 +140,7 @@ def spoiled(state, **change):
     [
         (lambda s: 5, "not a state of an iterator over a job: 5"),
         (lambda s: {}, "not a state"),
-        (lambda s: {**s, "v": 1}, "version 1; this Penstock reads version 2"),
+        (lambda s: {**s, "v": 1}, "version 1; this Penstock reads the versions 2 and 3"),
         (lambda s: {**s, "jobs": []}, "not a state"),
         (lambda s: {**s, "jobs": {}}, "behind 0 distribute.*, this dataset has 1"),
         (lambda s: {**s, "jobs": {".0": [5]}}, "not a state"),

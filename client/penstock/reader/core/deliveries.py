@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.engine.unacked import Unacked
 from penstock.protocol.ranges import NO_RANGES, RangeSet
 from penstock.protocol.types import TaskId
+from penstock.reader.core.replay import Run
 
 if TYPE_CHECKING:
     from penstock.engine.unacked import AckTracker
@@ -70,6 +71,10 @@ class Deliveries:
                 self._deliveries[-1] = Delivery(last.start, self.next_tag, task, last.number)
                 return
         self._deliveries.append(Delivery(at, self.next_tag, task, start))
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return what is unacked, in the order of delivery."""
+        return tuple((task, at, at + stop - start) for start, stop, task, at in self._deliveries)
 
     def collect_acks(self) -> Numbers:
         """Return what was acked since the last call."""

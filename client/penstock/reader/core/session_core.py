@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import DatasetError
+from penstock.reader.core.replay import Replay
 from penstock.reader.core.task_stream import FrameElements, TaskStream, clear
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class WithoutRounds:
 class Unshared:
     """What a core answers whose elements are for this reader alone."""
 
+    replay = Replay()
+    """Nothing is asked for: the elements come again in their order by themselves."""
+
     def on_recall(self, recall: Recall, now: float) -> None:
         """Ignore it: no other reader can use what is this one's."""
 
@@ -95,6 +99,7 @@ class SessionCore(Protocol):
     held_by: str
     reachability: Reachability
     vicinity: Vicinity
+    replay: Replay
 
     @property
     def finished(self) -> bool:

@@ -14,6 +14,7 @@ from penstock.reader.core.effects import ReaderEffect, SendHeartbeat, TellLog
 from penstock.reader.core.flow_control import FlowControl, Limit
 from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.membership import Membership
+from penstock.reader.core.replay import Replay
 from penstock.reader.core.save_barrier import SaveState
 from penstock.reader.core.session_core import NoElement, WithoutRounds
 from penstock.reader.core.task_order import order_of
@@ -47,17 +48,15 @@ class ReaderCore(WithoutRounds):
         ordered: bool = False,
     ) -> None:
         self.iteration, self.limit, self.process = iteration, limit, process
-        self.membership = Membership(session_id, lease)
-        self.save_state = SaveState()
+        self.membership, self.save_state = Membership(session_id, lease), SaveState()
         self.tasks: dict[TaskId, TaskStream] = {}
-        self._known, self._order = KnownTasks(), order_of(self.tasks, ordered=ordered)
-        self._reports = TaskReports(self.tasks)
+        self._known, self._reports, self.replay = KnownTasks(), TaskReports(self.tasks), Replay()
+        self._order = order_of(self.tasks, self.replay, ordered=ordered)
         self.acks, self.finished, self.is_waiting = AckCollector(self.tasks), False, False
         self.waiting_for, self.on_readers, self.held_by, self._more_tasks = "", False, "", False
         self._flush_requests, self._arrivals = set[TaskId](), 0
         self._effects: list[ReaderEffect] = []
-        self._place = TrainerPlace(trainer)
-        whose = (trainer, vicinity, consumer)
+        self._place, whose = TrainerPlace(trainer), (trainer, vicinity, consumer)
         self._flow_control = FlowControl(self.tasks, limit, self._effects, *whose)
         self.reachability = self._flow_control.reachability
         self.vicinity = self._flow_control.vicinity
@@ -215,8 +214,8 @@ class ReaderCore(WithoutRounds):
             return
         self.membership.renew(view)
         self.save_state.on_view(view)
-        self.waiting_for, self.on_readers = view.waiting_for, view.on_readers
-        self.held_by = view.held_by
+        self.waiting_for, self.held_by = view.waiting_for, view.held_by
+        self.on_readers = view.on_readers
         self._effects += map(TellLog, self._place.on_view(view.cache, now))
         self.finished |= view.finished
         self._more_tasks = view.more_tasks
@@ -329,8 +328,9 @@ class ReaderCore(WithoutRounds):
         self._send_acks(now)
         if stream is not None:
             return stream if free and now < self.membership.lease_until else NoElement.WAIT
-        over = is_over(self.tasks.values(), now, finished=self.finished)
-        return NoElement.END if over else NoElement.WAIT
+        if is_over(self.tasks.values(), now, finished=self.finished):
+            return NoElement.END
+        return NoElement.WAIT
 
     def _collect_acks(self, now: float) -> None:
         """Ack what the loop consumed; at once if it waits, or the end of a pass waits for that."""

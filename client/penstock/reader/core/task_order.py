@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from penstock.protocol.types import TaskId
+from penstock.reader.core.replay import Replay
 from penstock.reader.core.task_stream import TaskStream, next_ready, raise_new
 
 
@@ -30,13 +31,20 @@ class TaskOrder(Protocol):
 
 
 class AsTheyCome:
-    """What came first, of the preferred workers, is next."""
+    """What came first, of the preferred workers, is next; before all, what is to be replayed."""
 
-    def __init__(self, streams: dict[TaskId, TaskStream]) -> None:
-        self._streams = streams
+    def __init__(self, streams: dict[TaskId, TaskStream], replay: Replay) -> None:
+        self._streams, self._replay = streams, replay
 
     def next(self) -> TaskStream | None:
         """See `TaskOrder.next`."""
+        if self._streams and (run := self._replay.next) is not None:
+            stream = self._streams.get(TaskId(run[0]))
+            if stream is not None and not stream.slices and not stream.exhausted:
+                return None
+            if stream is not None and stream.slices and stream.slices[0].start == run[1]:
+                return stream
+            self._replay.give_up()
         return next_ready(self._streams.values())
 
     def raise_new(self, now: float) -> None:
@@ -82,6 +90,8 @@ class InOrder:
                 return
 
 
-def order_of(streams: dict[TaskId, TaskStream], *, ordered: bool) -> TaskOrder:
-    """Return how to choose among *streams*."""
-    return InOrder(streams) if ordered else AsTheyCome(streams)
+def order_of(
+    streams: dict[TaskId, TaskStream], replay: Replay | None = None, *, ordered: bool
+) -> TaskOrder:
+    """Return how to choose among *streams*. In order, a *replay* comes first by itself."""
+    return InOrder(streams) if ordered else AsTheyCome(streams, replay or Replay())

@@ -1,7 +1,10 @@
 """What `state()` of an iterator over jobs is: plain JSON, the same for every reader of the jobs.
 
-    {"v": 2, "pipeline": "0batch 1distribute", "passes": {path of a repeat: pass},
-     "jobs": {path of a distribute: [{"passes": [numbers], "state": a job's state}, ...]}}
+    {"v": 3, "pipeline": "0batch 1distribute", "passes": {path of a repeat: pass},
+     "jobs": {path of a distribute: [{"passes": [numbers], "state": a job's state}, ...]},
+     "operators": what those behind `distribute` hold (see `operators_state`), or null}
+
+Version 2 had no operators: they begin anew.
 
 A job's state is the dispatcher's (its ``core/job_state.py``); of a pass that is over only its name
 is kept. Paths are those of the graph on the training side. A dataset with other operators
@@ -23,8 +26,10 @@ from penstock.runtime.versions import versions
 PassNumbers: TypeAlias = tuple[tuple[str, int], ...]
 """The passes of the enclosing `repeat`s: see `penstock.engine.context.Context.passes`."""
 
-VERSION = 2
+VERSION = 3
 """Of the format; 1 is that of datasets without `distribute`."""
+
+_READ = (2, VERSION)
 
 _POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
 
@@ -124,6 +129,10 @@ class IteratorState:
 
     passes: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[SavedPass, ...] = ()
+    operators: State = None
+    """Those of one reader: see `operators_state`."""
+    pipeline: str = ""
+    """The operators that it was taken of."""
 
     def job(self, path: str, passes: PassNumbers) -> SavedJob | None:
         """Return what is saved of that pass of the `distribute` at *path*.
@@ -144,7 +153,13 @@ class IteratorState:
         for part in self.parts:
             passes = [number for _, number in part.passes]
             jobs[part.path].append({"passes": passes, "state": part.job.plain()})
-        return {"v": VERSION, "pipeline": pipeline, "passes": dict(self.passes), "jobs": jobs}
+        return {
+            "v": VERSION,
+            "pipeline": pipeline,
+            "passes": dict(self.passes),
+            "jobs": jobs,
+            "operators": self.operators,
+        }
 
 
 def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> IteratorState:
@@ -159,10 +174,10 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Iterat
                 "this is the state of a dataset without distribute(...); this dataset has one, "
                 "and goes on from a state of the job that its readers share"
             )
-        case {"v": int(version)} if version != VERSION:
+        case {"v": int(version)} if version not in _READ:
             raise StateError(
-                f"this state of a job has version {glimpse(version)}; this Penstock reads version "
-                f"{VERSION}"
+                f"this state of a job has version {glimpse(version)}; this Penstock reads the "
+                f"versions {' and '.join(map(str, _READ))}"
             )
         case {"v": int(), "jobs": dict(), "passes": dict()}:
             jobs, numbers = plain["jobs"], plain["passes"]
@@ -189,7 +204,7 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Iterat
         raise
     except MALFORMED as exc:
         raise _malformed(plain) from exc
-    return IteratorState(now, parts)
+    return IteratorState(now, parts, plain.get("operators"), str(plain.get("pipeline")))
 
 
 def enclosing(path: str, repeats: Iterable[str]) -> list[str]:

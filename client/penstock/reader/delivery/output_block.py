@@ -166,10 +166,15 @@ class OutputBlock:
         return tags
 
     @property
+    def position(self) -> tuple[Mark, int]:
+        """Where the loop stands: a mark, and how many elements before it."""
+        with self._lock:
+            return self._mark, self.left
+
+    @property
     def tag(self) -> State:
         """The outermost operator's state before the next element."""
-        with self._lock:
-            mark, left = self._mark, self.left
+        mark, left = self.position
         return mark(left)
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ held.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,9 @@ from penstock.element import Element
 from penstock.engine.unacked import NOTHING_UNACKED, Unacked
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
+from penstock.reader.core.replay import Run
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
+from penstock.reader.delivery.operators_state import SavedOperators
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
@@ -79,6 +81,14 @@ class SessionApi(Protocol):
 
     def more(self) -> bool:
         """Wait for elements to pull; return False when the pass is over for all readers."""
+        ...
+
+    def expect(self, held: Iterable[Run]) -> None:
+        """Ask for *held*, unacked when a state was saved, before anything is pulled."""
+        ...
+
+    def held(self) -> tuple[Run, ...]:
+        """Return what was delivered and is unacked, in the order of delivery."""
         ...
 
     def set_waiting(self, waiting: bool, /) -> None:
@@ -222,6 +232,8 @@ class PassSessions:
         self.transport_before: Mapping[str, str] = {}
         """How the last session that was left read each worker."""
         self.follow: Callable[[PassSession], None] = lambda _session: None
+        self.operators: SavedOperators | None = None
+        """What is saved of the operators, if they continue from there."""
 
     def first_pass(self, path: str) -> int | None:
         """Return the pass in which the `repeat` at *path* begins, if it goes on from a state."""
@@ -250,6 +262,8 @@ class PassSessions:
         if session is not None:
             session.measured_by(self.loop)
             self.follow(one)
+            if self.operators is not None:
+                session.expect(self.operators.held(path, [number for _, number in passes]))
             session.set_waiting(asking)
             if closed:
                 session.close()

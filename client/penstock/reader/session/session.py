@@ -22,6 +22,7 @@ from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.effects import ReaderEffect
 from penstock.reader.core.membership import Membership
 from penstock.reader.core.session_core import NoElement, SessionCore
+from penstock.reader.core.task_stream import FrameSlice
 from penstock.reader.session import open_sessions
 from penstock.reader.session.deadlines import WaitTimeout, leaves_owing, wait_reason
 from penstock.reader.session.decompress_ahead import DecompressAhead
@@ -37,20 +38,21 @@ from penstock.reader.session.payload import FramePayload
 from penstock.reader.session.rounds_read import RoundsRead
 from penstock.reader.session.save_result import state_of
 from penstock.reader.session.ticks import Ticks
+from penstock.reader.session.unacked_read import UnackedRead
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.interrupts import outcome
 from penstock.runtime.single_entry import SingleEntry
 
 if TYPE_CHECKING:
-    from penstock.engine.unacked import AckTracker
+    pass
 
 log = logging.getLogger("penstock.reader")
 
 T = TypeVar("T")
 
 
-class Session(MeasuredSession, RoundsRead):
+class Session(MeasuredSession, RoundsRead, UnackedRead):
     """One training loop's reading of an iteration. Close it; `close` may come from any thread.
 
     *held* is what it keeps open beside the network, and closes last.
@@ -86,15 +88,20 @@ class Session(MeasuredSession, RoundsRead):
         Raises:
             PenstockError: what happened behind the elements that were returned before.
             WaitedTooLong: when the dispatcher or all workers are absent for too long.
+            NotAsBefore: when what was to be replayed does not come first.
         """
         open_sessions.check_process(self._process)
         try:
+            replay = self.core.replay
             while True:
-                piece = self._wait(lambda now: self.core.next_slice(now, limit), waiting=waiting)
+                most = replay.bound(limit)
+                piece = self._wait(lambda now: self.core.next_slice(now, most), waiting=waiting)  # noqa: B023
                 if piece is None:
                     return []
                 elements = piece.load.elements(piece.start, piece.stop)
                 if self._apply_change(self.core.deliver, piece):
+                    if isinstance(piece, FrameSlice):
+                        replay.take(piece.frame.task, piece.start, len(elements))
                     return elements
         except BaseException:
             if not self.core.acks.tracked:
@@ -134,15 +141,6 @@ class Session(MeasuredSession, RoundsRead):
             PenstockError, WaitedTooLong: as `pull`.
         """
         return self._wait(self.core.look) is not None
-
-    def follow(self, tracker: AckTracker) -> None:
-        """Let *tracker* say which of the elements pulled are unacked.
-
-        It is called from any thread, under this session's lock: it must be quick, and take no lock
-        that is held while this session is called.
-        """
-        with self._changed:
-            self.core.acks.deliveries.tracker = tracker
 
     def set_waiting(self, waiting: bool, /) -> None:
         """Note whether the loop waits for an element. When it does not, recalls are honoured.

@@ -85,6 +85,8 @@ class TaskState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     ended: tuple[Count, ...] = ()
     acked: AckedState = AckedState()
     place: Count | UnsetType = UNSET
+    name: Count | UnsetType = UNSET
+    """By which readers knew it: what they held was said of that."""
 
 
 class StrideState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,7 +177,7 @@ def of(
             ProviderState(s.pass_number, s.offset, s.listing) for s in iteration.providers
         ),
         tasks=tuple(
-            _task(task, acked[name], strided=iteration.stride is not None)
+            _task(name, task, acked[name], strided=iteration.stride is not None)
             for name, task in iteration.tasks.items()
             if not task.done
         ),
@@ -293,12 +295,12 @@ def sums(saved: AccountState) -> AccountTotals:
     )
 
 
-def _task(task: TaskRecord, acked: AckedSet, *, strided: bool) -> TaskState:
+def _task(name: TaskId, task: TaskRecord, acked: AckedSet, *, strided: bool) -> TaskState:
     ended = task.ended if any(task.ended) else ()
     logs = tuple(LogState(log.start, tuple(map(_span, log.splits))) for log in task.logs)
     known = AckedState(acked.floor, acked.more.spans)
     place = UNSET if task.place is None or not strided else task.place
-    return TaskState(task.index, _runner(task.checkpoint), logs, ended, known, place)
+    return TaskState(task.index, _runner(task.checkpoint), logs, ended, known, place, name)
 
 
 def _runner(state: Checkpoint) -> RunnerState:

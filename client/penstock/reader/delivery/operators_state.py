@@ -1,0 +1,165 @@
+"""The saved state of the operators behind `distribute`, of one reader.
+
+    {"seed": 7, "at": the outermost operator's state,
+     "sources": [{"path": ".0.0", "passes": [1], "consumer": [0, 2] or null,
+                  "held": [[task, first number, number behind the last], ...]}, ...]}
+
+A *task* is its place among those that the job's state lists.
+
+The operators had read what is *held* and still needed it: it is unacked, so it comes again.
+If it comes in the same order, the operators continue exactly as they were. A consumer's elements
+always do. Of a reader that shares a job, a `Replay` asks for that order and checks it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.iterator import State
+from penstock.engine.unacked import has_exactly, unacked_from_start
+from penstock.errors import StateError
+from penstock.protocol.malformed import MALFORMED, glimpse
+from penstock.reader.core.replay import Run
+
+if TYPE_CHECKING:
+    from penstock.reader.delivery.iterator_state import SavedPass
+    from penstock.reader.delivery.sessions import SessionApi
+
+log = logging.getLogger("penstock.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedSource:
+    """What the operators held of one pass of a `distribute`."""
+
+    path: str
+    passes: tuple[int, ...]
+    consumer: tuple[int, int] | None
+    held: tuple[Run, ...]
+
+    @classmethod
+    def of(
+        cls, saved: SavedPass, session: SessionApi | None, consumer: tuple[int, int] | None
+    ) -> SavedSource | None:
+        """Return what is held of the pass that was *saved*; None if its state does not tell."""
+        passes, held = tuple(number for _, number in saved.passes), list[Run]()
+        if session is not None and consumer is None and not saved.job.finished:
+            job = saved.job.state
+            tasks = job.get("tasks", ())
+            if job.get("ordered"):  # so they are restored
+                tasks = sorted(tasks, key=itemgetter("index"))
+            places = {task.get("name"): place for place, task in enumerate(tasks)}
+            for task, start, stop in session.held():
+                if task not in places:
+                    return None
+                held.append((places[task], start, stop))
+        return cls(saved.path, passes, consumer, tuple(held))
+
+    def plain(self) -> State:
+        """Return it as JSON."""
+        whose = None if self.consumer is None else list(self.consumer)
+        held = [list(run) for run in self.held]
+        return {"path": self.path, "passes": list(self.passes), "consumer": whose, "held": held}
+
+
+@dataclass(frozen=True, slots=True)
+class SavedOperators:
+    """The operators' state, and what they held."""
+
+    seed: int
+    at: State
+    sources: tuple[SavedSource, ...]
+
+    def plain(self) -> State:
+        """Return it as JSON."""
+        sources = [source.plain() for source in self.sources]
+        return {"seed": self.seed, "at": self.at, "sources": sources}
+
+    @classmethod
+    def of(cls, plain: Any) -> SavedOperators:
+        """Read what `plain` wrote.
+
+        Raises:
+            StateError: when it is something else.
+        """
+        try:
+            sources = tuple(
+                SavedSource(
+                    str(one["path"]),
+                    tuple(int(number) for number in one["passes"]),
+                    None if one["consumer"] is None else _pair(one["consumer"]),
+                    tuple((int(task), int(a), int(b)) for task, a, b in one["held"]),
+                )
+                for one in plain["sources"]
+            )
+            return cls(int(plain["seed"]), plain["at"], sources)
+        except MALFORMED as exc:
+            raise StateError(
+                f"the saved state of the operators behind distribute(...) is malformed: "
+                f"{glimpse(plain)}"
+            ) from exc
+
+    def held(self, path: str, passes: Sequence[int]) -> tuple[Run, ...]:
+        """Return what was held of that pass of the `distribute` at *path*."""
+        for source in self.sources:
+            if (source.path, source.passes) == (path, tuple(passes)):
+                return source.held
+        return ()
+
+
+def portable(at: State) -> State | None:
+    """Return the operators' state as it is saved; None if what they hold has gaps."""
+    return None if has_exactly(at) else unacked_from_start(at)
+
+
+def continued(
+    plain: State,
+    saved: str,
+    pipeline: str,
+    consumers: Mapping[str, tuple[int, int] | None],
+) -> SavedOperators | None:
+    """Return the operators to continue with; None, and a warning, if they begin anew.
+
+    They were *saved* of one pipeline, and this is another, with these *consumers*.
+
+    Raises:
+        StateError: when *plain* is something else.
+    """
+    if plain is None:
+        begin_anew_because("the state does not hold them")
+        return None
+    found = SavedOperators.of(plain)
+    if saved != pipeline:
+        begin_anew_because(f"the state has the operators {saved!r}, this dataset has {pipeline!r}")
+        return None
+    for source in found.sources:
+        now = consumers.get(source.path)
+        if now != source.consumer:
+            were, are = map(_described, (source.consumer, now))
+            begin_anew_because(f"the state was taken by {were}, this is {are}")
+            return None
+    return found
+
+
+def begin_anew_because(why: str) -> None:
+    """Log that the operators do not continue as they were, and why."""
+    log.warning(
+        "the operators after distribute(...) start over: %s. Nothing is lost; elements that they "
+        "had cut into pieces come again whole",
+        why,
+    )
+
+
+def _described(consumer: tuple[int, int] | None) -> str:
+    if consumer is None:
+        return "a reader without consumer_index"
+    return "consumer {} of {}".format(*consumer)
+
+
+def _pair(plain: Any) -> tuple[int, int]:
+    index, count = plain
+    return int(index), int(count)

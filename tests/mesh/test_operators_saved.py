@@ -1,0 +1,90 @@
+"""What operators behind `distribute` hold is saved with the job, with real processes."""
+
+import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from penstock.dataset.dataset import Dataset
+
+DYNAMIC = "distributed_epoch"
+DOCUMENTS, TOKENS, SIZE = 120, 7, 5
+
+
+def document(i):
+    return np.arange(TOKENS) + TOKENS * int(i)
+
+
+def packed(target, **how):
+    return Dataset.range(DOCUMENTS).map(document).distribute(DYNAMIC, target, **how).rebatch(SIZE)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_one_reader_gets_each_token_once_through_saves_and_killed_workers(another, ordered):
+    with another(workers=2) as cluster:
+        dataset, seen, state = packed(cluster.target, ordered=ordered), [], None
+        for life in range(6):
+            with dataset.iterator(state) as it:
+                for k, batch in enumerate(it):
+                    seen += batch.tolist()
+                    if k == 20 and life < 5:
+                        state = it.state()
+                        break
+            if life == 2:
+                cluster.workers[0].kill()
+
+    assert Counter(seen) == Counter(range(DOCUMENTS * TOKENS))
+    assert not ordered or seen == sorted(seen)
+
+
+def test_consumers_of_one_order_continue_each_with_its_own_state(cluster):
+
+    def read(job, k, steps, state=None):
+        how = {"ordered": True, "consumer_index": k, "num_consumers": 2, "job_name": job}
+        with packed(cluster.target, **how).iterator(state) as it:
+            out = [next(it).tolist() for _ in range(steps)]
+            saved = it.state()
+            return out, saved, [next(it).tolist() for _ in range(30)]
+
+    with ThreadPoolExecutor(2) as hosts:
+        first = [hosts.submit(read, "a", k, 17) for k in range(2)]
+        first = [one.result(60) for one in first]
+        again = [hosts.submit(read, "b", k, 30, first[k][1]) for k in range(2)]
+        again = [one.result(60) for one in again]
+
+    assert [one[0] for one in again] == [one[2] for one in first]
+
+
+def test_another_number_of_consumers_begins_operators_anew_and_loses_nothing(one_worker, caplog):
+    how = {"ordered": True, "num_consumers": 1, "job_name": "one"}
+    with packed(one_worker.target, consumer_index=0, **how).iterator() as it:
+        seen = [next(it) for _ in range(9)]
+        state = it.state()
+
+    def go_on(k):
+        how = {"ordered": True, "num_consumers": 2, "job_name": "two"}
+        return list(packed(one_worker.target, consumer_index=k, **how).iterator(state))
+
+    with caplog.at_level(logging.WARNING, "penstock.reader"), ThreadPoolExecutor(2) as hosts:
+        rest = [batch for batches in hosts.map(go_on, range(2)) for batch in batches]
+
+    assert "the state was taken by consumer 0 of 1, this is consumer 1 of 2" in caplog.text
+    counts = Counter(int(t) for batch in (*seen, *rest) for t in batch)
+    assert counts.keys() == set(range(DOCUMENTS * TOKENS))
+
+
+def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluster):
+
+    def read(_):
+        with packed(cluster.target, job_name="shared").iterator() as it:
+            return [next(it) for _ in range(9)], it.state()
+
+    with ThreadPoolExecutor(2) as hosts:
+        (mine, state), (yours, _) = hosts.map(read, range(2))
+    with packed(cluster.target, job_name="resumed").iterator(state) as it:
+        rest = list(it)
+
+    counts = Counter(int(t) for batch in (*mine, *yours, *rest) for t in batch)
+    assert counts.keys() == set(range(DOCUMENTS * TOKENS))

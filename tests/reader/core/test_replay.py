@@ -1,0 +1,48 @@
+"""What operators held at a save comes first, in its order; else they begin anew."""
+
+import pytest
+
+from penstock.reader.core.replay import NotAsBefore, Replay
+
+
+@pytest.fixture
+def replay():
+    made = Replay()
+    made.expect([(7, 3, 5), (8, 0, 2)])
+    return made
+
+
+def test_runs_are_next_one_after_another_however_they_are_divided(replay):
+    assert replay.next == (7, 3, 5)
+    replay.take(7, 3, 1)
+    assert replay.next == (7, 4, 5)
+    replay.take(7, 4, 1)
+    assert replay.next == (8, 0, 2)
+    replay.take(8, 0, 2)
+    assert replay.next is None
+
+
+def test_no_more_is_taken_at_once_than_the_next_run_has(replay):
+    assert replay.bound(None) == 2
+    assert replay.bound(1) == 1
+    assert Replay().bound(None) is None
+
+
+def test_behind_the_last_run_anything_may_come(replay):
+    replay.take(7, 3, 2)
+    replay.take(8, 0, 5)
+    replay.take(1, 9, 1)
+
+
+@pytest.mark.parametrize("other", [(8, 0), (7, 4), (6, 3)])
+def test_another_element_in_its_place_is_told_once(replay, other):
+    with pytest.raises(NotAsBefore):
+        replay.take(*other, 1)
+    replay.take(*other, 1)
+
+
+def test_what_was_given_up_is_told_with_the_next_element(replay):
+    replay.give_up()
+    assert replay.next is None
+    with pytest.raises(NotAsBefore):
+        replay.take(7, 3, 1)

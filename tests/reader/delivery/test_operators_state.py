@@ -1,0 +1,112 @@
+"""A saved state of a job holds the operators behind `distribute`: they continue exactly."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from penstock.dataset.dataset import Dataset
+from penstock.errors import StateError
+
+
+def far():
+    return Dataset.range(20).distribute("distributed_epoch", "127.0.0.1:5000")
+
+
+def drawn(x, *, rng):
+    return x + rng.integers(1000)
+
+
+def pieces(d):
+    """Make each element x three rows: 10 x, 10 x + 1, 10 x + 2."""
+    return d.map(lambda x: 10 * x + np.arange(3))
+
+
+BUILDS = {
+    "rebatch": lambda d: pieces(d).rebatch(4),
+    "rebatch, batch": lambda d: pieces(d).rebatch(4).batch(2),
+    "unbatch": lambda d: pieces(d).unbatch(),
+    "unbatch, batch": lambda d: pieces(d).unbatch().batch(7),
+    "flat_map": lambda d: pieces(d).flat_map(Dataset.from_tensor_slices),
+    "interleave": lambda d: pieces(d).interleave(Dataset.from_tensor_slices, cycle_length=3),
+    "batch": lambda d: d.batch(3),
+    "window": lambda d: d.window(4, shift=2).flat_map(lambda w: w.batch(4)),
+    "map with rng": lambda d: d.map(drawn).batch(3),
+    "threads": lambda d: pieces(d).map(drawn, num_parallel_calls=3).rebatch(4),
+    "prefetch": lambda d: pieces(d).rebatch(4).prefetch(2),
+    "prefetch within": lambda d: pieces(d).prefetch(3).rebatch(4),
+    "enumerate": lambda d: d.enumerate().batch(2),
+    "scan": lambda d: d.scan(0, lambda total, x: (total + x, total + x)),
+    "filter": lambda d: d.filter(lambda x: bool(x % 3)).enumerate(),
+    "take": lambda d: pieces(d).unbatch().take(31),
+    "zip": lambda d: Dataset.zip((pieces(d).unbatch(), Dataset.range(99))),
+    "shuffled pieces": lambda d: pieces(d).unbatch().shuffle(8, seed=3),
+    "sample": lambda d: Dataset.sample_from_datasets(
+        [pieces(d).rebatch(4), Dataset.range(1000, 1040).batch(2)], weights=[0.6, 0.4], seed=5
+    ),
+}
+
+
+def plain(elements):
+    def of(x):
+        return tuple(map(of, x)) if isinstance(x, tuple) else np.asarray(x).tolist()
+
+    return [of(x) for x in elements]
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name):
+    dataset = BUILDS[name](far())
+    with dataset.iterator() as it:
+        state = it.state()
+        whole = plain(it)
+    for stop in range(len(whole) + 1):
+        with dataset.iterator(state) as it:  # which has the seed
+            seen = [next(it) for _ in range(stop)]
+            saved = json.loads(json.dumps(it.state()))
+        with dataset.iterator(saved) as it:
+            assert plain([*seen, *it]) == whole, stop
+
+
+def test_a_state_of_a_state_is_the_same_before_anything_was_read(saving):
+    dataset = BUILDS["rebatch"](far())
+    with dataset.iterator() as it:
+        next(it)
+        first = it.state()
+    with dataset.iterator(first) as it:
+        again = it.state()
+        next(it)
+    with dataset.iterator(again) as it:
+        assert next(it).tolist() == [11, 12, 20, 21]
+
+
+def test_a_state_of_version_2_begins_the_operators_anew_and_says_so(saving, caplog):
+    dataset = BUILDS["rebatch"](far())
+    with dataset.iterator() as it:
+        next(it)
+        state = it.state()
+    state["v"] = 2
+    del state["operators"]
+
+    with caplog.at_level(logging.WARNING), dataset.iterator(state) as it:
+        assert next(it).tolist() == [10, 11, 12, 20]
+    assert "start over: the state does not hold them" in caplog.text
+
+
+def test_other_operators_begin_anew_and_say_so(saving, caplog):
+    with BUILDS["rebatch"](far()).iterator() as it:
+        next(it)
+        state = it.state()
+
+    with caplog.at_level(logging.WARNING), pieces(far()).iterator(state) as it:
+        assert next(it).tolist() == [10, 11, 12]
+    assert "this dataset has '0map 1distribute'" in caplog.text
+
+
+def test_a_damaged_part_is_told_of(saving):
+    dataset = BUILDS["rebatch"](far())
+    with dataset.iterator() as it:
+        state = it.state()
+    with pytest.raises(StateError, match=r"operators behind distribute\(...\) is malformed"):
+        dataset.iterator({**state, "operators": {"seed": 1}})
