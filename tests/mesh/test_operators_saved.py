@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -77,9 +78,13 @@ def test_another_number_of_consumers_begins_operators_anew_and_loses_nothing(one
 
 def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluster):
 
+    both_read = Barrier(2)
+
     def read(_):
         with packed(cluster.target, job_name="shared").iterator() as it:
-            return [next(it) for _ in range(9)], it.state()
+            seen = [next(it)]
+            both_read.wait(60)
+            return [*seen, *(next(it) for _ in range(8))], it.state()
 
     with ThreadPoolExecutor(2) as hosts:
         (mine, state), (yours, _) = hosts.map(read, range(2))
