@@ -171,7 +171,8 @@ def _described(element: Element) -> str:
     if isinstance(element, dict):
         return "{" + ", ".join(f"{k!r}: {_described(v)}" for k, v in element.items()) + "}"
     if isinstance(element, np.ndarray):
-        return f"{element.dtype}{list(element.shape)}"
+        kinds = text_kinds([element])
+        return f"{kinds.pop().__name__ if kinds else element.dtype}{list(element.shape)}"
     if isinstance(element, np.generic):
         return str(element.dtype)
     return type(element).__name__
@@ -211,6 +212,8 @@ def _stack(values: Sequence[Any]) -> np.ndarray[Any, Any]:
         for value in values:
             if value.shape != shape or not _same_dtype(value, first):
                 raise _differ(first, value)
+        if first.dtype.hasobject and len(text_kinds(values)) > 1:
+            raise _differ(first, next(v for v in values if text_kinds([first, v]) == {*TEXT}))
         # As `numpy.stack` does, without a view of each.
         return joined(values).reshape(len(values), *shape)
     raise ElementError(
@@ -250,6 +253,11 @@ def _scalars(first: np.generic, values: Sequence[Any]) -> np.ndarray[Any, Any]:
 def _is_unitless_nat(value: np.generic) -> bool:
     dtype: Any = value.dtype
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic" and bool(np.isnat(value))
+
+
+def text_kinds(arrays: Sequence[np.ndarray[Any, Any]]) -> set[type]:
+    """Return which kinds of text are in *arrays* of objects: one of them has one kind."""
+    return {type(array.flat[0]) for array in arrays if array.dtype.hasobject and array.size}
 
 
 def _same_dtype(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:

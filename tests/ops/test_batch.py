@@ -107,6 +107,35 @@ def test_arrays_keep_their_byte_order():
     assert batch.dtype == np.dtype(">i4")
 
 
+def test_an_empty_list_becomes_what_the_others_are_padded_to():
+    tokens = [[], [1, 2], []]
+
+    (batch,) = Dataset.from_sequence(tokens).padded_batch(3)
+
+    assert batch.dtype == np.int64
+    assert batch.tolist() == [[0, 0], [1, 2], [0, 0]]
+
+
+def test_text_of_two_kinds_is_refused_and_named():
+    mixed = Dataset.from_sequence([["a"], [b"b"]])
+
+    for batches in (mixed.batch(2), mixed.rebatch(2)):
+        with pytest.raises(ElementError, match=r"str\[1\] is followed by bytes\[1\]"):
+            list(batches)
+
+
+def test_arguments_are_shown_in_part_where_they_are_long():
+    numbers = Dataset.range(3)
+    for make in (
+        lambda: list(numbers.padded_batch(2, padded_shapes=tuple(range(5000)))),
+        lambda: list(numbers.padded_batch(2, padded_shapes={str(i): 1 for i in range(5000)})),
+        lambda: Dataset.zip([0] * 5000),
+    ):
+        with pytest.raises((ElementError, DatasetError)) as caught:
+            make()
+        assert len(str(caught.value)) < 500
+
+
 ROWS = [{"a": 1, "b": 10}, {"b": 20, "a": 2}, {"b": 30, "a": 3}, {"a": 4, "b": 40}]
 
 

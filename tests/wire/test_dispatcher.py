@@ -407,7 +407,7 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_read_with_the_wa
         connect(f"127.0.0.1:{port}") as channel,
     ):
         client = DispatcherClient(channel)
-        with pytest.raises(errors.Refused, match="takes no message so large.*max_definition_bytes"):
+        with pytest.raises(errors.DefinitionTooLarge, match="so large.*max_definition_bytes"):
             await client.register_dataset(bytes(2 << 20), VERSIONS)
         with pytest.raises(errors.VersionMismatch, match="DrainRequest arrived with .* at most"):
             await client.drain("w" * 100_000)

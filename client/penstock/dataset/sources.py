@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
-from penstock.element import is_flat, leaves, rebuild
+from penstock.element import is_flat, leaves, rebuild, shown
 from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
@@ -254,7 +254,7 @@ class Sources(DatasetBase):
         if not parts or not all(isinstance(part, DatasetBase) for part in parts):
             raise DatasetError(
                 "zip: give datasets, or a nest of tuples and dicts of datasets (not of lists), "
-                f"not {datasets!r}"
+                f"not {shown(datasets)}"
             )
         nodes = tuple(part.node for part in parts)
         flat = is_flat(datasets) and isinstance(datasets, tuple)

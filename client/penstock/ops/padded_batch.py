@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, collate, describe, is_namedtuple, structure
+from penstock.element import Element, collate, describe, is_namedtuple, shown, structure
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
@@ -99,7 +99,7 @@ def plain_spec(op: str, name: str, spec: Any) -> Any:
         return tuple(plain_spec(op, name, part) for part in spec)
     raise DatasetError(
         f"{op}: {name} must be a nest of {_HOLDS[name]} like the elements, and not hold "
-        f"{spec!r} ({type(spec).__name__})"
+        f"{shown(spec)}"
     )
 
 
@@ -123,7 +123,7 @@ def parts(name: str, spec: Any, like: Element) -> list[Any]:
     elif isinstance(spec, tuple) and len(spec) == len(like):
         return list(spec)
     raise ElementError(
-        f"padded_batch: {name} {spec!r} does not have the structure of the elements, "
+        f"padded_batch: {name} {shown(spec)} does not have the structure of the elements, "
         f"{describe(like)}"
     )
 
@@ -135,13 +135,18 @@ def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any) -> NDArray[Any]:
             if type(leaf) is not type(first):
                 raise _differ("dtype and number of axes", first, leaf)
         if shape:
-            raise ElementError(f"padded_batch: {describe(first)} has no axis to pad to {shape!r}")
+            raise ElementError(
+                f"padded_batch: {describe(first)} has no axis to pad to {shown(shape)}"
+            )
         return np.asarray(collate(leaves))
+    # An empty list has no dtype: it becomes what the others are, which converts no value.
+    sample = next((leaf for leaf in leaves if np.size(leaf)), first)
     for leaf in leaves:
-        if not isinstance(leaf, np.ndarray) or (leaf.ndim, leaf.dtype) != (first.ndim, first.dtype):
-            raise _differ("dtype and number of axes", first, leaf)
+        same = np.ndim(leaf) == first.ndim and (not np.size(leaf) or leaf.dtype == sample.dtype)
+        if not isinstance(leaf, np.ndarray) or not same:
+            raise _differ("dtype and number of axes", sample, leaf)
     target = _target(leaves, shape)
-    out = np.full((len(leaves), *target), _fill(leaves, value), first.dtype)
+    out = np.full((len(leaves), *target), _fill(leaves, value), sample.dtype)
     for row, leaf in zip(out, leaves, strict=True):
         row[tuple(map(slice, leaf.shape))] = leaf
     return out
@@ -154,8 +159,8 @@ def _target(leaves: Sequence[NDArray[Any]], shape: Any) -> tuple[int, ...]:
     known = isinstance(shape, tuple) and all(d is None or type(d) is int for d in shape)
     if not known or len(shape) != len(longest):
         raise ElementError(
-            f"padded_batch: padded_shapes has {shape!r} for {describe(leaves[0])}: give one length "
-            "or None for each axis"
+            f"padded_batch: padded_shapes has {shown(shape)} for {describe(leaves[0])}: give one "
+            "length or None for each axis"
         )
     target = tuple(
         have if want is None or want == -1 else want
@@ -171,7 +176,7 @@ def _target(leaves: Sequence[NDArray[Any]], shape: Any) -> tuple[int, ...]:
 
 def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
     """Return what to pad with: *value* if it fits, else zero or empty text."""
-    dtype = leaves[0].dtype
+    dtype = next((leaf.dtype for leaf in leaves if leaf.size), leaves[0].dtype)
     if dtype.kind == "O":
         return _text(leaves, value)
     if value is None:

@@ -16,6 +16,7 @@ from penstock.element import (
     joined,
     leaves,
     rebuild,
+    text_kinds,
 )
 from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.context import Context
@@ -74,7 +75,7 @@ def alike(one: Element, other: Element) -> bool:
     """Return whether two batches differ in their number of rows at the most."""
     other = arranged(one, other)
     return other is not None and all(
-        a.dtype == b.dtype and a.shape[1:] == b.shape[1:] and _text(a) | _text(b) != {str, bytes}
+        a.dtype == b.dtype and a.shape[1:] == b.shape[1:] and len(text_kinds([a, b])) < 2
         for a, b in zip(leaves(one), leaves(other), strict=True)
     )
 
@@ -88,10 +89,6 @@ def join_rows(parts: Sequence[Part]) -> Element:
 
 def _cut(like: Element, batch: Element, start: int, stop: int) -> list[NDArray[Any]]:
     return [leaf[start:stop] for leaf in leaves(arranged(like, batch))]
-
-
-def _text(leaf: NDArray[Any]) -> set[type]:
-    return {type(leaf.flat[0])} if leaf.dtype.hasobject and leaf.size else set()
 
 
 def _block_of(parts: list[Part]) -> Block:

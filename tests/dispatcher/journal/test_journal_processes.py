@@ -168,7 +168,7 @@ def test_a_second_process_in_a_folder_names_the_first_and_fails(tmp_path):
             timeout=60,
         )
 
-    assert second.returncode == 1
+    assert second.returncode == 2
     assert f"work_dir: {tmp_path} is in use" in second.stderr
     assert f"process {process.pid} on " in second.stderr
     with dispatching(tmp_path):

@@ -40,7 +40,7 @@ def test_it_is_refused_and_the_first_goes_on_undisturbed_and_when_that_is_killed
 
         code, said = second(tmp_path)
 
-        assert code == 1
+        assert code == 2
         assert f"work_dir: {tmp_path} is in use by another dispatcher" in said
         assert f"process {cluster.dispatcher.pid} on " in said
         assert sorted(file.name for file in tmp_path.iterdir()) == files
