@@ -17,6 +17,7 @@ process was killed goes on when it is started again. It needs
 import argparse
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,12 @@ def creator(place: Any, target: str, given: argparse.Namespace) -> Any:
     )
 
 
+def without_cancelled(failed: threading.ExceptHookArgs) -> None:
+    """Print the error that ended a thread; a session that is closed cancels its queues' threads."""
+    if not issubclass(failed.exc_type, tf.errors.CancelledError):
+        threading.__excepthook__(failed)
+
+
 def in_a_cluster(place: Any, given: argparse.Namespace) -> None:
     """Serve variables, or step with a graph of our own until all steps are done."""
     server, saved = serve(place), str(given.checkpoints)
@@ -257,6 +264,7 @@ def in_a_cluster(place: Any, given: argparse.Namespace) -> None:
             hooks.append(
                 v1.train.CheckpointSaverHook(saved, save_steps=given.every, listeners=listeners)
             )
+        threading.excepthook = without_cancelled
         began = creator(place, server.target, given)
         # At the end nobody waits for the queue of gradients, to which none are added any more.
         with v1.train.MonitoredSession(began, hooks, stop_grace_period_secs=1) as session:
