@@ -109,6 +109,15 @@ def test_operators_behind_it_and_saved_states_are_as_with_the_pipeline(one_worke
     assert np.concatenate([first, *rest]).tolist() == list(range(20))
 
 
+def test_an_empty_dataset_is_read_by_its_id_and_says_what_its_elements_would_be(cluster):
+    name = register_dataset(cluster.target, Dataset.range(0))
+
+    dataset = from_dataset_id("distributed_epoch", cluster.target, name)
+
+    assert dataset.element_spec == ArraySpec((), np.dtype("int64"))
+    assert list(dataset) == []
+
+
 def test_cardinality_is_that_of_a_reader(cluster):
     def cardinality(dataset, mode="distributed_epoch"):
         name = register_dataset(cluster.target, dataset)

@@ -12,7 +12,7 @@ from penstock.definition import encode
 from penstock.options import Options
 from penstock.protocol.definition import Definition
 from penstock.protocol.registration import RegisteredDataset
-from penstock.protocol.types import Codec
+from penstock.protocol.types import SHARD_HINT, Codec
 from penstock.reader import registration
 from penstock.reader.registration import find, register_dataset
 
@@ -113,6 +113,22 @@ def test_where_no_element_can_be_made_that_is_logged_and_the_spec_is_unknown(dis
     assert dispatcher.asked.element_spec == b""
     assert "ZeroDivisionError" in caplog.text
     assert "element_spec=" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        Dataset.range(8).shard(SHARD_HINT, SHARD_HINT),
+        Dataset.range(8).map(str).shard(SHARD_HINT, SHARD_HINT).batch(2),
+        Dataset.range(0).batch(2),
+        Dataset.text_lines("/nowhere/*"),
+    ],
+)
+def test_a_hint_and_an_empty_source_are_registered_without_a_warning(dispatcher, caplog, dataset):
+    register_dataset(HERE, dataset)
+
+    assert dispatcher.asked.element_spec
+    assert not caplog.text
 
 
 def test_a_spec_may_be_given_and_then_nothing_is_run(dispatcher, caplog):

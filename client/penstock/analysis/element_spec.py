@@ -1,7 +1,8 @@
 """What the elements of a dataset look like: the nest, the dtypes, and which axes may differ.
 
-One element is made, in this process and without workers. What it cannot tell, which of its axes
-other elements may have shorter or longer, is read off the graph.
+One element is made, in this process and without workers. If no function runs, it is made of samples
+in place of what sources hold: see `penstock.analysis.source_specs`. Which axes may be shorter or
+longer in other elements is read off the graph.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from penstock.analysis.array_spec import ArraySpec, DatasetSpec, Spec, Specs
 from penstock.analysis.registered import Registered
+from penstock.analysis.source_specs import leaf_spec, sampled
 from penstock.element import Element, NestedDataset, map_leaves, rebuild
 from penstock.engine import seeds
 from penstock.engine.context import Context
@@ -30,9 +30,9 @@ from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
 from penstock.ops.map import Map
 from penstock.ops.padded_batch import PaddedBatch, parts
-from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.scan import Scan
+from penstock.ops.shard import Shard
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.ops.zip import Zip
@@ -50,13 +50,10 @@ def element_spec(node: Node) -> Spec:
 
 def specs_of(node: Node) -> Specs:
     """Return that, and the same for tasks that divide the elements; raises as `element_spec`."""
-    if isinstance(node, Range):  # known without an element, which an empty one has not
-        scalar = ArraySpec((), np.dtype(np.int64))
-        return Specs(scalar, scalar)
     distributed = any(below.on_workers for _, below in walk(node))
     seen: dict[str, Node] = {}
     try:
-        element = _first(rewritten(node, _local), seen)
+        element = _first(sampled(rewritten(node, _local)), seen)
     except Exception as exc:
         if distributed:
             exc.add_note(
@@ -86,19 +83,17 @@ def _first(node: Node, seen: dict[str, Node]) -> Element:
 
 
 def _local(node: Node) -> Node:
-    return node.on_workers[0] if node.on_workers else node
+    """Return what runs here for *node*: each hint of a shard keeps all elements."""
+    if isinstance(node, Shard) and node.is_hint:
+        return Shard(node.upstream, 1, 0)
+    return rewritten(node.on_workers[0], _local) if node.on_workers else node
 
 
 def _spec_of(leaf: Any) -> ArraySpec | DatasetSpec:
     if isinstance(leaf, NestedDataset):
         below: Any = leaf
         return DatasetSpec(below.element_spec)
-    if isinstance(leaf, (str, bytes)):
-        return ArraySpec((), type(leaf))
-    if leaf.dtype.hasobject:
-        texts = leaf.ravel()
-        return ArraySpec(leaf.shape, bytes if texts.size and type(texts[0]) is bytes else str)
-    return ArraySpec(leaf.shape, leaf.dtype)
+    return leaf_spec(leaf)
 
 
 @dataclass(frozen=True, slots=True)

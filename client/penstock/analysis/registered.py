@@ -68,7 +68,12 @@ class Registered(Node):
                 "not known, for no element could be made where it was registered: give "
                 "element_spec=... to register_dataset, or to from_dataset_id"
             )
-        return _SamplesIterator(map_leaves(_sample, self.specs.whole), state or 0)
+        return samples(self.specs.whole, state)
+
+
+def samples(spec: Spec, state: State) -> OpIterator:
+    """Return a run over elements that look as *spec* says and hold zeros."""
+    return _SamplesIterator(map_leaves(_sample, spec), state or 0)
 
 
 class _SamplesIterator(OpIterator):

@@ -195,7 +195,9 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         """What elements look like: a nest of `ArraySpec` and, for windows, `DatasetSpec`.
 
         The first use makes one element in this process, also where `distribute` has workers make
-        them; nothing else does. An axis of elements that may have another length in others, such
+        them; nothing else does. If no function runs, `range`, `from_tensor_slices`, `text_lines`,
+        `list_files`, `tfrecords` and `fixed_length_records` are not read: their elements are known,
+        also of an empty source. An axis of elements that may have another length in others, such
         as that of batches of which the last may be short, is None. Of what a function returns only
         the first axis is None, if it is as long as a batch that it was given. Of a dataset that is
         read by its id it is what `register_dataset` found out, and functions behind that get zeros.
@@ -204,7 +206,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         ArraySpec(shape=(None,), dtype=dtype('int64'))
 
         Raises:
-            DatasetError: when there are no elements.
+            DatasetError: when only an element tells, and there are none.
         """
         try:
             return self._spec
