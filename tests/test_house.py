@@ -130,6 +130,7 @@ TRIED_THROUGH = {
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
     "penstock_cluster.cli.client": "cluster/cli/test_status.py",
+    "penstock_cluster.cli.look": "cluster/cli/test_picture.py",
     "penstock_cluster.cli.up": "cluster/cli/test_app.py",
     "penstock_cluster.member": "cluster/test_local.py",
     "penstock_cluster.preloaded": "cluster/test_nursery.py",

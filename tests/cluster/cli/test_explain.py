@@ -2,11 +2,18 @@
 
 import json
 import time
+from contextlib import ExitStack
+
+import pytest
 
 from penstock.dataset.dataset import Dataset
+from penstock.errors import ConfigError
 from penstock_cluster.cli import explain, status
 from penstock_cluster.cli.client import screen
+from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.picture import picture
+from penstock_dispatcher.core.counts import Counts
+from penstock_dispatcher.core.stats import DispatcherStats
 
 
 def slow(x):
@@ -44,7 +51,26 @@ def test_each_pass_that_runs_is_explained(cluster):
 
 
 def test_where_nothing_runs_it_says_so(monkeypatch):
-    monkeypatch.setattr(explain, "fetch", lambda _: b'{"workers": [], "iterations": []}')
+    stats = DispatcherStats("d:7000", 1, 0, 0, Counts(), (), ())
+    monkeypatch.setattr(explain, "look", lambda target: Look(target, 0.0, 0.0, stats))
 
     assert said(explain.show_explanations, "nowhere") == "no pass runs\n"
     assert explain.explanations_json("nowhere") == '{"version":1,"trouble":"","passes":[]}'
+
+
+def test_json_has_the_passes_of_the_job_that_is_named(cluster):
+    dataset = Dataset.range(100_000).map(slow)
+    with ExitStack() as read:
+        for name in ("named one", "named two"):
+            far = dataset.distribute("distributed_epoch", cluster.target, job_name=name)
+            next(read.enter_context(far.iterator()))
+
+        told = json.loads(explain.explanations_json(cluster.target, "named two"))["passes"]
+        counted = json.loads(status.status_json(cluster.target, "named two"))
+
+    assert [one["job"] for one in told] == ["named two"]
+    assert [one["job"] for one in counted["iterations"]] == ["named two"]
+    assert counted["version"] == 1
+    assert counted["workers"]
+    with pytest.raises(ConfigError, match="named three"):
+        status.status_json(cluster.target, "named three")

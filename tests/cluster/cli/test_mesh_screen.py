@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from penstock.credentials.entrance import Security
-from penstock_cluster.cli.mesh_screen import mesh_screen, rate, spark
+from penstock_cluster.cli.mesh_screen import mesh_screen, spark
+from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.history import History
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked

@@ -8,7 +8,8 @@ from rich.console import Console
 
 from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
-from penstock_cluster.cli.picture import Look, jobs_table, picture
+from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.picture import jobs_table, picture
 from penstock_dispatcher.core.account import Account, TrainerAccount
 from penstock_dispatcher.core.stats import (
     CacheStats,

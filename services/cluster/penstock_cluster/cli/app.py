@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -57,6 +58,14 @@ SUBJECTS = [subject.value for subject in Subject]
 
 SERVICES = frozenset(["dispatcher", "worker"])
 """Commands that log misspelt variables themselves."""
+
+
+JobChoice = Annotated[
+    str, typer.Option("--job", help="the job with that name, or jobs with it in their names")
+]
+"""The option of commands that show jobs."""
+
+Everything = Annotated[bool, typer.Option("--all", help="all jobs and workers, and no line folded")]
 
 
 @app.callback()
@@ -147,15 +156,17 @@ def status(
         bool, typer.Option("--watch", help="full screen, each second; q ends")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="all counters, as JSON")] = False,
+    job: JobChoice = "",
+    everything: Everything = False,
 ) -> None:
-    """Show workers, passes, tasks with their attempts, readers and the account."""
+    """Show on one screen the jobs, the worst first, and workers; all of one job with --job."""
     if as_json:
-        print(status_json(target))  # noqa: T201  as it is, not as rich would fold it
+        print(status_json(target, job))  # noqa: T201  as it is, not as rich would fold it
     elif watch:
         with suppress(KeyboardInterrupt):
-            show_until_quit(target, mesh_screen)
+            show_until_quit(target, partial(mesh_screen, job=job))
     else:
-        show_status(target)
+        show_status(target, job, everything=everything)
 
 
 @app.command()
@@ -176,15 +187,16 @@ def top(
     once: Annotated[
         bool, typer.Option("--once", help="look for two seconds, print it, and end")
     ] = False,
+    job: JobChoice = "",
 ) -> None:
     """Show operators, tasks and workers by their time or rate, each second; q ends."""
     target, named = split_places(ctx, places, within=SUBJECTS)
     wanted = list(dict.fromkeys(Subject(one) for one in named)) or list(Subject)
     if once:
-        top_once(target, wanted, sort)
+        top_once(target, wanted, sort, job)
         return
     with suppress(KeyboardInterrupt):
-        show_until_quit(target, drawn(wanted, sort))
+        show_until_quit(target, drawn(wanted, sort, job))
 
 
 @app.command()
@@ -192,12 +204,14 @@ def top(
 def explain(
     target: Target,
     as_json: Annotated[bool, typer.Option("--json", help="as JSON, for a program")] = False,
+    job: JobChoice = "",
+    everything: Everything = False,
 ) -> None:
-    """Say of each pass what its training loops wait for, and what would hide that."""
+    """Say of each pass, the worst first, what its loops wait for, and what would hide that."""
     if as_json:
-        print(explanations_json(target))  # noqa: T201  as it is, not as rich would fold it
+        print(explanations_json(target, job))  # noqa: T201  as it is, not as rich would fold it
     else:
-        show_explanations(target)
+        show_explanations(target, job, everything=everything)
 
 
 @app.command()

@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
-from penstock.explanation import mesh
 from penstock.explanation.looks import JobLook
-from penstock.explanation.trouble import Trouble
 from penstock.explanation.verdict import Explanation, explain_job
-from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import as_json, screen
-from penstock_cluster.cli.status import fetch
+from penstock_cluster.cli.job_choice import of_job
+from penstock_cluster.cli.job_rows import Grade, JobRow, healthy_jobs, job_rows
+from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.status import look
+from penstock_cluster.cli.words import counted
+
+WORST = 8
+"""The most passes that are explained; ``--all`` explains the others."""
+
+FIGURES = 12
+"""The most figures of the worst of several passes; ``--job`` shows the others."""
 
 
-def show_explanations(target: str) -> None:
-    """Print for each pass that runs what limits its loops, and the figures behind that."""
-    trouble, found = _explained(target)
-    if trouble is not None:
-        screen.print(trouble.sentence, markup=False, highlight=False, soft_wrap=True)
-    if not found:
-        screen.print("no pass runs")
-    for look, explanation in found:
-        screen.print(f"{look.job}: {explanation}", markup=False, highlight=False, soft_wrap=True)
+def show_explanations(target: str, job: str = "", *, everything: bool = False) -> None:
+    """Print for the passes that run what limits their loops, the worst first, and figures.
+
+    Raises:
+        ConfigError: when *job* means none.
+    """
+    for line in explained_lines(of_job(look(target), job), everything=everything):
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def explanations_json(target: str) -> str:
+def explained_lines(now: Look, *, everything: bool) -> Iterator[str]:
+    """Yield what is wrong, and what limits the passes that run: the worst first.
+
+    Of several passes those that are healthy are named in one line, and figures are those of the
+    worst, unless *everything* is asked for.
+    """
+    if now.mesh.trouble is not None:
+        yield now.mesh.trouble.sentence
+    looks = {one.iteration: one for one in now.mesh.jobs}
+    rows = [row for row in job_rows(now.stats, now.mesh) if row.iteration in looks]
+    if not rows:
+        yield "no pass runs"
+    if everything or len(rows) == 1:
+        yield from (f"{row.name}: {explain_job(looks[row.iteration])}" for row in rows)
+        return
+    unwell = [row for row in rows if row.grade is not Grade.HEALTHY]
+    for row in unwell[:WORST]:
+        yield from _explained(row, looks[row.iteration], FIGURES if row is unwell[0] else 0)
+    if len(unwell) > WORST:
+        yield f"{counted(len(unwell) - WORST, 'more job')}: --all explains them"
+    if healthy := healthy_jobs(rows):
+        yield healthy
+    if rows:
+        yield "figures of one job: --job NAME; of all: --all"
+
+
+def _explained(row: JobRow, job: JobLook, most: int) -> Iterator[str]:
+    told = explain_job(job)
+    noted = f" ({row.what})" if row.grade is Grade.NOTED else ""
+    yield f"{row.name}: {told.sentence}{noted}"
+    yield from (f"  {line}" for line in told.figures[:most])
+
+
+def explanations_json(target: str, job: str = "") -> str:
     """Return an object with what is wrong, if something is, and an object for each pass."""
-    trouble, found = _explained(target)
-    words = "" if trouble is None else trouble.sentence
-    return as_json(trouble=words, passes=[_plain(*pair) for pair in found])
-
-
-def _explained(target: str) -> tuple[Trouble | None, list[tuple[JobLook, Explanation]]]:
-    plain = msgspec.json.encode(all_printable(msgspec.json.decode(fetch(target))))
-    seen = mesh.look(plain)
-    return seen.trouble, [(look, explain_job(look)) for look in seen.jobs]
+    now = of_job(look(target), job)
+    words = "" if now.mesh.trouble is None else now.mesh.trouble.sentence
+    return as_json(trouble=words, passes=[_plain(one, explain_job(one)) for one in now.mesh.jobs])
 
 
 def _plain(look: JobLook, explanation: Explanation) -> dict[str, Any]:

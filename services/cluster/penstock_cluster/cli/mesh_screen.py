@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.protocol.names import printable
-from penstock_cluster.cli.words import counted
+from penstock_cluster.cli.words import counted, rate
 from penstock_dispatcher.fact_log import NoticeKind
 from penstock_dispatcher.page.headline import Headline, Tone, name_of
 from penstock_dispatcher.page.history import DatedNotice, History, Moment
@@ -56,13 +56,17 @@ JOB_LINES, ROWS_LEAST = 6, 3
 """Lines of a job, and of workers that are shown in any case."""
 
 
-def mesh_screen(history: History, moment: Moment, lines: int) -> RenderableType:
-    """Return the mesh at *moment*, the last look of *history*, in about so many *lines*."""
+def mesh_screen(history: History, moment: Moment, lines: int, job: str = "") -> RenderableType:
+    """Return the mesh at *moment*, the last look of *history*, in about so many *lines*.
+
+    With *job* its jobs are those with that in their names.
+    """
     seen = whole(history, moment)
+    jobs = [one for one in seen.jobs or () if job in name_of(one)]
     assert seen.headline is not None  # noqa: S101  it is whole
     assert seen.totals is not None  # noqa: S101  as above
-    running = [job for job in seen.jobs or () if job.standing != PassStanding.FINISHED.value]
-    wrong = [job for job in seen.jobs or () if job.balance.faults and job not in running]
+    running = [one for one in jobs if one.standing != PassStanding.FINISHED.value]
+    wrong = [one for one in jobs if one.balance.faults and one not in running]
     notices = list(history.notices)[-NOTICES:]
     room = lines - 8 - len(wrong) - (len(notices) + 2 if notices else 0)
     most = max(1, (room - ROWS_LEAST - 2) // JOB_LINES)
@@ -71,9 +75,9 @@ def mesh_screen(history: History, moment: Moment, lines: int) -> RenderableType:
         _bar(seen),
         *_headline(seen.headline),
         _totals(seen.totals),
-        *(part for job in running[:most] for part in _job(job, history)),
+        *(part for one in running[:most] for part in _job(one, history)),
         *_more(len(running) - most, "job", "penstock jobs lists all"),
-        *(_unbalanced(job) for job in wrong),
+        *(_unbalanced(one) for one in wrong),
         *_workers(seen, rows),
         *_log(notices),
     )
@@ -220,12 +224,3 @@ def spark(shares: Sequence[float]) -> str:
     '▁▅█'
     """
     return "".join(BARS[min(len(BARS) - 1, int(share * len(BARS)))] for share in shares)
-
-
-def rate(number: float) -> str:
-    """Return a rate, with a digit behind the point where that says something.
-
-    >>> rate(1234.5), rate(2.25)
-    ('1,234', '2.2')
-    """
-    return f"{number:,.1f}" if 0 < number < 10 else f"{number:,.0f}"

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from penstock.credentials.entrance import Security
-from penstock.explanation.looks import MeshLook
-from penstock.explanation.trouble import SILENT, Trouble
-from penstock.explanation.verdict import Bottleneck, explain_job
-from penstock.protocol.nearness import GRPC
-from penstock.protocol.types import Codec, Versions
+from penstock.explanation.trouble import Trouble
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.job_rows import Grade, job_rows, jobs_part
+from penstock_cluster.cli.look import Look, state_of
+from penstock_cluster.cli.pass_details import pass_details
 from penstock_cluster.cli.words import counted, spoken
-from penstock_cluster.cli.workers import workers_table
+from penstock_cluster.cli.workers import workers_part
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
     IterationStats,
-    ReaderStats,
     RegistrationStats,
 )
 
@@ -33,37 +29,60 @@ FINISHED_SHOWN = 5
 REGISTERED_SHOWN = 20
 """The most registered datasets that have a line, the newest."""
 
+LEAST = 4
+"""The fewest rows of a table that is cut to fit the screen."""
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What was seen of the cluster of *target*: *at* in monotonic seconds, *date* since 1970."""
-
-    target: str
-    at: float
-    date: float
-    stats: DispatcherStats
-    mesh: MeshLook = field(default_factory=MeshLook)
-    """What is known of the passes that run, as far as it says what is slow or wrong."""
+AROUND = 14
+"""Lines of a screen with several jobs that are no rows: heads, frames, and what is counted."""
 
 
-MOST_NAMED = 8
-"""So many of those that hold up the others are named."""
+def picture(now: Look, lines: int | None = None) -> RenderableType:
+    """Return what the cluster does: tables of its workers and jobs, or all of the one that runs.
 
-
-def picture(now: Look) -> RenderableType:
-    """Return tables of the workers, and of each pass."""
+    Args:
+        now: what was seen.
+        lines: about so many fit the screen, and what does not is counted; None shows all.
+    """
     stats = now.stats
     running = [it for it in stats.iterations if not it.finished]
     finished = [it for it in stats.iterations if it.finished]
+    head = _head(now, len(running), len(finished)), *_trouble(now.mesh.trouble)
+    if len(running) > 1:
+        return Group(*head, *_overview(now, lines))
+    most = None if lines is None else max(LEAST, lines // 4)
     return Group(
-        _head(now, len(running), len(finished)),
-        *_trouble(now.mesh.trouble),
-        workers_table(stats.workers, stats.versions) if stats.workers else _no_worker(),
-        *(part for it in running for part in _pass(it, now)),
+        *head,
+        *(workers_part(stats.workers, stats.versions, most) if stats.workers else [_no_worker()]),
+        *(part for it in running for part in pass_details(it, now, most)),
         *_finished(finished, now.target),
         *_registrations(stats.registrations),
         *_forgotten(now),
     )
+
+
+def _overview(now: Look, lines: int | None) -> Iterator[RenderableType]:
+    """Yield the jobs that run, the worst first, then the workers, then what else there is."""
+    stats = now.stats
+    rows = job_rows(stats, now.mesh)
+    jobs = workers = None
+    if lines is not None:
+        room = max(2 * LEAST, lines - AROUND)
+        unwell = sum(row.grade is not Grade.HEALTHY for row in rows)
+        jobs = min(unwell, room - min(LEAST, len(stats.workers)))
+        workers = room - jobs
+    yield from jobs_part(rows, jobs)
+    if stats.workers:
+        yield from workers_part(stats.workers, stats.versions, workers)
+    else:
+        yield _no_worker()
+    if lines is None:
+        yield from _registrations(stats.registrations)
+    elif stats.registrations:
+        yield Text(f"{counted(len(stats.registrations), 'registered dataset')}: --all", "dim")
+    for it in stats.iterations:
+        yield from _unbalanced(it)
+    yield from _forgotten(now)
+    yield Text("all of one job: --job NAME", "dim")
 
 
 def jobs_table(now: Look) -> RenderableType:
@@ -80,18 +99,6 @@ def jobs_table(now: Look) -> RenderableType:
     )
     rows = [_job_row(it, now) for it in now.stats.iterations]
     return Grid(columns, rows + [_forgotten_row(was) for was in now.stats.forgotten])
-
-
-def state_of(it: IterationStats, now: Look) -> str:
-    """Return how a pass is doing, in a few words."""
-    if it.finished:
-        return "finished"
-    state = "failed" if any(task.failure for task in it.tasks) else "running"
-    if it.unread is None:
-        return f"restored, {state}" if it.restored else state
-    since = time.strftime("%H:%M:%S", time.localtime(now.date - it.unread))
-    unread = f"no reader since {since}"
-    return f"failed, {unread}" if state == "failed" else unread
 
 
 def _job_row(it: IterationStats, now: Look) -> list[str]:
@@ -151,178 +158,6 @@ def _no_worker() -> Text:
     return Text("no worker is registered", "yellow")
 
 
-def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
-    """Yield what limits the loops of a pass, if any of them has said how long it waits."""
-    found = (look for look in now.mesh.jobs if look.iteration == it.iteration)
-    for look in found:
-        explanation = explain_job(look)
-        if explanation.limit is not Bottleneck.UNKNOWN:
-            yield Text(explanation.sentence)
-
-
-def _pass(it: IterationStats, now: Look) -> Iterator[RenderableType]:
-    yield Text(f"\n{it.job}, repetition {it.repetition}, {it.mode}: {state_of(it, now)}", "bold")
-    if it.outline:
-        yield Text(it.outline, "dim")
-    if it.waiting_for:
-        yield Text(f"waits for {it.waiting_for}", "yellow")
-    if it.held_by:
-        yield Text(it.held_by, "yellow")
-    yield from _explained(it, now)
-    yield from _compression(it, now)
-    yield from _tasks(it)
-    yield from _readers(it.readers, now.stats.versions)
-    account = it.account
-    yield Text(
-        f"produced {account.produced:,}, replayed {account.replayed:,}, acked {account.acked:,}, "
-        f"consumed {account.consumed:,}, redelivered {account.redelivered:,} of "
-        f"{account.in_doubt:,} in doubt, requeued {account.requeued:,}, "
-        f"skipped {account.skipped:,}, nondeterministic {account.nondeterministic:,}"
-    )
-    yield from _errors(it)
-    yield from _rounds(it)
-    yield from _trainers(it)
-
-
-def _errors(it: IterationStats) -> Iterator[Text]:
-    """Yield how many elements were left out as they could not be made, and what the first said."""
-    if it.account.errors:
-        first = next((str(letter.get("message", "")) for letter in it.dead_letters), "")
-        said = f"; the first: {first.partition(chr(10))[0]}" if first else ""
-        yield Text(f"left out {counted(it.account.errors, 'error')}{said}", "yellow")
-
-
-def _compression(it: IterationStats, now: Look) -> Iterator[Text]:
-    """Yield what frames are compressed with; several lines where AUTO means several things."""
-    tasks = {task.task for task in it.tasks if not task.done}
-    said: dict[str, list[str]] = {}
-    for worker in now.stats.workers:
-        for run in (worker.stats or {}).get("tasks", ()):
-            how = run.get("compression", "")
-            if run["task"] in tasks and how not in ("", Codec.NONE.value):
-                said.setdefault(how.partition(" (")[0], []).append(how)
-    for hows in said.values():
-        whose = f"of {counted(len(hows), 'task')} " if len(said) > 1 else ""
-        yield Text(f"compression {whose}{hows[0]}")
-
-
-def _rounds(it: IterationStats) -> Iterator[Text]:
-    """Yield how far consumers of coordinated reads are, and which holds up the others."""
-    rounds = it.rounds
-    if rounds is None:
-        return
-    at = [one.taken for one in rounds.consumers]
-    ends = "" if rounds.last is None else f", {rounds.last:,} in all"
-    yield Text(
-        f"read in rounds by {counted(len(at), 'consumer')}: {rounds.released:,} released{ends}, "
-        f"{rounds.floor:,} taken by all"
-    )
-    behind = [str(one.index) for one in rounds.consumers if one.taken == min(at)]
-    if max(at) > min(at):
-        few = ", ".join(behind[:MOST_NAMED]) + ", ..." * (len(behind) > MOST_NAMED)
-        yield Text(f"the first is at round {max(at):,}, the last at {min(at):,}: consumer {few}")
-    for one in rounds.consumers:
-        if one.lost:
-            yield Text(f"lost: {one.lost}", "red")
-
-
-def _trainers(it: IterationStats) -> Iterator[RenderableType]:
-    if it.cache is None:
-        return
-    yield Text(
-        f"shared by {counted(len(it.account.trainers), 'trainer')}: made {it.cache.made:,}, sent "
-        f"{it.cache.sent:,}, each {it.cache.hit_rate:.2f} times; when_full={it.cache.when_full!r}"
-    )
-    columns = (
-        GridColumn("trainer"),
-        *(
-            GridColumn(name, Give.LEAVE, "right")
-            for name in ("acked", "consumed", "skipped", "before")
-        ),
-        GridColumn("state"),
-    )
-    rows = (
-        (
-            one.trainer,
-            *(f"{count:,}" for count in (one.acked, one.consumed, one.skipped, one.before)),
-            "done" if one.done else "reads",
-        )
-        for one in it.account.trainers
-    )
-    yield Grid(columns, rows)
-
-
-def _tasks(it: IterationStats) -> Iterator[RenderableType]:
-    columns = (
-        GridColumn("task"),
-        GridColumn("worker"),
-        GridColumn("produced", Give.LEAVE, "right"),
-        GridColumn("acked", Give.LEAVE, "right"),
-        GridColumn("attempt", Give.LEAVE, "right"),
-        GridColumn("splits", Give.LEAVE, "right"),
-    )
-    going = [task for task in it.tasks if not task.done]
-    if going:
-        rows = (
-            (
-                str(task.task),
-                "failed" if task.failure else task.worker or "waits for a worker",
-                f"{task.head:,}",
-                f"{task.acked:,}",
-                str(task.attempt),
-                f"{task.splits:,}",
-            )
-            for task in going
-        )
-        yield Grid(columns, rows)
-    if len(going) < len(it.tasks):
-        yield Text(f"{counted(len(it.tasks) - len(going), 'task')} done")
-    failures = [task.failure for task in going if task.failure]
-    if failures:
-        more = f" (and {counted(len(failures) - 1, 'task')} more)" if len(failures) > 1 else ""
-        said = failures[0].strip().partition("\n")[0].strip()  # the traceback is in --json
-        yield Text(f"{said}{more}", "red")
-
-
-def _readers(readers: Iterable[ReaderStats], mine: Versions | None) -> Iterator[Text]:
-    left = [reader for reader in readers if reader.status == "left"]
-    for reader in readers:
-        if reader.status != "left":
-            yield _reader(reader, mine)
-    if left:
-        handed = sum(reader.consumed for reader in left)
-        yield Text(f"readers that have left: {len(left)}, with {counted(handed, 'element')}")
-
-
-def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
-    process = reader.process
-    about = []
-    if process is not None and mine is not None and process.penstock:
-        speaks = f"penstock {process.penstock}, Python {process.python}"
-        about += [speaks] if speaks != spoken(mine) else []
-    name = reader_name(reader, *about)
-    elements = counted(reader.consumed, "element")
-    if reader.status != "live":
-        return Text(f"{name}: expired, {elements}", "yellow")
-    if reader.silent is not None and reader.silent > SILENT:
-        return Text(f"{name}: silent for {reader.silent:.1f} s, {elements}", "yellow")
-    return Text(f"{name}: live, {elements}{_transports(reader)}")
-
-
-def reader_name(reader: ReaderStats, *more: str) -> str:
-    """Return what a reader is called: by its number, its process, and what *more* there is."""
-    about = (*([] if reader.process is None else [str(reader.process)]), *more)
-    return f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
-
-
-def _transports(reader: ReaderStats) -> str:
-    """Return how a reader reads, unless all comes by gRPC."""
-    if not reader.transports.keys() - {GRPC}:
-        return ""
-    parts = (f"{counted(count, 'worker')} by {name}" for name, count in reader.transports.items())
-    return f", from {', '.join(parts)}"
-
-
 def _finished(passes: list[IterationStats], target: str) -> Iterator[Text]:
     if passes:
         yield Text("\nfinished", "bold")
@@ -335,9 +170,13 @@ def _finished(passes: list[IterationStats], target: str) -> Iterator[Text]:
     if len(passes) > FINISHED_SHOWN:
         yield Text(f"{len(passes) - FINISHED_SHOWN} more: penstock jobs {target}")
     for it in passes:
-        for fault in it.faults:
-            name = f"{it.job}, repetition {it.repetition}"
-            yield Text(f"{name}: the account does not balance: {fault}", "red")
+        yield from _unbalanced(it)
+
+
+def _unbalanced(it: IterationStats) -> Iterator[Text]:
+    for fault in it.faults:
+        name = f"{it.job}, repetition {it.repetition}"
+        yield Text(f"{name}: the account does not balance: {fault}", "red")
 
 
 def _registrations(known: tuple[RegistrationStats, ...]) -> Iterator[RenderableType]:

@@ -11,7 +11,9 @@ from penstock.errors import VersionMismatch
 from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import as_json, ask, screen
-from penstock_cluster.cli.picture import Look, forgotten_state, jobs_table, picture, state_of
+from penstock_cluster.cli.job_choice import of_job, passes_meant
+from penstock_cluster.cli.look import Look, state_of
+from penstock_cluster.cli.picture import forgotten_state, jobs_table, picture
 from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, IterationStats
 
 
@@ -20,9 +22,14 @@ def fetch(target: str) -> bytes:
     return ask(target, lambda dispatcher: dispatcher.status())
 
 
-def status_json(target: str) -> str:
-    """Return the counters of the dispatcher at *target*, in a version of their own."""
-    return as_json(**msgspec.json.decode(fetch(target)))
+def status_json(target: str, job: str = "") -> str:
+    """Return the counters of the dispatcher at *target*; of the passes those that *job* means."""
+    known = msgspec.json.decode(fetch(target))
+    if job:
+        numbers = {it.iteration for it in passes_meant(_stats(target, known).iterations, job)}
+        passes = [one for one in known["iterations"] if one["iteration"] in numbers]
+        known["iterations"] = passes
+    return as_json(**known)
 
 
 def look(target: str) -> Look:
@@ -31,20 +38,29 @@ def look(target: str) -> Look:
     Raises:
         VersionMismatch: when what answers counts other things.
     """
+    # Names from outside may contain anything: they are made fit for a screen here, once.
+    plain = all_printable(msgspec.json.decode(fetch(target)))
+    stats = _stats(target, plain)
+    return Look(target, time.monotonic(), time.time(), stats, mesh.look(msgspec.json.encode(plain)))
+
+
+def _stats(target: str, known: Any) -> DispatcherStats:
     try:
-        # Names from outside may contain anything: they are made fit for a screen here, once.
-        plain = all_printable(msgspec.json.decode(fetch(target)))
-        stats = msgspec.convert(plain, DispatcherStats, str_keys=True)
+        return msgspec.convert(known, DispatcherStats, str_keys=True)
     except msgspec.ValidationError as exc:
         raise VersionMismatch(
             f"the dispatcher at {target} is of another version: {exc}; use --json"
         ) from exc
-    return Look(target, time.monotonic(), time.time(), stats, mesh.look(msgspec.json.encode(plain)))
 
 
-def show_status(target: str) -> None:
-    """Print what the cluster is doing now."""
-    screen.print(picture(look(target)))
+def show_status(target: str, job: str = "", *, everything: bool = False) -> None:
+    """Print what the cluster is doing now, on a screen unless *everything* is to be shown.
+
+    Raises:
+        ConfigError: when *job* means none.
+    """
+    lines = None if everything else screen.height
+    screen.print(picture(of_job(look(target), job), lines))
 
 
 def show_jobs(target: str) -> None:

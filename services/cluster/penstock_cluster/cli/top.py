@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any, TypeVar, assert_never
@@ -11,11 +12,13 @@ from typing import Any, TypeVar, assert_never
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from penstock.errors import ConfigError
 from penstock.protocol.names import printable
 from penstock_cluster.cli.client import screen
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
-from penstock_cluster.cli.mesh_screen import rate
+from penstock_cluster.cli.job_choice import passes_meant
 from penstock_cluster.cli.status import look
+from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view
@@ -49,23 +52,40 @@ class Order(Enum):
     NAME = "name"
 
 
-def drawn(subjects: Sequence[Subject], order: Order) -> Callable[..., RenderableType]:
-    """Return what draws *subjects* in *order*, for `full_screen.show_until_quit`."""
+def drawn(
+    subjects: Sequence[Subject], order: Order, job: str = ""
+) -> Callable[..., RenderableType]:
+    """Return what draws *subjects* of *job* in *order*, for `full_screen.show_until_quit`."""
 
     def draw(_: History, moment: Moment, lines: int) -> RenderableType:
-        return top(moment, subjects, order, lines)
+        return top(moment_of_job(moment, job), subjects, order, lines)
 
     return draw
 
 
-def top_once(target: str, subjects: Sequence[Subject], order: Order) -> None:
+def top_once(target: str, subjects: Sequence[Subject], order: Order, job: str = "") -> None:
     """Look at the cluster of *target* twice, and print what is seen then."""
     history = History()
     for pause in (0.0, LOOK_FOR):
         time.sleep(pause)
         now = look(target)
         moment = history.look(now.stats, now.mesh, now.date)
-    screen.print(top(moment, subjects, order, EVERY_LINE))
+    passes_meant(now.stats.iterations, job)
+    screen.print(top(moment_of_job(moment, job), subjects, order, EVERY_LINE))
+
+
+def moment_of_job(moment: Moment, job: str) -> Moment:
+    """Return of *moment* the passes that *job* means, and the workers that run their tasks."""
+    if not job:
+        return moment
+    stats = moment.stats
+    try:
+        passes = passes_meant(stats.iterations, job)
+    except ConfigError:
+        passes = ()  # it may come while it is looked at
+    tasks = {task.task for it in passes for task in it.tasks}
+    workers = tuple(one for one in stats.workers if tasks & set(one.tasks))
+    return replace(moment, stats=replace(stats, iterations=passes, workers=workers))
 
 
 def top(moment: Moment, subjects: Sequence[Subject], order: Order, lines: int) -> RenderableType:

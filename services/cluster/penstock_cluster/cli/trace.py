@@ -16,7 +16,7 @@ from penstock.transport.over_grpc import SERVER
 from penstock.wire.connection import connect
 from penstock.wire.worker import WorkerClient
 from penstock_cluster.cli.client import PATIENCE, errors, screen
-from penstock_cluster.cli.picture import reader_name
+from penstock_cluster.cli.pass_details import reader_name
 from penstock_cluster.cli.status import look
 
 ASK_EVERY = 0.5

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.protocol.types import Versions
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
-from penstock_cluster.cli.words import counted, spoken
+from penstock_cluster.cli.words import counted, more_of, spoken
 from penstock_dispatcher.core.stats import WorkerSummary
 from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
+
+
+def workers_part(
+    workers: Sequence[WorkerSummary], mine: Versions | None, most: int | None
+) -> Iterator[RenderableType]:
+    """Yield the table of *workers*; the worst *most* of them, if there are more, and a count."""
+    order = {standing: i for i, standing in enumerate(WorkerStanding)}
+    shown = workers
+    if most is not None and len(workers) > most:
+        shown = sorted(workers, key=lambda one: order[standing_of_worker(one)])[:most]
+    yield workers_table(shown, mine)
+    yield from more_of(len(workers) - len(shown), "worker")
 
 
 def workers_table(

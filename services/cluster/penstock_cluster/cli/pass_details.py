@@ -1,0 +1,208 @@
+"""All that is shown of a pass that runs: what it waits for, its tasks, readers and account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from penstock.explanation.trouble import SILENT
+from penstock.explanation.verdict import Bottleneck, explain_job
+from penstock.protocol.nearness import GRPC
+from penstock.protocol.types import Codec, Versions
+from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.look import Look, state_of
+from penstock_cluster.cli.words import counted, more_of, spoken
+from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
+
+MOST_NAMED = 8
+"""So many of those that hold up the others are named."""
+
+
+def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
+    """Yield what limits the loops of a pass, if any of them has said how long it waits."""
+    found = (look for look in now.mesh.jobs if look.iteration == it.iteration)
+    for look in found:
+        explanation = explain_job(look)
+        if explanation.limit is not Bottleneck.UNKNOWN:
+            yield Text(explanation.sentence)
+
+
+def pass_details(it: IterationStats, now: Look, most: int | None) -> Iterator[RenderableType]:
+    """Yield all that is known of the pass *it*, with at most so many tasks and readers."""
+    yield Text(f"\n{it.job}, repetition {it.repetition}, {it.mode}: {state_of(it, now)}", "bold")
+    if it.outline:
+        yield Text(it.outline, "dim")
+    if it.waiting_for:
+        yield Text(f"waits for {it.waiting_for}", "yellow")
+    if it.held_by:
+        yield Text(it.held_by, "yellow")
+    yield from _explained(it, now)
+    yield from _compression(it, now)
+    yield from _tasks(it, most)
+    yield from _readers(it.readers, now.stats.versions, most)
+    account = it.account
+    yield Text(
+        f"produced {account.produced:,}, replayed {account.replayed:,}, acked {account.acked:,}, "
+        f"consumed {account.consumed:,}, redelivered {account.redelivered:,} of "
+        f"{account.in_doubt:,} in doubt, requeued {account.requeued:,}, "
+        f"skipped {account.skipped:,}, nondeterministic {account.nondeterministic:,}"
+    )
+    yield from _errors(it)
+    yield from _rounds(it)
+    yield from _trainers(it)
+
+
+def _errors(it: IterationStats) -> Iterator[Text]:
+    """Yield how many elements were left out as they could not be made, and what the first said."""
+    if it.account.errors:
+        first = next((str(letter.get("message", "")) for letter in it.dead_letters), "")
+        said = f"; the first: {first.partition(chr(10))[0]}" if first else ""
+        yield Text(f"left out {counted(it.account.errors, 'error')}{said}", "yellow")
+
+
+def _compression(it: IterationStats, now: Look) -> Iterator[Text]:
+    """Yield what frames are compressed with; several lines where AUTO means several things."""
+    tasks = {task.task for task in it.tasks if not task.done}
+    said: dict[str, list[str]] = {}
+    for worker in now.stats.workers:
+        for run in (worker.stats or {}).get("tasks", ()):
+            how = run.get("compression", "")
+            if run["task"] in tasks and how not in ("", Codec.NONE.value):
+                said.setdefault(how.partition(" (")[0], []).append(how)
+    for hows in said.values():
+        whose = f"of {counted(len(hows), 'task')} " if len(said) > 1 else ""
+        yield Text(f"compression {whose}{hows[0]}")
+
+
+def _rounds(it: IterationStats) -> Iterator[Text]:
+    """Yield how far consumers of coordinated reads are, and which holds up the others."""
+    rounds = it.rounds
+    if rounds is None:
+        return
+    at = [one.taken for one in rounds.consumers]
+    ends = "" if rounds.last is None else f", {rounds.last:,} in all"
+    yield Text(
+        f"read in rounds by {counted(len(at), 'consumer')}: {rounds.released:,} released{ends}, "
+        f"{rounds.floor:,} taken by all"
+    )
+    behind = [str(one.index) for one in rounds.consumers if one.taken == min(at)]
+    if max(at) > min(at):
+        few = ", ".join(behind[:MOST_NAMED]) + ", ..." * (len(behind) > MOST_NAMED)
+        yield Text(f"the first is at round {max(at):,}, the last at {min(at):,}: consumer {few}")
+    for one in rounds.consumers:
+        if one.lost:
+            yield Text(f"lost: {one.lost}", "red")
+
+
+def _trainers(it: IterationStats) -> Iterator[RenderableType]:
+    if it.cache is None:
+        return
+    yield Text(
+        f"shared by {counted(len(it.account.trainers), 'trainer')}: made {it.cache.made:,}, sent "
+        f"{it.cache.sent:,}, each {it.cache.hit_rate:.2f} times; when_full={it.cache.when_full!r}"
+    )
+    columns = (
+        GridColumn("trainer"),
+        *(
+            GridColumn(name, Give.LEAVE, "right")
+            for name in ("acked", "consumed", "skipped", "before")
+        ),
+        GridColumn("state"),
+    )
+    rows = (
+        (
+            one.trainer,
+            *(f"{count:,}" for count in (one.acked, one.consumed, one.skipped, one.before)),
+            "done" if one.done else "reads",
+        )
+        for one in it.account.trainers
+    )
+    yield Grid(columns, rows)
+
+
+def _tasks(it: IterationStats, most: int | None) -> Iterator[RenderableType]:
+    columns = (
+        GridColumn("task"),
+        GridColumn("worker"),
+        GridColumn("produced", Give.LEAVE, "right"),
+        GridColumn("acked", Give.LEAVE, "right"),
+        GridColumn("attempt", Give.LEAVE, "right"),
+        GridColumn("splits", Give.LEAVE, "right"),
+    )
+    going = [task for task in it.tasks if not task.done]
+    shown = sorted(going, key=_goes_well)[:most]
+    if going:
+        rows = (
+            (
+                str(task.task),
+                "failed" if task.failure else task.worker or "waits for a worker",
+                f"{task.head:,}",
+                f"{task.acked:,}",
+                str(task.attempt),
+                f"{task.splits:,}",
+            )
+            for task in shown
+        )
+        yield Grid(columns, rows)
+        yield from more_of(len(going) - len(shown), "task")
+    if len(going) < len(it.tasks):
+        yield Text(f"{counted(len(it.tasks) - len(going), 'task')} done")
+    failures = [task.failure for task in going if task.failure]
+    if failures:
+        more = f" (and {counted(len(failures) - 1, 'task')} more)" if len(failures) > 1 else ""
+        said = failures[0].strip().partition("\n")[0].strip()  # the traceback is in --json
+        yield Text(f"{said}{more}", "red")
+
+
+def _goes_well(task: TaskStats) -> int:
+    return 0 if task.failure else 1 if task.worker is None else 2
+
+
+def _readers(
+    readers: Iterable[ReaderStats], mine: Versions | None, most: int | None
+) -> Iterator[Text]:
+    left = [reader for reader in readers if reader.status == "left"]
+    here = [reader for reader in readers if reader.status != "left"]
+    if most is not None:
+        here.sort(key=_is_heard)
+    for reader in here[:most]:
+        yield _reader(reader, mine)
+    yield from more_of(0 if most is None else len(here) - most, "reader")
+    if left:
+        handed = sum(reader.consumed for reader in left)
+        yield Text(f"readers that have left: {len(left)}, with {counted(handed, 'element')}")
+
+
+def _is_heard(reader: ReaderStats) -> bool:
+    return reader.status == "live" and (reader.silent is None or reader.silent <= SILENT)
+
+
+def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
+    process = reader.process
+    about = []
+    if process is not None and mine is not None and process.penstock:
+        speaks = f"penstock {process.penstock}, Python {process.python}"
+        about += [speaks] if speaks != spoken(mine) else []
+    name = reader_name(reader, *about)
+    elements = counted(reader.consumed, "element")
+    if reader.status != "live":
+        return Text(f"{name}: expired, {elements}", "yellow")
+    if not _is_heard(reader):
+        return Text(f"{name}: silent for {reader.silent:.1f} s, {elements}", "yellow")
+    return Text(f"{name}: live, {elements}{_transports(reader)}")
+
+
+def reader_name(reader: ReaderStats, *more: str) -> str:
+    """Return what a reader is called: by its number, its process, and what *more* there is."""
+    about = (*([] if reader.process is None else [str(reader.process)]), *more)
+    return f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
+
+
+def _transports(reader: ReaderStats) -> str:
+    """Return how a reader reads, unless all comes by gRPC."""
+    if not reader.transports.keys() - {GRPC}:
+        return ""
+    parts = (f"{counted(count, 'worker')} by {name}" for name, count in reader.transports.items())
+    return f", from {', '.join(parts)}"
