@@ -44,6 +44,8 @@ def run_task(node, streams, logs):
 
 RANGE = Dataset.range(12)
 
+RANDOM = Dataset.random(seed=1)
+
 LETTERS = Dataset.from_sequence("abcdefghijk")
 
 ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshape(13, 2)})
@@ -66,6 +68,10 @@ ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshap
         RANGE.assert_cardinality(12).shard(5, 4),
         RANGE.take(-1).skip(-1),
         RANGE.shard(1, 0).skip(0).take(0),
+        RANDOM.take(7),
+        RANDOM.skip(3).shard(2, 1).batch(2).take(4).repeat(2),
+        Dataset.zip(RANGE, RANDOM),
+        RANDOM.enumerate(3).take(5),
         Dataset.from_tensors(3).shard(2, 1),
         Dataset.from_tensors(3).shard(2, 0),
         Dataset.zip(RANGE, RANGE.shard(2, 1)),

@@ -94,6 +94,7 @@ def test_splits_have_one_size_where_chance_may_depend_on_it(pipeline):
     assert grid(pipeline(Dataset.range(10))) == LEAST_UNITS
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS))) == 30
     assert grid(pipeline(Dataset.range(30 * MOST_SPLITS + 1))) == 31
+    assert grid(pipeline(Dataset.random())) == LEAST_UNITS
 
 
 def test_that_size_is_of_whole_batches():

@@ -7,7 +7,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE
 from penstock.ops.repeat import Repeat
-from penstock.protocol.definition import UNLISTED, SplitProviderSpec
+from penstock.protocol.definition import ENDLESS, UNLISTED, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from tests.analysis.bare_nodes import (
     FILES,
@@ -110,6 +110,16 @@ def test_sources_below_zip_share_one_stream():
     root = mapped(zipped(numbers(10), mapped(mapped(numbers(7)))))
 
     assert split_providers(root) == (SplitProviderSpec((".0.0", ".0.1.0.0"), 7),)
+
+
+def test_a_source_without_end_is_as_long_as_what_it_is_zipped_with():
+    chance = Dataset.random()
+    short, endless = Dataset.zip(Dataset.range(6), chance), Dataset.zip(chance, chance.map(abs))
+
+    assert split_providers(short.batch(2).node) == (
+        SplitProviderSpec((".0.0", ".0.1"), 6, align=2),
+    )
+    assert split_providers(endless.node) == (SplitProviderSpec((".0", ".1.0"), ENDLESS),)
 
 
 def test_nested_zips_share_one_stream():

@@ -128,6 +128,20 @@ def test_an_endless_dataset_can_be_left_in_the_middle(cluster, nothing_left):
     assert set(seen) == set(range(10))
 
 
+def test_tasks_divide_random_numbers(cluster, numbers):
+    chance = Dataset.random(seed=7)
+    local = numbers(chance.take(500))
+
+    taken = chance.take(500).distribute("distributed_epoch", cluster.target)
+    with chance.distribute("distributed_epoch", cluster.target).iterator() as endless:
+        some = [int(next(endless)) for _ in range(300)]
+    ordered = chance.take(100).distribute("distributed_epoch", cluster.target, ordered=True)
+
+    assert sorted(numbers(taken)) == sorted(local)
+    assert len(set(some)) == 300
+    assert numbers(ordered) == local[:100]
+
+
 def test_zip_under_dynamic_sharding_lines_up(cluster):
     left = Dataset.range(1000).map(lambda x: x * 2)
     right = Dataset.from_tensor_slices(np.arange(900)).batch(1).map(lambda b: b[0])

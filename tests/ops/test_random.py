@@ -4,6 +4,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE
+from penstock.protocol.types import SourceSlice
 
 
 def random(seed=None, rerandomize=True):
@@ -45,3 +46,16 @@ def test_there_is_no_end():
 def test_a_seed_is_an_integer(wrong):
     with pytest.raises(DatasetError, match="seed"):
         random(wrong)
+
+
+def test_its_parts_are_numbers_of_the_whole_and_only_an_end_makes_them_end():
+    some = list(random(5).take(20))
+
+    def part(*cut):
+        return Dataset(random(5).node.part(SourceSlice(*cut)))
+
+    assert list(part(2, 20, 3)) == some[2:20:3]
+    assert len(part(2, 20, 3)) == 6
+    assert list(part(4, None, 2).take(8)) == some[4::2]
+    assert part(4, None, 2).cardinality() == INFINITE
+    assert list(part(5, 5)) == []

@@ -98,7 +98,7 @@ class _Selector:
         if apart or self._cut(upstream, _EVERYTHING) is None:
             return None  # these cannot be drawn in lockstep, or not in each pass
         size = upstream.cardinality
-        stop = _LAST if size == UNKNOWN else min(start + size, _LAST)
+        stop = _LAST if size < 0 else min(start + size, _LAST)
         return Zip((Range(start, stop, 1), upstream))
 
     def _cut(self, node: Node, cut: SourceSlice) -> Node | None:

@@ -16,7 +16,7 @@ from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order
 from penstock.ops.repeat import Repeat
-from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 
 MOST_SPLITS = 1024
 """A source of more units has about so many splits of one size: each costs milliseconds."""
@@ -64,6 +64,8 @@ def with_grids(root: Node, providers: Sequence[SplitProviderSpec]) -> tuple[Spli
 def _grid(provider: SplitProviderSpec) -> int:
     group = provider.align * MOST_SPLITS
     least = -(-LEAST_UNITS // provider.align)
+    if provider.units >= ENDLESS >> 20:  # a part of so many would never end
+        return least * provider.align
     return max(least, -(-provider.units // group)) * provider.align
 
 

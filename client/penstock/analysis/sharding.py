@@ -21,7 +21,7 @@ from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.repeat import Repeat
 from penstock.ops.shuffle import Shuffle
 from penstock.ops.zip import Zip
-from penstock.protocol.definition import UNLISTED, Repeats, SplitProviderSpec
+from penstock.protocol.definition import ENDLESS, UNLISTED, Repeats, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 
 
@@ -105,7 +105,9 @@ def _aligned(node: Node) -> bool:
 
 
 def _has_element_a_unit(source: Node, units: int | FilePattern | None) -> bool:
-    return source.one_to_one if isinstance(units, FilePattern) else source.cardinality == units
+    if isinstance(units, FilePattern):
+        return source.one_to_one
+    return units is not None and source.cardinality in (units, INFINITE)
 
 
 def _passes(repeats: Repeats) -> int:
@@ -127,7 +129,7 @@ def _lockstep(path: str, node: Zip, repeats: Repeats, group: int) -> SplitProvid
     align = groups.pop()
     files = _files(branches)
     sizes = [branch.elements for branch in branches if branch.elements >= 0]
-    units = UNLISTED if files or not sizes else min(sizes) * align
+    units = UNLISTED if files else min([each * align for each in sizes], default=ENDLESS)
     paths = tuple(branch.path for branch in branches)
     return SplitProviderSpec(paths, units, files, _passes(repeats), align * group, repeats)
 

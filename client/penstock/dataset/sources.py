@@ -153,6 +153,8 @@ class Sources(DatasetBase):
     ) -> Self:
         """Return an infinite dataset of random int64 scalars, from 0 to below 2**32.
 
+        Under dynamic sharding tasks divide the numbers: together they draw what one process draws.
+
         Args:
             seed: makes each new iterator give the same numbers; see `shuffle`.
             rerandomize_each_iteration: whether the passes of a `repeat` behind it differ, as they

@@ -1,4 +1,8 @@
-"""`random`: random numbers without end. State: ``[how many so far]``."""
+"""`random`: random numbers without end. State: see `penstock.ops.internal.unit_cursor`.
+
+Number k is a function of the seed and k, so tasks that divide the numbers draw them of one
+sequence.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,12 @@ import numpy as np
 from penstock.element import Element
 from penstock.engine import draws
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OpIterator, State
+from penstock.engine.iterator import OpIterator, State
 from penstock.graph.node import INFINITE, Node
+from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.options import check_count
+from penstock.protocol.definition import ENDLESS
+from penstock.protocol.types import SourceSlice
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,28 +40,47 @@ class Random(Node):
         """See `Node.cardinality`."""
         return INFINITE
 
+    @property
+    def numbers(self) -> range:
+        """Which numbers of the sequence there are."""
+        return range(ENDLESS)
+
+    def units(self) -> int:
+        """See `Node.units`."""
+        return len(self.numbers)
+
+    def part(self, cut: SourceSlice) -> Random:
+        """See `Node.part`."""
+        endless = self.cardinality == INFINITE and cut.stop is None
+        return _RandomPart(self.seed, self.rerandomize, cut.of(self.numbers), endless)
+
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         seed = context.seed(self.seed, every_pass=self.rerandomize)
-        return _RandomIterator(seed, state[0] if state else 0)
+        return _RandomIterator(context, seed, self.numbers, state)
 
 
-class _RandomIterator(OpIterator):
-    def __init__(self, seed: int, number: int) -> None:
-        self._seed, self._number = seed, number
+@dataclass(frozen=True, eq=False)
+class _RandomPart(Random):
+    """Some of the numbers of a sequence."""
 
-    def block(self, n: int) -> list[Element]:
-        """See `OpIterator.block`. Number k is a function of the seed and k."""
-        bits = draws.draw(self._seed, self._number, self._number + n)
-        self._number += n
-        return list((bits >> np.uint64(32)).astype(np.int64))
+    numbers: range = range(0)
+    endless: bool = False
 
-    def mark(self) -> Mark:
-        """See `OpIterator.mark`."""
-        number = self._number
-        return lambda back: [number - back]
+    @property
+    def cardinality(self) -> int:
+        """See `Node.cardinality`."""
+        return INFINITE if self.endless else len(self.numbers)
 
-    def skip(self, n: int) -> int:
-        """See `OpIterator.skip`."""
-        self._number += n
-        return n
+
+class _RandomIterator(UnitsIterator):
+    def __init__(self, context: Context, seed: int, numbers: range, state: State) -> None:
+        super().__init__(context, len(numbers), state)
+        self._seed, self._numbers = seed, numbers
+
+    def fetch(self, start: int, stop: int) -> tuple[list[Element], None]:
+        """See `UnitsIterator.fetch`. Number k is a function of the seed and k."""
+        which = self._numbers[start:stop]
+        numbers = np.arange(which.start, which.stop, which.step, dtype=np.uint64)
+        bits = draws.numbered(self._seed, numbers)
+        return list((bits >> np.uint64(32)).astype(np.int64)), None

@@ -31,6 +31,9 @@ Repeats: TypeAlias = tuple[tuple[str, int], ...]
 UNLISTED = -1
 """Units of a provider of files: known when the files are listed."""
 
+ENDLESS = 1 << 62
+"""Units of a source without end: more than are ever drawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class SplitProviderSpec:
