@@ -103,7 +103,6 @@ TRIED_THROUGH = {
     # Parts of what is tried as a whole.
     "penstock.frames.columns": "frames/test_frame_nests.py",
     "penstock.graph.dataset_base": "graph/test_traversal.py",
-    "penstock.graph.run": "dataset/test_iterator.py",
     "penstock.dataset.reading": "dataset/test_iterator.py",
     "penstock.dataset.job_position": "reader/delivery/test_iterator_state.py",
     "penstock.transport.over_grpc": "transport/test_pool.py",

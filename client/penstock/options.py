@@ -41,6 +41,15 @@ def check_count(
     return int(number)
 
 
+def check_seed(op: str, value: Any) -> int:
+    """Return *value*, the seed of a whole run, as an int from 0 to 2⁶³ - 1.
+
+    Raises:
+        DatasetError: naming the operator and the value.
+    """
+    return check_count(op, "seed", value, least=0)
+
+
 T = TypeVar("T")
 
 
@@ -97,6 +106,10 @@ class Options:
             `Dataset.visitation` that finds them. ``"warn"``, which holds where nothing is said,
             logs them once, when what workers make is first read; ``"ignore"`` says nothing;
             ``"fail"`` refuses to distribute the pipeline, and to read it.
+        seed: one seed for the whole run: of each shuffle that has none of its own, of other
+            operators that draw, and of each function's ``rng``. Each pass over one dataset object
+            derives its own, so epochs differ, and another run has the same epochs. A saved state
+            continues with the seed that it was saved with.
 
     Raises:
         DatasetError: when a value is none of these.
@@ -110,6 +123,7 @@ class Options:
     threads: int | None = None
     autotune: AutotuneOptions = field(default_factory=AutotuneOptions)
     external_state_policy: str | None = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         _check_flag("deterministic", self.deterministic)
@@ -122,6 +136,8 @@ class Options:
                 "options: external_state_policy must be 'warn', 'ignore', 'fail' or None, not "
                 f"{self.external_state_policy!r}"
             )
+        if self.seed is not None:
+            object.__setattr__(self, "seed", check_seed("options", self.seed))
 
     def under(self, earlier: Options) -> Options:
         """Return these options, and where they say nothing earlier ones.
@@ -142,6 +158,7 @@ class Options:
                 _first(mine.ram_budget, theirs.ram_budget),
             ),
             _first(self.external_state_policy, earlier.external_state_policy),
+            _first(self.seed, earlier.seed),
         )
 
 

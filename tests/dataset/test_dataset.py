@@ -145,7 +145,7 @@ def test_a_method_can_be_pickled_by_the_name_that_it_shows():
         ("apply", "transformation_func"),
         ("cardinality", ""),
         ("as_numpy_iterator", ""),
-        ("iterator", "state=None"),
+        ("iterator", "state=None seed=None"),
     ],
 )
 def test_parameters_have_the_names_and_order_of_tf_data(method, parameters):

@@ -8,6 +8,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, StateError
 from penstock.loading.loader import FrameworkLoader, jobs
+from penstock.options import Options
 
 
 class IntLoader(FrameworkLoader):
@@ -33,6 +34,20 @@ def test_each_iter_is_a_pass():
         assert [list(loader), loader.epoch, loader.steps] == [[0, 1, 2, 3], 0, 4]
         assert [list(loader), loader.epoch, loader.steps] == [[0, 1, 2, 3], 1, 4]
         assert len(loader) == 4
+
+
+def test_with_one_seed_the_passes_of_a_resumed_loader_are_those_of_the_first_run():
+    def loader():
+        return IntLoader(Dataset.range(50).shuffle(50).with_options(Options(seed=7)))
+
+    with loader() as whole:
+        passes = [list(whole) for _ in range(3)]
+    first, again = loader(), loader()
+    list(first)
+    again.load_state_dict(saved(first))
+
+    assert [list(again), list(again)] == passes[1:]
+    assert passes[1] != passes[2]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])

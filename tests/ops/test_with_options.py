@@ -113,6 +113,12 @@ def test_what_is_to_be_done_about_external_state_changes_no_fingerprint_and_no_s
     assert list(quiet.iterator(state)) == [1, 2, 3]
 
 
+def test_a_seed_changes_no_fingerprint_so_that_runs_of_several_seeds_share_a_definition():
+    plain, seeded = (Dataset.range(4).with_options(Options(seed=seed)) for seed in (None, 7))
+
+    assert fingerprint(plain.node) == fingerprint(seeded.node)
+
+
 def test_no_operator_has_more_threads_than_they_say():
     names = set()
 
@@ -135,6 +141,8 @@ def test_no_operator_has_more_threads_than_they_say():
         ),
         (lambda: Options(deterministic=1), "deterministic must be True, False or None, not 1"),
         (lambda: Options(threads=0), "threads must be an integer of at least 1, not 0"),
+        (lambda: Options(seed=-1), "seed must be an integer of at least 0, not -1"),
+        (lambda: Options(seed="7"), "seed must be an integer of at least 0, not '7'"),
         (lambda: Options(autotune=True), "autotune must be AutotuneOptions, not True"),
         (
             lambda: Options(external_state_policy="WARN"),

@@ -60,6 +60,7 @@ def test_the_signature_is_the_one_that_programs_are_written_for():
         ("on_error", "raise", name),
         ("max_errors", None, name),
         ("credentials", None, name),
+        ("seed", None, name),
     ]
     method = inspect.signature(Dataset.distribute).parameters
     assert [(p.name, p.default, p.kind.name) for p in list(method.values())[1:]] == shown
@@ -136,6 +137,8 @@ def test_the_policies_have_the_numbers_of_the_field():
         ({"cross_trainer_cache": "cache", "job_name": "j"}, "CrossTrainerCache.*not 'cache'"),
         ({"cross_trainer_cache": CrossTrainerCache("t")}, "needs a job_name"),
         ({**ONE_OF_TWO, "cross_trainer_cache": CrossTrainerCache("t")}, "exclude each other"),
+        ({"seed": -1}, "seed .*-1"),
+        ({"seed": 1.5}, "seed .*1.5"),
         ({"on_finished": "raise"}, "on_finished .*'raise'"),
         ({"on_finished": None}, "on_finished .*None"),
         ({"timeout": 0}, "timeout .*0"),

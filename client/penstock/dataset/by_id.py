@@ -42,6 +42,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     on_error: str = "raise",
     max_errors: int | None = None,
     credentials: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
 ) -> Dataset:
     """Return the dataset that is registered under an id, as `distribute` would have it read.
 
@@ -79,6 +80,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
         max_errors: how many elements of a pass may be left out; None is any number.
         credentials: the folder of a reader's credentials, for a dispatcher that asks for them.
+        seed: fixes the job's chance: orders, and each function's ``rng``; passes differ.
 
     See `penstock.reader.distribute.distribute` for all of it. The compression is that of
     `register_dataset`.
@@ -128,6 +130,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
         on_error=on_error,
         max_errors=max_errors,
         credentials=credentials,
+        seed=seed,
     )
     read_with()  # what is malformed is said before anybody is called
     asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)

@@ -97,6 +97,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         on_error: str = "raise",
         max_errors: int | None = None,
         credentials: str | os.PathLike[str] | None = None,
+        seed: int | None = None,
     ) -> Dataset:
         """Return the same elements, made by workers; what follows runs in this process.
 
@@ -128,6 +129,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
             max_errors: how many elements of a pass may be left out; None is any number.
             credentials: the folder of credentials, for a dispatcher that asks for them.
+            seed: fixes the job's chance: orders, and each function's ``rng``; passes differ.
 
         See `penstock.reader.distribute.distribute` for all of it.
 
@@ -164,6 +166,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
                 on_error=on_error,
                 max_errors=max_errors,
                 credentials=credentials,
+                seed=seed,
             )
         )
 
@@ -245,7 +248,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         """
         return single(self._checked())
 
-    def iterator(self, state: State = None) -> DatasetIterator:
+    def iterator(self, state: State = None, *, seed: int | None = None) -> DatasetIterator:
         """Return an iterator, from a saved state on if one is given.
 
         With `distribute` a state is a whole job's, and goes on with any number of readers and
@@ -257,10 +260,14 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         Args:
             state: what `DatasetIterator.state` returned, here or elsewhere, for a dataset that the
                 same code built; None is the beginning.
+            seed: fixes the order and each function's ``rng``, as `Options.seed` does, and wins over
+                it. The next pass of this dataset object with the same seed is another one, the same
+                in each run. A *state* continues with its own seed.
 
         Raises:
             StateError: saying what differs, when the state is not one of this dataset.
-            DatasetError: when the pipeline is refused by its own `Options.external_state_policy`.
+            DatasetError: when the pipeline is refused by its own `Options.external_state_policy`;
+                when *seed* is no integer from 0 to 2⁶³ - 1.
             WaitedTooLong: when the dispatcher of a job is absent for too long.
             Refused: when the dispatcher refuses the job, as `JobMismatch` or `JobUsed`.
 
@@ -270,7 +277,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         >>> [int(x) for x in Dataset.range(5).iterator(first.state())]
         [2, 3, 4]
         """
-        return DatasetIterator(self._checked(), state)
+        return DatasetIterator(self._checked(), state, seed)
 
     def as_numpy_iterator(self) -> DatasetIterator:
         """Return an iterator, as ``iter(dataset)`` does: elements are NumPy's in any case.

@@ -23,6 +23,7 @@ from penstock.explanation.looks import IteratorStats, OperatorLook
 from penstock.graph.node import Node
 from penstock.graph.run import LoopBlock, PipelineRun, SaveWanted
 from penstock.graph.traversal import structure_of
+from penstock.options import check_seed
 from penstock.runtime.deferred_close import close_dropped, in_own_thread
 from penstock.runtime.interrupts import uninterrupted
 from penstock.runtime.public_names import named_by
@@ -49,14 +50,15 @@ class DatasetIterator(JobPosition, Iterator[Element]):
     Args:
         node: the last stage of the graph to read.
         state: see `Dataset.iterator`.
+        seed: see `Dataset.iterator`.
 
     >>> with iter(Dataset.range(5).batch(2)) as batches:
     ...     next(batches)
     array([0, 1])
     """
 
-    def __init__(self, node: Node, state: State = None) -> None:
-        self._node = node
+    def __init__(self, node: Node, state: State = None, seed: int | None = None) -> None:
+        self._node, self._seed = node, None if seed is None else check_seed("iterator", seed)
         self._shape = structure_of(node)
         self._active: Iterator[Element] = iter(())
         """What is left of the block. It counts what was taken of it, whichever thread did."""
@@ -309,7 +311,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             raise
 
     def _start(self, state: State) -> None:
-        reading = reading_of(self._node, self._shape, state)
+        reading = reading_of(self._node, self._shape, state, self._seed)
         self._clock = LoopClock()
         self._clock.working_in = reading.working_in
         self._clock.operators = reading.times.now

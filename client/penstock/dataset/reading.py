@@ -14,13 +14,13 @@ def reads_job(node: Node) -> bool:
     return any(stage.op == "distribute" for _, stage in walk(node))
 
 
-def reading_of(node: Node, shape: str, state: State) -> PipelineRun:
-    """Return a run of the pipeline at *node*, from *state* on."""
+def reading_of(node: Node, shape: str, state: State, seed: int | None = None) -> PipelineRun:
+    """Return a run of the pipeline at *node*, from *state* on; *seed* wins over its options."""
     if not reads_job(node):
-        return LocalRun(node, shape, state)
+        return LocalRun(node, shape, state, seed)
     try:
         from penstock.reader import job_run  # noqa: PLC0415  # what runs here alone needs none of it
     except OSError:
         check_room()  # without one descriptor nothing is loaded: that says why
         raise
-    return job_run.JobRun(node, shape, state)
+    return job_run.JobRun(node, shape, state, seed)

@@ -11,6 +11,7 @@ from penstock.engine import seeds
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, function_name
+from penstock.graph.traversal import options_of
 from penstock.normalise import as_arrays, normalise
 
 
@@ -19,8 +20,11 @@ def reduce(node: Node, initial: Any, fn: Callable[..., Any]) -> Element:
     if not callable(fn):
         raise DatasetError(f"reduce: reduce_func must be callable, not {fn!r}")
     state = normalise(as_arrays(initial))
+    given = options_of(node).seed
     label = f"reduce({function_name(fn)})"
-    call = UserFunction(fn, label, seeds.fresh())
+    call = UserFunction(
+        fn, label, seeds.fresh() if given is None else seeds.derive(given, "reduce")
+    )
     with DatasetIterator(node) as elements:
         for number, element in enumerate(elements):
             answer = call((own_nest(state), element), number)

@@ -11,13 +11,14 @@ from typing import ClassVar, Final, NamedTuple
 
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
-from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.op_times import OpTimes, longest_call
 from penstock.errors import DatasetError, PenstockError, StateError
+from penstock.graph import run_seed
 from penstock.graph.node import Node
+from penstock.graph.run_seed import PassSeed
 from penstock.graph.traversal import options_of
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
@@ -165,13 +166,18 @@ class PipelineRun(ABC):
 class LocalRun(PipelineRun):
     """A pipeline that runs here, all of it."""
 
-    def __init__(self, node: Node, shape: str, state: State) -> None:
+    def __init__(self, node: Node, shape: str, state: State, seed: int | None = None) -> None:
         super().__init__()
         self._node, self._shape = node, shape
+        given = run_seed.given_seed(node, seed)
         self._torn = False
         """Whether the operators must be opened again before they are asked for more."""
         self._at: State
-        self._seed, self._at = (seeds.fresh(), None) if state is None else self._checked(state)
+        if state is None:
+            self._pass, self._at = run_seed.next_pass(node, given), None
+        else:
+            self._pass, self._at = self._checked(state)
+            run_seed.resume(node, given, self._pass.number)
 
     def start(self, before: PipelineRun | None = None) -> None:  # noqa: ARG002
         """See `PipelineRun.start`."""
@@ -223,7 +229,9 @@ class LocalRun(PipelineRun):
         mark, rest = self._place  # at once, for another thread may be about to put the next there
         with self._fitting():
             at = mark(operator.length_hint(rest))
-        return {"v": 1, "pipeline": self._shape, "seed": self._seed, "at": at}
+        seed, number = self._pass
+        numbered = {} if number is None else {"pass": number}
+        return {"v": 1, "pipeline": self._shape, "seed": seed, **numbered, "at": at}
 
     def close(self) -> None:
         """See `PipelineRun.close`."""
@@ -252,10 +260,10 @@ class LocalRun(PipelineRun):
             ) from exc
 
     def _opened(self, at: State) -> OpIterator:
-        context = replace(Context.local(self._seed, persistent=True), times=self.times)
+        context = replace(Context.local(self._pass.seed, persistent=True), times=self.times)
         return open_root(self._node, context, at)
 
-    def _checked(self, state: State) -> tuple[int, State]:
+    def _checked(self, state: State) -> tuple[PassSeed, State]:
         if isinstance(state, dict) and "jobs" in state:
             raise StateError(
                 "this is the state of a job, saved behind distribute(...); this dataset has no "
@@ -271,9 +279,12 @@ class LocalRun(PipelineRun):
             )
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise StateError(f"not a state of an iterator: its seed is {glimpse(seed)}")
+        number = state.get("pass")
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise StateError(f"not a state of an iterator: its pass is {glimpse(number)}")
         if shape != self._shape:
             raise StateError(
                 "the state was taken of another pipeline: it has the operators "
                 f"{glimpse(shape)}, this dataset has {self._shape!r}"
             )
-        return seed, at
+        return PassSeed(seed, number), at

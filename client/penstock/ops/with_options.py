@@ -26,12 +26,14 @@ class WithOptions(Node):
     cpu_budget: int | None
     ram_budget: int | None
     external_state_policy: str | None = field(default=None, compare=False)
+    seed: int | None = field(default=None, compare=False)
 
     @property
     def options(self) -> Options:
         """See `Node.options`."""
         auto = AutotuneOptions(self.autotune, self.cpu_budget, self.ram_budget)
-        return Options(self.deterministic, self.threads, auto, self.external_state_policy)
+        policy, seed = self.external_state_policy, self.seed
+        return Options(self.deterministic, self.threads, auto, policy, seed)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`. Options are collected before anything is opened."""
@@ -53,7 +55,7 @@ def with_options(node: Node, options: Options) -> Node:
     policy = options.external_state_policy
     if options.deterministic is not None:
         node = rewritten(node, lambda stage: _following(stage, options.deterministic))
-    return WithOptions(node, options.deterministic, *rest, policy)
+    return WithOptions(node, options.deterministic, *rest, policy, options.seed)
 
 
 def _following(stage: Node, deterministic: bool | None) -> Node:

@@ -48,7 +48,7 @@ class OpenIterationRequest:
     """A reader asks for *repetition* of the job *job_name*; what does not exist yet is made.
 
     Without a name the job is private to this call. A job that exists must have been made with
-    the same dataset and parameters.
+    the same dataset and parameters. Without a *seed* a new job gets a new one.
     """
 
     versions: Versions
@@ -67,7 +67,6 @@ class OpenIterationRequest:
     replaces: tuple[str, ...] = ()
     """Session ids of readers that leave when this has succeeded: they do not go on reading."""
     patience: int | None = None
-    """Of coordinated reads: see `penstock.reader.distribute.distribute`."""
     when_full: str = ""
     """Of a job with a *trainer*: a value of `penstock.protocol.cache.WhenFull`."""
     dataset_id: str = ""
@@ -78,6 +77,7 @@ class OpenIterationRequest:
     """How many elements of a pass may be left out; None is any number."""
     stride: int | None = None
     """Of one order, read in no rounds: each of so many consumers gets every n-th element."""
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

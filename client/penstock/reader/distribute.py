@@ -14,7 +14,7 @@ from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
-from penstock.options import ExternalStatePolicy, check_count
+from penstock.options import ExternalStatePolicy, check_count, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.coordination import coordination_of, is_ordered
@@ -60,6 +60,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     on_error: str = "raise",
     max_errors: int | None = None,
     credentials: str | os.PathLike[str] | None = None,
+    seed: int | None = None,
 ) -> Distribution:
     """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
 
@@ -155,6 +156,11 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             init`` makes, for a dispatcher that asks for them; then all goes by TLS, as with
             ``"grpcs://host:port"``. None is what ``PENSTOCK_CREDENTIALS`` says, unless *service*
             begins with ``grpc://``. One process calls one dispatcher with one folder: the last.
+        seed: one seed for the job: all readers give the same. It fixes each shuffle that has no
+            seed of its own, and each function's ``rng``, on the workers and behind `distribute`;
+            each pass derives its own. None takes `Options.seed`, of what is behind `distribute`
+            or before it, or else a new one. Which element comes when is fixed, too, with
+            *ordered* or consumers; otherwise elements come first come, first served.
 
     Raises:
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
@@ -176,6 +182,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     folder = arguments.credentials_of(credentials, asked.service)
     seconds = arguments.timeout_of(timeout)
     codec = arguments.codec_of(compression)
+    chance = None if seed is None else check_seed("distribute", seed)
     mode = arguments.mode_of(processing_mode)
     finished = arguments.on_finished_of(on_finished)
     coordination = coordination_of(
@@ -231,6 +238,7 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
             transport,
             in_order,
             folder,
+            chance,
         )
         return type(dataset)(node)
 

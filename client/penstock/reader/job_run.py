@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar
 
-from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
@@ -40,6 +39,7 @@ from penstock.reader.delivery.output_block import (
     within_lease,
 )
 from penstock.reader.delivery.sessions import PassSession, PassSessions, SessionApi
+from penstock.reader.job_seeds import job_seeds
 from penstock.reader.node import Distribute
 from penstock.runtime import clock
 from penstock.runtime.interrupts import is_interrupt
@@ -54,7 +54,7 @@ class JobRun(PipelineRun):
 
     far: ClassVar[bool] = True
 
-    def __init__(self, node: Node, shape: str, state: State) -> None:
+    def __init__(self, node: Node, shape: str, state: State, seed: int | None = None) -> None:
         super().__init__()
         self._node, self._shape = node, shape
         stages = list(walk(node))
@@ -80,7 +80,8 @@ class JobRun(PipelineRun):
         self._delivered = -1
         """How many elements were delivered when operators began anew for late ones."""
         self._splits_elements = cuts(node)
-        self._seed = seeds.fresh()
+        found = job_seeds(node, self._nodes, seed)
+        self._sessions.seeds, self._seed = found.jobs, found.operators
         self._sessions.operators = None if saved is None or self._alone else self._continued(saved)
 
     def start(self, before: PipelineRun | None = None) -> None:

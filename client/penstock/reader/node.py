@@ -18,6 +18,7 @@ from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DefinitionError
 from penstock.graph.epochs import epochs_of
 from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.graph.traversal import options_of
 from penstock.protocol.control import OpenIterationRequest
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Codec, DatasetId, Mode
@@ -117,6 +118,11 @@ class PassCounter:
             self.takes_part = self.takes_part or not opened.used
             return session, number
 
+    @property
+    def count(self) -> int:
+        """The newest repetition that was opened; 0 is none."""
+        return self._count
+
     def forget_dataset(self) -> None:
         """Have the next pass register the dataset: it is another one now."""
         with self._lock:
@@ -151,6 +157,8 @@ class Distribute(Node):
     """Whether elements come in the order of the splits; of uncoordinated reads."""
     credentials: str | None = None
     """The folder with which the dispatcher is called; None is what this process's variable says."""
+    seed: int | None = None
+    """The job's seed, as `distribute` was given it; see `own_seed`."""
     passes: PassCounter = field(default_factory=PassCounter, init=False, repr=False)
 
     @property
@@ -195,6 +203,11 @@ class Distribute(Node):
         """The fingerprint of what is read, and the mode: what a saved job must agree with."""
         return self.remote.definition.fingerprint, self.mode
 
+    @property
+    def own_seed(self) -> int | None:
+        """The job's seed, unless what is behind gives one: that of options before, or None."""
+        return options_of(self.remote.node).seed if self.seed is None else self.seed
+
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`. Each call opens the next repetition of the job, or one that was saved.
 
@@ -205,23 +218,24 @@ class Distribute(Node):
             return SessionIterator(sessions, self.enter(context, sessions))
         if state is not None:
             no_state()
-        session, _ = self.passes.open(self._read_spec(b"", nested=True))
+        session, _ = self.passes.open(self._read_spec(b"", self.own_seed, nested=True))
         return UntrackedIterator(session)
 
     def enter(self, context: Context, sessions: PassSessions) -> PassSession:
         """Read the pass that *context* is in."""
-        opened = partial(self._opened, replaces=sessions.replaces)
+        seed = sessions.seeds.get(context.path, self.own_seed)
+        opened = partial(self._opened, replaces=sessions.replaces, seed=seed)
         return sessions.enter(context.path, context.passes, opened)
 
     def _opened(
-        self, saved: SavedJob | None, *, replaces: tuple[str, ...]
+        self, saved: SavedJob | None, *, replaces: tuple[str, ...], seed: int | None
     ) -> tuple[SavedJob, Session | None]:
         """Open a pass, from what was *saved* on if anything was."""
         if saved is not None and saved.finished:
             self.passes.resume(saved.repetition)
             return saved, None
         restore, repetition = (b"", None) if saved is None else (saved.data, saved.repetition)
-        session, number = self.passes.open(self._read_spec(restore, replaces), repetition)
+        session, number = self.passes.open(self._read_spec(restore, seed, replaces), repetition)
         return SavedJob(*self.identity, self.job_name, number), session
 
     def _follow_epochs(self) -> None:
@@ -238,7 +252,12 @@ class Distribute(Node):
             )
 
     def _read_spec(
-        self, restore: bytes, replaces: tuple[str, ...] = (), *, nested: bool = False
+        self,
+        restore: bytes,
+        seed: int | None,
+        replaces: tuple[str, ...] = (),
+        *,
+        nested: bool = False,
     ) -> Callable[[DatasetId, int], ReadSpec]:
         from penstock.reader.session.open import ReadSpec  # noqa: PLC0415  # as above
         from penstock.runtime.versions import versions  # noqa: PLC0415  # as above
@@ -262,6 +281,7 @@ class Distribute(Node):
                 replaces=replaces,
                 dataset_id="" if known is None else known.dataset_id,
                 ordered=self.ordered,
+                seed=seed,
             )
             request = self.errors.requested(request)
             consumer, trainer = None, ""

@@ -159,6 +159,7 @@ class Player(Answers):
         most,
         saved=None,
         by=None,
+        seed=None,
     ):
         request = OpenIterationRequest(
             Versions(int(protocol or PROTOCOL), "3.11.7", "0.1.0"),
@@ -171,6 +172,7 @@ class Player(Answers):
             dataset_id=by or "",
             on_error="skip" if skips else "raise",
             max_errors=None if most is None else int(most),
+            seed=None if seed is None else int(seed),
         )
         self.calls += 1
         self.opener = reader
@@ -418,7 +420,7 @@ class Player(Answers):
         r"(?P<mode>off|dynamic|data)"
         r"(?:, repetition (?P<repetition>\d+))?(?:, protocol (?P<protocol>\d+))?"
         r"(?:, codec (?P<codec>\w+))?(?P<skips>, errors are skipped)?"
-        r"(?:, at most (?P<most>\d+))?(?:, by (?P<by>\w+))?": opens,
+        r"(?:, at most (?P<most>\d+))?(?:, by (?P<by>\w+))?(?:, seed (?P<seed>\d+))?": opens,
         r"a client registers (?P<name>\w+)(?: as (?P<dataset_id>\w+))?"
         r"(?:, codec (?P<codec>\w+))?(?:, spec (?P<spec>\w+))?": registers,
         r"a client looks up (?P<dataset_id>\w+)": finds,

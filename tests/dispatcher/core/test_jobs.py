@@ -27,6 +27,7 @@ OTHERWISE = {
     "max_errors": (5, "max_errors is None, not 5"),
     "shards": (2, r"number of shards \(the dispatcher's worker_addresses\) is 0, not 2"),
     "stride": (3, r"num_consumers \(with ordered=True\) is None, not 3"),
+    "seed": (7, "seed is None, not 7"),
 }
 
 

@@ -218,6 +218,8 @@ class PassSessions:
         self.run: int = 0
         self.alone = alone
         self.asking: bool = False
+        self.seeds: Mapping[str, int | None] = {}
+        """The seeds of the jobs, by the path of their `distribute`."""
         self.replaces: tuple[str, ...] = ()
         """Readers of the run before, which this one replaces."""
         self._sessions: tuple[PassSession, ...] = ()

@@ -112,7 +112,7 @@ class DrainHostReply(_message.Message):
     def __init__(self, workers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OpenIterationRequest(_message.Message):
-    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride")
+    __slots__ = ("versions", "dataset", "mode", "job_name", "repetition", "codec", "num_consumers", "trainer", "target_workers", "ordered", "remainder", "restore", "replaces", "patience", "when_full", "dataset_id", "on_error", "max_errors", "stride", "seed")
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     DATASET_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,7 @@ class OpenIterationRequest(_message.Message):
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     MAX_ERRORS_FIELD_NUMBER: _ClassVar[int]
     STRIDE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
     versions: _common_pb2.Versions
     dataset: str
     mode: _common_pb2.Mode
@@ -151,7 +152,8 @@ class OpenIterationRequest(_message.Message):
     on_error: str
     max_errors: int
     stride: int
-    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., stride: _Optional[int] = ...) -> None: ...
+    seed: int
+    def __init__(self, versions: _Optional[_Union[_common_pb2.Versions, _Mapping]] = ..., dataset: _Optional[str] = ..., mode: _Optional[_Union[_common_pb2.Mode, str]] = ..., job_name: _Optional[str] = ..., repetition: _Optional[int] = ..., codec: _Optional[_Union[_common_pb2.Codec, str]] = ..., num_consumers: _Optional[int] = ..., trainer: _Optional[str] = ..., target_workers: _Optional[str] = ..., ordered: bool = ..., remainder: _Optional[str] = ..., restore: _Optional[bytes] = ..., replaces: _Optional[_Iterable[str]] = ..., patience: _Optional[int] = ..., when_full: _Optional[str] = ..., dataset_id: _Optional[str] = ..., on_error: _Optional[str] = ..., max_errors: _Optional[int] = ..., stride: _Optional[int] = ..., seed: _Optional[int] = ...) -> None: ...
 
 class OpenIterationReply(_message.Message):
     __slots__ = ("iteration", "job_name", "heartbeat_interval", "reader_lease", "read_before")

@@ -60,6 +60,8 @@ class JobParameters:
     shards: int = 0
     stride: int | None = None
     """How many consumers there are of one order, each of which gets every n-th element."""
+    seed: int | None = None
+    """What readers gave as the job's seed; None lets the dispatcher draw one."""
 
 
 @dataclass(frozen=True, slots=True)

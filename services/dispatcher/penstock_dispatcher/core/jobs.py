@@ -78,7 +78,8 @@ def plan_opening(
     Raises:
         PenstockError: when it cannot be had.
     """
-    request, seed = event.request, event.seed
+    request = event.request
+    seed = event.seed if request.seed is None else request.seed
     parameters = parameters_of(state, request, addresses)
     name = anonymous(state) if request.job_name is None else request.job_name
     job = state.jobs.get(name)
@@ -148,6 +149,8 @@ def parameters_of(
     _check_errors(request)
     if request.job_name == "":
         raise Refused("job_name must not be empty; None makes the job private")
+    if request.seed is not None and request.seed < 0:
+        raise Refused(f"seed must not be negative: {request.seed}")
     if request.repetition < 0:
         raise Refused(f"repetition must not be negative: {request.repetition}")
     dataset = state.datasets.get(request.dataset)
@@ -178,6 +181,7 @@ def parameters_of(
         request.max_errors,
         len(addresses) if request.mode.is_static else 0,
         request.stride,
+        request.seed,
     )
 
 

@@ -56,12 +56,13 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     origin = job_state.digest(request.restore)
     job = durable.jobs.get(name)
     if job is not None:
-        jobs.check_same(durable, name, parameters, _among_as_many(job.parameters, parameters))
+        jobs.check_same(durable, name, parameters, _as_saved(job.parameters, parameters))
         known = job.open.get(state.repetition)
         if known is not None and _continues(
             ctx, durable.iterations[known], origin, request.replaces, now
         ):
-            jobs.check_same(durable, name, parameters, durable.iterations[known].parameters)
+            made = durable.iterations[known].parameters
+            jobs.check_same(durable, name, parameters, _with_own_seed(made, parameters))
             return jobs.Plan(name, known)
     sources = _providers(state, providers)
     wanted = _find_files(state, sources, providers, event, durable)
@@ -81,13 +82,19 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     return jobs.Plan(name, iteration, tuple(facts), superseded=later, providers=tuple(sources))
 
 
-def _among_as_many(made: JobParameters, asked: JobParameters) -> JobParameters:
+def _as_saved(made: JobParameters, asked: JobParameters) -> JobParameters:
     """Return a job's parameters with the number of consumers that it may go on with."""
+    made = _with_own_seed(made, asked)
     if made.num_consumers is not None and asked.num_consumers is not None:
         made = replace(made, num_consumers=asked.num_consumers)
     if made.stride is not None and asked.stride is not None:
         made = replace(made, stride=asked.stride)
     return made
+
+
+def _with_own_seed(made: JobParameters, asked: JobParameters) -> JobParameters:
+    """Return a job's parameters for a reader that leaves the seed to the saved state."""
+    return replace(made, seed=None) if asked.seed is None else made
 
 
 def _rounds(state: JobState, request: OpenIterationRequest) -> RestoredRounds | None:

@@ -51,6 +51,11 @@ def check_same(state: JobState, request: OpenIterationRequest, shards: int) -> N
             f"the saved state is of another pipeline than this one: {'; '.join(differences)}. "
             "Restore it with the pipeline that it was saved from"
         )
+    if request.seed is not None and state.seed != request.seed:
+        raise StateError(
+            f"the saved state is of a job with the seed {state.seed}, not {request.seed}: it "
+            "continues with its own. Give the same seed, or none"
+        )
     if request.max_errors is not None and state.account.errors > request.max_errors:
         raise StateError(
             f"before the saved state {state.account.errors} elements were left out, and max_errors "
