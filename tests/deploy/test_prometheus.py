@@ -179,3 +179,11 @@ def asked(port, expression, count):
             return found["data"]["result"]
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
+
+
+def test_no_panel_shows_slots_which_may_be_overbooked():
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    asked = [target["expr"] for panel in panels for target in panel["targets"]]
+
+    assert not [one for one in asked if "slots" in one]
+    assert any("penstock_worker_cores" in one for one in asked)

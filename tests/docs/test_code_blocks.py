@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tomllib
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, FRAMEWORKS, PAGES, ROOT, STANDALONE, UP_LOG, blocks, name, script
+from tests.free_ports import free_ports
 
 HERE = Path(__file__).parent
 KINDS = {"python", "console", "text", "sh", "json", "yaml", "toml", ""}
@@ -44,7 +44,7 @@ def starts_cluster(given):
 
 
 class Mesh:
-    """What `penstock up --workers 2 --port 7000` runs."""
+    """What `penstock up --workers 2 --port 7000 --http-port 8080` runs."""
 
     def __init__(self, log):
         self.log = log
@@ -53,10 +53,9 @@ class Mesh:
 
     def start(self):
         if self._process is None:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                self.port = free.getsockname()[1]
+            self.port, page = free_ports(2)
             command = [sys.executable, "-m", "penstock_cluster.cli.app", "up"]
-            options = ["--workers", "2", "--port", str(self.port)]
+            options = ["--workers", "2", "--port", str(self.port), "--http-port", str(page)]
             with self.log.open("w") as log:
                 self._process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE)
                 for line in self._process.stdout:

@@ -62,3 +62,23 @@ def test_what_takes_long_to_find_out_is_found_out_seldom(monkeypatch):
     assert meter.look().cpu == 1
     now[0] += 0.001
     assert meter.look().cpu == 2
+
+
+def test_busy_cores_are_those_of_the_last_second_or_more(monkeypatch):
+    now, cpu = [100.0], [50.0]
+    monkeypatch.setattr(module, "usage", lambda: Usage(cpu[0], 0))
+    monkeypatch.setattr(module, "cores", lambda: 4)
+    meter = UsageMeter(lambda: now[0])
+
+    def after(seconds, used):
+        now[0] += seconds
+        cpu[0] += used
+        return meter.look().busy
+
+    assert after(0, 0) is None
+    assert after(0.5, 1.5) is None
+    assert after(0.5, 1.5) == 3.0
+    assert after(0.5, 0.0) == 3.0
+    assert after(1.5, 1.0) == 0.5
+    assert after(1.0, -2.0) == 0.0  # a process ended of which nobody waited for the time
+    assert meter.look().cores == 4

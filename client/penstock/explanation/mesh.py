@@ -160,7 +160,7 @@ class _Runners:
         If nothing is: what is known of the newest that are over.
         """
         here = [(task.task, *self._here[task.task]) for task in it.tasks if task.task in self._here]
-        at_work = [one for one in here if one[2].state in _AT_WORK]
+        at_work = [one for one in here if one[2].state in AT_WORK]
         for some in (at_work, here):
             if found := [_task(*one) for one in some if one[2].times is not None]:
                 return len(at_work), found[-max(1, len(at_work)) :]
@@ -229,4 +229,5 @@ def _task(name: int, worker: str, runner: _RunnerSeen) -> TaskLook:
     )
 
 
-_AT_WORK = ("runs", "waits for splits")
+AT_WORK = ("runs", "waits for splits")
+"""States of a task, as its worker says them, in which a runner makes it."""

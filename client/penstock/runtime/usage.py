@@ -9,8 +9,13 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from penstock.runtime.cores import cores
+
+BUSY_OVER = 1.0
+"""So many seconds at least are looked at for busy cores: the system counts in steps of 10 ms."""
 
 REST = 50
 """So many times as long as a look took there is none: that of a hundred processes takes tenths of a
@@ -35,11 +40,14 @@ def count_out(pid: int) -> None:
 class Usage:
     """*cpu* is in seconds since the start, children that have ended included; *memory* in bytes.
 
-    Memory that several processes share counts once.
+    Memory that several processes share counts once. A `UsageMeter` adds how many of the *cores*
+    that there are were *busy* of late; it does not know that at once.
     """
 
     cpu: float
     memory: int
+    busy: float | None = None
+    cores: int = 0
 
 
 def usage() -> Usage:
@@ -59,15 +67,29 @@ class UsageMeter:
         self._clock = clock
         self._newest: Usage | None = None
         self._next = 0.0
+        self._cores = cores()
+        self._since: tuple[float, float] | None = None
+        """From when on it is counted how many cores are busy, and the *cpu* of then."""
+        self._busy: float | None = None
 
     def look(self) -> Usage:
         """Return what `usage` says, or said last."""
         began = self._clock()
         if self._newest is None or began >= self._next:
-            self._newest = usage()
+            found = usage()
             until = self._clock()
+            self._count(until, found.cpu)
+            self._newest = replace(found, busy=self._busy, cores=self._cores)
             self._next = until + REST * (until - began)
         return self._newest
+
+    def _count(self, at: float, cpu: float) -> None:
+        since = self._since
+        if since is None:
+            self._since = at, cpu
+        elif at - since[0] >= BUSY_OVER:
+            self._since = at, cpu
+            self._busy = max(0.0, (cpu - since[1]) / (at - since[0]))
 
 
 def family(*pids: int) -> list[int]:

@@ -47,3 +47,17 @@ def test_frames_lent_and_copied_out_have_columns_where_there_are_any():
     assert re.search(r"sent, MB ┃ +lent ┃ copied out ┃$", head)
     assert re.search(r"12,345 │ +67 │$", one)
     assert re.search(r"1,000,000.0 │ +│ +│$", other)
+
+
+def test_busy_cores_and_tasks_are_shown_instead_of_slots():
+    stats = {"tasks": [{"task": 1, "state": "runs"}], "usage": {"busy": 1.26, "cores": 2}}
+    crowded = replace(worker("a:1"), tasks=tuple(range(31)), slots=2, slots_used=31, stats=stats)
+    silent = replace(crowded, address="b:1", silent=30.0)
+
+    text = shown(table(crowded, silent))
+    head, one, other = (line for line in text.splitlines() if re.search(r"busy cores|:1 ", line))
+
+    assert re.search(r"busy cores ┃ running ┃ assigned ┃", head)
+    assert re.search(r"live +│ +1\.3 of 2 │ +1 │ +31 │", one)
+    assert re.search(r"silent for 30.0 s │ +- │ +- │ +31 │", other)
+    assert "31/2" not in text

@@ -16,7 +16,8 @@ from penstock.explanation.trouble import readers_lost
 from penstock.explanation.verdict import WAITS, Bottleneck, Explanation, explain_job
 from penstock_cluster.cli.words import counted, more_of, rate
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats
-from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
+from penstock_dispatcher.page.standing import standing_of_worker
+from penstock_dispatcher.page.worker_load import NOT_HEARD
 
 HEALTHY_NAMED = 6
 """The most healthy jobs whose names are shown; ``--all`` shows the others."""
@@ -64,8 +65,7 @@ def name_of(it: IterationStats) -> str:
 def job_rows(stats: DispatcherStats, mesh: MeshLook) -> list[JobRow]:
     """Return the passes that run, the worst first."""
     looks = {look.iteration: look for look in mesh.jobs}
-    gone = WorkerStanding.DISCONNECTED, WorkerStanding.SILENT
-    heard = {one.address for one in stats.workers if standing_of_worker(one) not in gone}
+    heard = {one.address for one in stats.workers if standing_of_worker(one) not in NOT_HEARD}
     running = [it for it in stats.iterations if not it.finished]
     often = Counter(map(name_of, running))
     rows = []

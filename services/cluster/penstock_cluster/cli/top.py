@@ -19,9 +19,11 @@ from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.job_choice import passes_meant
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import rate
+from penstock_cluster.cli.workers import busy_cores, running_tasks
 from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view
+from penstock_dispatcher.page.worker_load import load_of
 
 R = TypeVar("R", TaskRow, WorkerRow)
 
@@ -140,9 +142,10 @@ _WORKERS = (
     GridColumn("worker"),
     GridColumn("state", Give.WRAP),
     GridColumn("elements/s", justify="right"),
-    GridColumn("slots", Give.LEAVE, "right"),
+    GridColumn("busy cores", Give.LEAVE, "right"),
     GridColumn("works", Give.LEAVE, "right"),
-    GridColumn("tasks", Give.LEAVE, "right"),
+    GridColumn("running", Give.LEAVE, "right"),
+    GridColumn("assigned", Give.LEAVE, "right"),
     GridColumn("buffered, MB", Give.LEAVE, "right"),
 )
 
@@ -213,6 +216,7 @@ def _worker_rows(moment: Moment, order: Order) -> list[list[str]]:
     by_worker = {
         w.address: sum(busy.get(task, 0.0) for task in w.tasks) for w in moment.stats.workers
     }
+    load = {one.address: load_of([one]) for one in moment.stats.workers}
     found = [worker_row(one, moment) for one in moment.stats.workers]
     found = _sorted(found, order, lambda row: by_worker[row.address], attrgetter("address"))
     return [
@@ -220,9 +224,10 @@ def _worker_rows(moment: Moment, order: Order) -> list[list[str]]:
             one.address,
             one.standing,
             rate(one.rate),
-            f"{one.slots_used}/{one.slots}",
+            busy_cores(load[one.address]),
             _percent(by_worker[one.address]),
-            f"{one.tasks:,}",
+            running_tasks(load[one.address]),
+            f"{load[one.address].assigned:,}",
             f"{one.buffered / 1e6:,.1f}",
         ]
         for one in found

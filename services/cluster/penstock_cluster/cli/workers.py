@@ -13,6 +13,7 @@ from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.words import counted, more_of, spoken
 from penstock_dispatcher.core.stats import WorkerSummary
 from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
+from penstock_dispatcher.page.worker_load import WorkerLoad, load_of
 
 
 def workers_part(
@@ -40,8 +41,9 @@ def workers_table(
         GridColumn("state", Give.WRAP),
         GridColumn("version", Give.WRAP),
         GridColumn("tags", Give.WRAP),
-        GridColumn("tasks", Give.LEAVE, "right"),
-        GridColumn("slots", Give.LEAVE, "right"),
+        GridColumn("busy cores", Give.LEAVE, "right"),
+        GridColumn("running", Give.LEAVE, "right"),
+        GridColumn("assigned", Give.LEAVE, "right"),
         GridColumn("produced", Give.LEAVE, "right"),
         GridColumn("buffered, MB", Give.LEAVE, "right"),
         GridColumn("sent, MB", Give.LEAVE, "right"),
@@ -64,18 +66,36 @@ def _row(worker: WorkerSummary) -> list[str | Text]:
     stats: dict[str, Any] = worker.stats or {}
     buffered = sum(buffer["nbytes"] for buffer in stats.get("buffers", ()))
     lent, copied_out = _lent(worker)
+    load = load_of([worker])
     return [
         worker.address,
         _standing(worker),
         spoken(worker.versions),
         " ".join(worker.tags),
-        str(len(worker.tasks)),
-        f"{worker.slots_used}/{worker.slots}",
+        busy_cores(load),
+        running_tasks(load),
+        f"{load.assigned:,}",
         f"{stats.get('elements_made', 0):,}",
         f"{buffered / 1e6:,.1f}",
         f"{stats.get('bytes_sent', 0) / 1e6:,.1f}",
         *([f"{lent:,}", f"{copied_out:,}"] if lent or copied_out else ["", ""]),
     ]
+
+
+def busy_cores(load: WorkerLoad) -> str:
+    """Return how many of how many cores are busy, as far as that is known.
+
+    >>> busy_cores(WorkerLoad(1.26, 2, 3, 4)), busy_cores(WorkerLoad(None, None, 0, 4))
+    ('1.3 of 2', '-')
+    """
+    if load.cores is None:
+        return "-"
+    return f"{'-' if load.busy is None else f'{load.busy:.1f}'} of {load.cores:,}"
+
+
+def running_tasks(load: WorkerLoad) -> str:
+    """Return how many tasks run, if that is known."""
+    return "-" if load.running is None else f"{load.running:,}"
 
 
 def _lent(worker: WorkerSummary) -> tuple[int, int]:

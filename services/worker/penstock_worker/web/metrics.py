@@ -68,6 +68,11 @@ class WorkerMetrics:
             stats.usage.cpu,
         )
         yield gauge(
+            "penstock_worker_cores",
+            "Cores that this process and all its runners may use",
+            stats.usage.cores,
+        )
+        yield gauge(
             "penstock_worker_memory_bytes",
             "Memory of this process and all its runners; what they share counts once",
             stats.usage.memory,
