@@ -160,6 +160,9 @@ def test_it_comes_back_with_a_dispatcher_that_began_again_and_says_so_meanwhile(
         page.wait_for_selector("[role=alert]", state="detached")
         page.wait_for_selector("text=live")
         page.wait_for_selector("text=1 worker ready")
+        for one in (page, shown(url)):
+            log = one.locator("[aria-labelledby=log]").first
+            log.get_by_text("the dispatcher restarted and continues").wait_for()
 
 
 def test_an_account_that_does_not_balance_is_red_and_first(shown):

@@ -49,6 +49,8 @@ class NoticeKind(Enum):
     FINISHED = "finished"
     FORGOTTEN = "forgotten"
     REGISTERED = "registered"
+    STARTED = "started"
+    RESTARTED = "restarted"
 
 
 @dataclass(frozen=True, slots=True)

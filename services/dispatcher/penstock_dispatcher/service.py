@@ -108,7 +108,8 @@ class DispatcherService:
         self._failure: InternalError | None = None
         self._end: PenstockError | None = None
         self._journal.attach(self)
-        if not self._core.state.history:
+        self._restarted = bool(self._core.state.history)
+        if not self._restarted:
             self._handle(StartHistory(new_history()))
 
     @property
@@ -162,6 +163,7 @@ class DispatcherService:
         """Return all that is known of the cluster now."""
         own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
         own |= {"security": self._config.security.value, "versions": versions()}
+        own |= {"restarted": self._restarted}
         halted = "the dispatcher is stopping" if self._closed else self._journal.halted
         return replace(self._core.stats(self._clock(), halted), ending=self.ending, **own)
 

@@ -44,7 +44,7 @@ def shown(what, width, height=40):
 )
 def test_a_screen_is_as_it_was_read_and_found_good(name, width):
     history = History(hears_facts=False)
-    _, moment = looked(scenes.SCENES[name], 3 if name == "thousand" else 60, history)
+    _, moment = looked(scenes.SCENES[name], 6 if name == "thousand" else 60, history)
 
     text = shown(mesh_screen(history, moment, 40), width)
 

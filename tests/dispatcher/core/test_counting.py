@@ -4,7 +4,7 @@ import pytest
 
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.loop_time import LinkTraffic, LoopTime
-from penstock_dispatcher.core.counting import CURRENT
+from penstock_dispatcher.core.counting import CURRENT, LOST
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from tests.dispatcher.core.test_account import Life
@@ -112,6 +112,10 @@ def test_workers_that_are_lost_and_tasks_that_move_are_counted():
     assert (counts.workers_lost, counts.tasks_moved, counts.readers_expired) == (1, 1, 0)
     life.now += 8.0
     assert life.core.stats(life.now).worker_lost == pytest.approx(8.0)
+    (lost,) = life.core.stats(life.now).lost_workers
+    assert (lost.address, lost.heard) == ("w1", pytest.approx(8.0))
+    life.now += LOST
+    assert life.core.stats(life.now).lost_workers == ()
 
 
 def test_a_worker_that_dies_and_ran_nothing_is_lost_until_it_comes_back():

@@ -152,3 +152,11 @@ async def test_a_restart_is_logged_in_one_line(config, caplog):
 
     (line,) = [r.getMessage() for r in caplog.records if "going on" in r.getMessage()]
     assert "1 jobs" in line
+
+
+async def test_a_dispatcher_says_whether_it_continues_the_work_of_one_before(config):
+    async with dispatching(config) as first:
+        assert not first.stats().restarted
+
+    async with dispatching(config) as second:
+        assert second.stats().restarted

@@ -12,6 +12,7 @@ from penstock_dispatcher.core.stats import (
     Counts,
     DispatcherStats,
     IterationStats,
+    LostWorker,
     ReaderStats,
     TaskStats,
     WorkerSummary,
@@ -166,7 +167,21 @@ def lost_and_drained(t):
         for x in one.tasks
     ]
     balance = replace(one.account, requeued=64 if t >= 48 else 0, replayed=310 if t >= 48 else 0)
-    return mesh(workers, [replace(one, tasks=tuple(tasks), account=balance)])
+    lost = (LostWorker("worker-1.local:7001", t - 45.0),) if t >= 50 else ()
+    return mesh(workers, [replace(one, tasks=tuple(tasks), account=balance)], lost_workers=lost)
+
+
+def slow_worker(t):
+    """A worker is six times slower than its peers, of another job than the fastest ones."""
+    workers, one = a_job(t, 0.3, count=4)
+    others, other = a_job(t, 0.0, count=8, rate=2000.0, number=8100, job="tokens")
+    slow = "worker-2.local:7001"
+    tasks = [task(x.task, x.worker, t, 8.0) if x.worker == slow else x for x in one.tasks]
+    tokens = tuple(x for x in other.tasks if x.worker not in {w.address for w in workers})
+    workers[2] = worker(slow, workers[2].tasks, t, 8.0)
+    return mesh(
+        [*workers, *others[4:]], [replace(one, tasks=tuple(tasks)), replace(other, tasks=tokens)]
+    )
 
 
 def unbalanced(t):
@@ -202,7 +217,9 @@ def thousand(t):
     for j, (job, wait) in enumerate([("imagenet", 0.02), ("speech-large", 0.27), ("tokens", 0.01)]):
         number = 10_000 * (j + 1)
         mine = addresses[j::3]
-        tasks = [task(number + 100 + i, a, t, 30 * wobble(0, i)) for i, a in enumerate(mine)]
+        tasks = [
+            task(number + 100 + i, a, t, 30 * _slowed(i) * wobble(0, i)) for i, a in enumerate(mine)
+        ]
         readers = [
             reader(number + 1 + i, t, wait * wobble(t, i, 0.2), mine[i::16], 30 * len(mine) / 16,
                    f"trainer-{j}-{i:02d}", i)
@@ -215,9 +232,13 @@ def thousand(t):
                 more = {"draining": True}
             elif i % 140 == 9:
                 more = {"connected": False, "silent": 4.0}
-            slow = 0.3 if i % 29 == 3 else 1.0
-            workers.append(worker(a, [number + 100 + i], t, 30 * slow * wobble(0, i), **more))
+            rate = 30 * _slowed(i) * wobble(0, i)
+            workers.append(worker(a, [number + 100 + i], t, rate, **more))
     return mesh(workers, passes)
+
+
+def _slowed(i):
+    return 0.3 if i % 29 == 3 else 1.0
 
 
 SCENES = {
@@ -225,6 +246,7 @@ SCENES = {
     "healthy": healthy,
     "slow-map": slow_map,
     "lost-and-drained": lost_and_drained,
+    "slow-worker": slow_worker,
     "unbalanced": unbalanced,
     "five-jobs": five_jobs,
     "thousand": thousand,

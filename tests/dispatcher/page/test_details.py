@@ -36,7 +36,7 @@ def test_a_task_has_its_place_and_its_operators():
 
 
 def test_lists_say_how_many_there_are_and_have_only_so_many():
-    _, moment = looked(scenes.thousand, 1)
+    _, moment = looked(scenes.thousand, 6)
     slow = len(worker_groups(moment)["live, slow"])
 
     everybody, group = details.workers_listed(moment), details.workers_listed(moment, "live, slow")

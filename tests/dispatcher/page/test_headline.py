@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.protocol.loop_time import LoopTime
-from penstock_dispatcher.page.headline import counted, headline
+from penstock_dispatcher.page.headline import headline
 from penstock_dispatcher.page.job_view import job_view
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
@@ -66,10 +66,6 @@ def test_what_failed_comes_before_what_waits():
 
     assert (found.tone, found.number, found.after) == ("bad", "1 task", "of imagenet failed")
     assert found.detail == "map(f) failed at element 3: no"
-
-
-def test_numbers_have_their_nouns():
-    assert [counted(n, "task") for n in (0, 1, 1200)] == ["0 tasks", "1 task", "1,200 tasks"]
 
 
 def test_what_stops_everything_comes_before_all_that_is_wrong_with_a_job():

@@ -1,7 +1,8 @@
 """What a scrape says of workers: an alert sees one that died, until it is back or forgotten."""
 
 from penstock.protocol.control import WorkerHeartbeat
-from penstock_dispatcher.web.metrics import LOST, worker_states
+from penstock_dispatcher.core.counting import LOST
+from penstock_dispatcher.web.metrics import worker_states
 from tests.dispatcher.core.test_account import Life
 
 

@@ -17,7 +17,7 @@ from penstock_dispatcher.page.history import DatedNotice, History, Moment
 from penstock_dispatcher.page.job_view import JobView
 from penstock_dispatcher.page.mesh_view import WorkerNode
 from penstock_dispatcher.page.snapshot import PageSnapshot, Totals, whole
-from penstock_dispatcher.page.standing import PassStanding, WorkerStanding
+from penstock_dispatcher.page.standing import LOST, SLOW, PassStanding, WorkerStanding
 
 TONES = {
     Tone.GOOD.value: ("GOES ON", "green"),
@@ -32,6 +32,8 @@ STYLES = {
     WorkerStanding.SILENT.value: "yellow",
     WorkerStanding.UNREACHABLE.value: "yellow",
     WorkerStanding.DISCONNECTED.value: "red",
+    LOST: "red",
+    SLOW: "yellow",
     PassStanding.RUNNING.value: "green",
     PassStanding.FAILED.value: "red",
 }
@@ -68,7 +70,7 @@ def mesh_screen(history: History, moment: Moment, lines: int, job: str = "") -> 
     running = [one for one in jobs if one.standing != PassStanding.FINISHED.value]
     wrong = [one for one in jobs if one.balance.faults and one not in running]
     notices = list(history.notices)[-NOTICES:]
-    room = lines - 8 - len(wrong) - (len(notices) + 2 if notices else 0)
+    room = lines - 8 - len(wrong) - (len(notices) + 3 if notices else 0)
     most = max(1, (room - ROWS_LEAST - 2) // JOB_LINES)
     rows = max(ROWS_LEAST, room - 2 - JOB_LINES * min(most, len(running)))
     return Group(
@@ -193,7 +195,7 @@ def _workers(seen: PageSnapshot, rows: int) -> Iterator[RenderableType]:
         many = f" ({node.count:,})" if node.count > 1 else ""
         table.add_row(
             Text(f"{node.label}{many}"),
-            Text(node.standing, STYLES.get(node.standing, "")),
+            Text(_standing(node), STYLES.get(node.standing, "")),
             f"{node.slots_used:,}/{node.slots:,}",
             f"{node.tasks:,}",
             rate(node.rate),
@@ -201,6 +203,10 @@ def _workers(seen: PageSnapshot, rows: int) -> Iterator[RenderableType]:
         )
     yield table
     yield from _more(len(nodes) - rows, "worker", "penstock top shows them by rate")
+
+
+def _standing(node: WorkerNode) -> str:
+    return node.standing if node.lost is None else f"lost {node.lost:.0f} s ago"
 
 
 def _log(notices: Sequence[DatedNotice]) -> Iterator[Text]:

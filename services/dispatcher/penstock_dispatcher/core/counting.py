@@ -22,6 +22,7 @@ from penstock_dispatcher.core.stats import (
     DispatcherStats,
     ForgottenStats,
     IterationStats,
+    LostWorker,
     ReaderStats,
     RegistrationStats,
     RoundsStats,
@@ -33,6 +34,11 @@ FORGOTTEN_SHOWN = 1000
 
 CURRENT = 3.0
 """Seconds after which what a silent reader said of its loop is not current any more."""
+
+
+LOST = 900.0
+"""Seconds for which a worker that died counts as disconnected, unless it comes back: an alert sees
+it, and one that was replaced under another address is forgotten."""
 
 
 class CountedAt(NamedTuple):
@@ -68,6 +74,7 @@ def collect(
         registrations=tuple(_registrations(state)),
         up=now.at - soft_state.began,
         worker_lost=None if lost is None else now.at - lost,
+        lost_workers=tuple(_lost(soft_state, now.at)),
     )
 
 
@@ -191,6 +198,12 @@ def _workers(state: DispatcherState, soft_state: SoftState, now: float) -> list[
         for name, worker in state.workers.items()
         for liveness in [soft_state.workers[name]]
     ]
+
+
+def _lost(soft_state: SoftState, now: float) -> Iterator[LostWorker]:
+    for name, heard in soft_state.lost.items():
+        if now - heard <= LOST:
+            yield LostWorker(name, now - heard)
 
 
 def _parsed(stats: bytes) -> Any:

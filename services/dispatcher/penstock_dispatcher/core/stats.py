@@ -37,6 +37,14 @@ class WorkerSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class LostWorker:
+    """A worker that died, or was silent too long, and was last heard *heard* seconds ago."""
+
+    address: str
+    heard: float
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStats:
     """A task of an iteration that runs."""
 
@@ -226,3 +234,7 @@ class DispatcherStats:
     """For how long the dispatcher's process has run."""
     worker_lost: float | None = None
     """How long ago a worker was lost, if one was since the process began."""
+    lost_workers: tuple[LostWorker, ...] = ()
+    """The workers that were lost in the last 15 minutes and have not come back."""
+    restarted: bool = False
+    """Whether the process continues the work of one before it; the service adds it."""

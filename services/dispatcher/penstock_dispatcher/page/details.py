@@ -10,8 +10,15 @@ from typing import Any
 from penstock_dispatcher.core.stats import IterationStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
 from penstock_dispatcher.page.job_view import OperatorShare, operators_of
-from penstock_dispatcher.page.mesh_view import buffered, called, standing_of_reader, worker_groups
-from penstock_dispatcher.page.standing import standing_of_worker
+from penstock_dispatcher.page.mesh_view import (
+    buffered,
+    called,
+    median_of,
+    shown_standing,
+    standing_of_reader,
+    worker_groups,
+)
+from penstock_dispatcher.page.standing import LOST
 
 LISTED = 200
 """The most workers, tasks and readers of a list; it says how many there are."""
@@ -29,6 +36,9 @@ class WorkerRow:
     rate: float
     buffered: int
     silent: float
+    median: float | None = None
+    """What the median of its peers would make of its tasks, if it has peers."""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +118,10 @@ def workers_listed(moment: Moment, group: str = "") -> Listing:
     members: Sequence[WorkerSummary] = (
         worker_groups(moment).get(group, []) if group else moment.stats.workers
     )
-    rows = tuple(worker_row(one, moment) for one in members[:LISTED])
-    return Listing(len(members), workers=rows)
+    lost = moment.lost if group in ("", LOST) else {}
+    gone = [WorkerRow(name, LOST, 0, 0, 0, 0.0, 0, round(ago)) for name, ago in lost.items()]
+    rows = (*gone, *(worker_row(one, moment) for one in members[:LISTED]))
+    return Listing(len(members) + len(gone), workers=rows[:LISTED])
 
 
 def tasks_listed(moment: Moment, iteration: int) -> Listing:
@@ -185,13 +197,15 @@ def worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
     """Return *worker* as a row of a list."""
     return WorkerRow(
         worker.address,
-        standing_of_worker(worker).value,
+        shown_standing(worker, moment),
         worker.slots,
         worker.slots_used,
         len(worker.tasks),
         round(moment.by_worker.get(worker.address, 0.0), 2),
         buffered(worker),
         round(worker.silent, 1),
+        median_of([worker], moment),
+        worker.host,
     )
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 
 from penstock.explanation.trouble import Trouble, TroubleKind
 from penstock_dispatcher.page.job_view import JobView
+from penstock_dispatcher.page.nouns import counted
 from penstock_dispatcher.page.standing import PassStanding
 
 WAITS = 0.05
@@ -136,15 +137,6 @@ def _detail(worst: JobView, running: Sequence[JobView]) -> str:
 def name_of(one: JobView) -> str:
     """Return what the job of a pass is called: without a name, by its pipeline."""
     return one.outline if one.private and one.outline else one.job
-
-
-def counted(number: int, noun: str) -> str:
-    """Return *number* with its noun.
-
-    >>> counted(2, "task")
-    '2 tasks'
-    """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _percent(share: float) -> str:

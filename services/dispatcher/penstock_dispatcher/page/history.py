@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.explanation.looks import JobLook, MeshLook
@@ -13,6 +13,8 @@ from penstock.explanation.trouble import Trouble
 from penstock.protocol.names import printable
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats, WorkerSummary
 from penstock_dispatcher.fact_log import Notice, NoticeKind
+from penstock_dispatcher.page.nouns import counted
+from penstock_dispatcher.page.pace import PeerPace, paces
 from penstock_dispatcher.page.rate_meter import RateMeter
 from penstock_dispatcher.page.time_line import PassSample, TimeLine
 
@@ -23,6 +25,13 @@ LONGEST = 400
 
 LINES_KEPT = 32
 """Passes whose time lines are kept, those that were seen last: 5 MiB in all."""
+
+
+SLOW_FOR = 5
+"""A worker is slow after so many looks at it in a row: a task that has just begun makes little."""
+
+LOST_SHOWN = 60.0
+"""Seconds for which a lost worker stays in sight, unless it comes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,10 @@ class Moment:
     """The newest sample of each pass that runs."""
     trouble: Trouble | None = None
     """The worst that is wrong."""
+    lost: Mapping[str, float] = field(default_factory=dict)
+    """The workers that were lost in the last minute: seconds since each was last heard."""
+    paces: Mapping[str, PeerPace] = field(default_factory=dict)
+    """How fast workers are beside their peers, if they have any."""
 
 
 class History:
@@ -66,6 +79,10 @@ class History:
         self.notices: deque[DatedNotice] = deque(maxlen=NOTICES_KEPT)
         self.moment: Moment | None = None
         """The last look."""
+        self._lost_at: dict[str, float] = {}
+        """When each lost worker that has not come back was first missed."""
+        self._slow_for: dict[str, int] = {}
+        """In how many looks in a row each slow worker was slow."""
         self._workers: RateMeter[tuple[str, int]] = RateMeter()
         self._tasks: RateMeter[int] = RateMeter()
         self._passes: RateMeter[int] = RateMeter()
@@ -97,14 +114,41 @@ class History:
             self._line(iteration).add(sample)
         by_worker = {address: rate for (address, _), rate in made.items()}
         number, trouble = next(self._moments), seen.trouble
-        moment = Moment(number, at, stats, known, by_worker, tasks, samples, trouble)
+        lost, beside = self._lost(stats, at), self._paces(paces(running, known, tasks))
+        moment = Moment(number, at, stats, known, by_worker, tasks, samples, trouble, lost, beside)
         found = _between(self.moment, moment)
-        if not self._hears_facts:
+        if self._hears_facts:
+            found = itertools.chain(_began(self.moment, moment), found)
+        else:
             found = itertools.chain(_decided(self.moment, moment), found)
         for notice in found:
             self.tell(notice, at)
         self.moment = moment
         return moment
+
+    def _paces(self, seen: Mapping[str, PeerPace]) -> dict[str, PeerPace]:
+        """Return *seen*, of which only those are slow that have been for a while."""
+        self._slow_for = {
+            name: self._slow_for.get(name, 0) + 1 for name, pace in seen.items() if pace.is_slow
+        }
+        return {
+            name: replace(pace, is_slow=self._slow_for.get(name, 0) >= SLOW_FOR)
+            for name, pace in seen.items()
+        }
+
+    def _lost(self, stats: DispatcherStats, at: float) -> dict[str, float]:
+        """Return the workers that are still shown as lost, and when each was last heard."""
+        new = self.moment is not None
+        self._lost_at = {
+            one.address: self._lost_at.get(one.address, at if new else at - one.heard)
+            for one in stats.lost_workers
+        }
+        there = {worker.address for worker in stats.workers}
+        return {
+            one.address: one.heard
+            for one in stats.lost_workers
+            if one.address not in there and at - self._lost_at[one.address] < LOST_SHOWN
+        }
 
     def _line(self, iteration: int) -> TimeLine:
         line = self.lines.setdefault(iteration, TimeLine())
@@ -140,6 +184,18 @@ def _sample(at: float, look: JobLook | None, elements: float) -> PassSample:
 
 def _full(nbytes: int, room: int) -> float:
     return min(1.0, nbytes / room) if room else 0.0
+
+
+def _began(before: Moment | None, now: Moment) -> Iterator[Notice]:
+    """Yield that the dispatcher started, which is the first that its page shows."""
+    if before is not None:
+        return
+    if not now.stats.restarted:
+        yield Notice(NoticeKind.STARTED, "the dispatcher started")
+        return
+    running = sum(not it.finished for it in now.stats.iterations)
+    words = f"the dispatcher restarted and continues {counted(running, 'running job')}"
+    yield Notice(NoticeKind.RESTARTED, f"{words}; earlier events are only in its log")
 
 
 def _between(before: Moment | None, now: Moment) -> Iterator[Notice]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from penstock.explanation.trouble import SILENT
 from penstock.protocol.reader_process import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
-from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
+from penstock_dispatcher.page.standing import LOST, SLOW, WorkerStanding, standing_of_worker
 
 T = TypeVar("T")
 
@@ -45,6 +44,10 @@ class WorkerNode:
     tasks: int
     rate: float
     buffered: int
+    median: float | None = None
+    """What the median of its peers would make of its tasks, if it has peers."""
+    lost: float | None = None
+    """Seconds since the last of them was heard, if they are lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,42 +130,61 @@ def mesh_view(moment: Moment) -> MeshView:
 
 def worker_groups(moment: Moment) -> dict[str, list[WorkerSummary]]:
     """Return the workers of each group: by how they are, and by how much they make."""
-    made = [rate for rate in moment.by_worker.values() if rate > 0]
-    usual = statistics.median(made) if made else 0.0
     groups: dict[str, list[WorkerSummary]] = {}
     for worker in moment.stats.workers:
-        groups.setdefault(_group_of(worker, moment, usual), []).append(worker)
+        groups.setdefault(_group_of(worker, moment), []).append(worker)
     order = {standing.value: i for i, standing in enumerate(WorkerStanding)}
     return dict(sorted(groups.items(), key=lambda one: (order[one[0].partition(",")[0]], one[0])))
 
 
-def _group_of(worker: WorkerSummary, moment: Moment, usual: float) -> str:
+def shown_standing(worker: WorkerSummary, moment: Moment) -> str:
+    """Return how *worker* is: a live one that is much slower than its peers is slow."""
+    standing, pace = standing_of_worker(worker), moment.paces.get(worker.address)
+    if standing is WorkerStanding.LIVE and pace is not None and pace.is_slow:
+        return SLOW
+    return str(standing.value)
+
+
+def _group_of(worker: WorkerSummary, moment: Moment) -> str:
     standing, rate = standing_of_worker(worker), moment.by_worker.get(worker.address, 0.0)
+    pace = moment.paces.get(worker.address)
     if standing is not WorkerStanding.LIVE:
         return str(standing.value)
+    if pace is not None and pace.is_slow:
+        return "live, slow"
     if not worker.tasks:
         return "live, without a task"
     if rate <= 0:
         return "live, makes nothing"
-    if rate < usual / 2:
-        return "live, slow"
-    return "live, fast" if rate > 2 * usual else "live, as usual"
+    return "live, fast" if pace is not None and pace.rate > 2 * pace.median else "live, as usual"
 
 
 def _workers(moment: Moment) -> tuple[tuple[WorkerNode, ...], dict[str, str]]:
     workers = moment.stats.workers
     if len(workers) <= APART:
         nodes = tuple(
-            _worker_node(w.address, w.address, standing_of_worker(w).value, [w], moment)
+            _worker_node(w.address, w.address, shown_standing(w, moment), [w], moment)
             for w in workers
         )
-        return nodes, {w.address: w.address for w in workers}
+        lost = tuple(_lost_node(name, name, [heard]) for name, heard in moment.lost.items())
+        return (*nodes, *lost[: APART - len(nodes)]), {w.address: w.address for w in workers}
     groups = worker_groups(moment)
     nodes = tuple(
-        _worker_node(name, name, name.partition(",")[0], members, moment)
+        _worker_node(name, name, _standing_of_group(name), members, moment)
         for name, members in groups.items()
     )
+    if moment.lost:
+        nodes = (_lost_node(LOST, LOST, list(moment.lost.values())), *nodes)
     return nodes, {w.address: name for name, members in groups.items() for w in members}
+
+
+def _standing_of_group(name: str) -> str:
+    return SLOW if name == "live, slow" else name.partition(",")[0]
+
+
+def _lost_node(key: str, label: str, heard: Sequence[float]) -> WorkerNode:
+    ago = round(min(heard))
+    return WorkerNode(key, label, len(heard), LOST, 0, 0, 0, 0.0, 0, lost=ago)
 
 
 def _worker_node(
@@ -178,7 +200,14 @@ def _worker_node(
         sum(len(w.tasks) for w in members),
         round(sum(moment.by_worker.get(w.address, 0.0) for w in members), 2),
         sum(buffered(w) for w in members),
+        median_of(members, moment),
     )
+
+
+def median_of(members: Iterable[WorkerSummary], moment: Moment) -> float | None:
+    """Return what the median of their peers would make of the tasks of *members*."""
+    known = [moment.paces[w.address].median for w in members if w.address in moment.paces]
+    return round(sum(known), 2) if known else None
 
 
 def buffered(worker: WorkerSummary) -> int:

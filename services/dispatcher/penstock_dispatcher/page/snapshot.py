@@ -13,8 +13,8 @@ from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.page.headline import Headline, headline
 from penstock_dispatcher.page.history import DatedNotice, History, Moment
 from penstock_dispatcher.page.job_view import JobView, job_view
-from penstock_dispatcher.page.mesh_view import MeshView, mesh_view
-from penstock_dispatcher.page.standing import standing_of_worker
+from penstock_dispatcher.page.mesh_view import MeshView, mesh_view, shown_standing
+from penstock_dispatcher.page.standing import LOST
 from penstock_dispatcher.page.time_line import FIELDS
 
 RUNNING_SHOWN = 100
@@ -170,8 +170,10 @@ def _totals(moment: Moment) -> Totals:
     stats = moment.stats
     standings: dict[str, int] = {}
     for worker in stats.workers:
-        name = standing_of_worker(worker).value
+        name = shown_standing(worker, moment)
         standings[name] = standings.get(name, 0) + 1
+    if moment.lost:
+        standings[LOST] = len(moment.lost)
     running = [it for it in stats.iterations if not it.finished]
     return Totals(
         len(stats.workers),

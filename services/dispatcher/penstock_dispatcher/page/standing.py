@@ -38,6 +38,10 @@ def standing_of_worker(worker: WorkerSummary) -> WorkerStanding:
     return WorkerStanding.LIVE if worker.silent < SILENT else WorkerStanding.SILENT
 
 
+LOST, SLOW = "lost", "slow"
+"""How a worker is beside `WorkerStanding`: gone since a minute at most; live, and slow."""
+
+
 def standing_of_pass(it: IterationStats) -> PassStanding:
     """Return how the pass *it* is."""
     if it.finished:

@@ -23,6 +23,7 @@ from penstock.web.metrics import (
     histograms,
     of_every_service,
 )
+from penstock_dispatcher.core.counting import LOST
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.web.job_totals import JobCounts
@@ -67,10 +68,6 @@ OF_A_JOB: tuple[tuple[str, str], ...] = (
 
 UNITS = {"longest_wait": "longest_wait_seconds"}
 """Fields of `JobNow` whose metrics have another name, with their unit."""
-
-LOST = 900.0
-"""Seconds for which a worker that died counts as disconnected, unless it comes back: an alert sees
-it, and one that was replaced under another address is forgotten."""
 
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
 

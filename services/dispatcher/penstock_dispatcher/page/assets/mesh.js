@@ -1,6 +1,6 @@
 // The picture of the mesh: readers on the left, jobs in the middle, workers on the right.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { apart, bytes, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
+import { ago, apart, bytes, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
 
 const ROW = 40; // pixels of a node and the space below it
 const NODE = 32;
@@ -86,9 +86,20 @@ function Slots({ x, y, node, narrow }) {
 
 const readerWords = (one) =>
   `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${one.standing}, waits ${percent(one.wait)} of its time, ${bytes(one.nbytes)}/s`;
-const workerWords = (one) =>
-  `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, ${one.slots_used} of ${one.slots} slots used, ${counted(one.tasks, "task")}, ${rate(one.rate)} elements a second`;
-const workerPlace = (one) => (one.count > 1 || one.key.startsWith("live,") ? place.workers(one.key) : place.worker(one.key));
+const workerWords = (one) => one.lost != null
+  ? `${one.count > 1 ? counted(one.count, "worker") : one.label}: lost, last heard ${ago(one.lost)}`
+  : `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, ${one.slots_used} of ${one.slots} slots used, ${counted(one.tasks, "task")}, ${rate(one.rate)} elements a second${beside(one)}`;
+/** Beside what a worker makes: what the median of its peers would make of its tasks. */
+const beside = (one) => (one.median == null ? "" : `, median of peers ${rate(one.median)}`);
+/** What is said below the name of a worker. */
+function belowName(one, narrow) {
+  if (one.lost != null) return `lost ${ago(one.lost)}`;
+  if (!["live", "slow"].includes(one.standing) && one.count === 1) return one.standing;
+  if (narrow) return `${rate(one.rate)}/s`;
+  if (one.standing === "slow" && one.count === 1) return `slow: ${rate(one.rate)}/s, peers ${rate(one.median ?? 0)}/s`;
+  return `${rate(one.rate)} elements/s${one.count > 1 ? `, ${count(one.slots_used)}/${count(one.slots)} slots` : ""}`;
+}
+const workerPlace = (one) => (one.count > 1 || one.key === "lost" || one.key.startsWith("live,") ? place.workers(one.key) : place.worker(one.key));
 
 export function Picture({ mesh }) {
   const [width, ref] = useWidth();
@@ -143,7 +154,7 @@ export function Picture({ mesh }) {
         lower=${narrow ? `${rate(one.rate)}/s` : `${rate(one.rate)} elements/s`} />`)}
       ${workers.map((one, i) => html`<${Node} key=${one.key} x=${xs.worker} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
         name=${workerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${workerPlace(one)} label=${workerWords(one)}
-        lower=${one.standing === "live" || one.count > 1 ? `${rate(one.rate)}${narrow ? "/s" : ` elements/s${one.count > 1 ? `, ${count(one.slots_used)}/${count(one.slots)} slots` : ""}`}` : one.standing}>
+        lower=${belowName(one, narrow)}>
         <${Slots} x=${xs.worker + side - 6} y=${one.y} node=${one} narrow=${narrow} /><//>`)}
     </svg>
   </div>`;
@@ -152,8 +163,8 @@ export function Picture({ mesh }) {
 export function MeshTable({ mesh }) {
   const names = new Map(mesh.jobs.map((one) => [one.iteration, one.label]));
   return html`<div class="stack">
-    <div class="scroll"><table><caption>Workers</caption><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">buffered, MB</th></tr></thead>
-      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${count(one.slots_used)}/${count(one.slots)}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><caption>Workers</caption><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th></tr></thead>
+      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.lost != null ? `lost ${ago(one.lost)}` : one.standing}</td><td class="right">${count(one.slots_used)}/${count(one.slots)}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
     <div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">MB/s</th></tr></thead>
       <tbody>${mesh.readers.map((one) => html`<tr key=${one.key}><th scope="row">${one.label}${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${percent(one.wait)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div>
     <div class="scroll"><table><caption>Tasks: what flows</caption><thead><tr><th scope="col">task</th><th scope="col">job</th><th scope="col">worker</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">MB/s</th></tr></thead>

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Chart, NO_COLUMNS, TimeTable } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
-import { bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
+import { ago, bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
 
 const TONES = { good: ["●", "goes on"], waits: ["◐", "waits"], bad: ["✕", "needs a look"], idle: ["○", "idle"] };
 const RECENT = 300; // seconds that the charts of the first view show
@@ -90,7 +90,7 @@ function recent(columns) {
   return from <= 0 ? columns : Object.fromEntries(Object.entries(columns).map(([name, seen]) => [name, seen.slice(from)]));
 }
 
-export const marksOf = (notices, iteration) => notices.filter((one) => (one.iteration === iteration || (one.worker && !one.iteration)) && !["registered", "forgotten", "opened", "left", "joined"].includes(one.kind));
+export const marksOf = (notices, iteration) => notices.filter((one) => (one.iteration === iteration || (one.worker && !one.iteration) || one.kind === "restarted") && !["registered", "forgotten", "opened", "left", "joined"].includes(one.kind));
 
 export function JobCard({ job, columns, notices, theme, compact, told }) {
   const finished = job.standing === "finished";
@@ -135,7 +135,7 @@ export function Log({ notices, title = "Log" }) {
       const [sign, tone] = MARKS[one.kind];
       const href = linkOf(one);
       return html`<li key=${one.number + one.at}><time datetime=${new Date(1000 * one.at).toISOString()}>${time(one.at)}</time><i class=${`mark ${tone}`} aria-hidden="true">${sign}</i><span>${href ? html`<a href=${href}>${one.words}</a>` : one.words}</span></li>`;
-    })}</ol>` : html`<p class="empty">Nothing has happened since the dispatcher began.</p>`}
+    })}</ol>` : html`<p class="empty">No events since the dispatcher started.</p>`}
   </section>`;
 }
 
@@ -171,7 +171,7 @@ function TaskTable({ tasks, total, caption, withJob }) {
 function TimeLine({ columns, marks, theme }) {
   const [asTable, choice] = useTable("the time line");
   return html`<section class="card" aria-labelledby="times">
-    <header><h2 id="times">Time line</h2><span class="soft small">${asTable ? "newest first" : "dashed lines: saves, faults, drains"}</span>${choice}</header>
+    <header><h2 id="times">Time line</h2><span class="soft small">${asTable ? "newest first" : "dashed lines: saves, faults, drains, a restarted dispatcher (⟳)"}</span>${choice}</header>
     ${asTable ? html`<${TimeTable} columns=${columns} />` : html`<div class="stack">${["wait", "elements", "nbytes", "steps"].map((kind) => html`<${Chart} key=${kind} kind=${kind} columns=${columns} marks=${marks} theme=${theme} height=${kind === "wait" ? 150 : 90} />`)}</div>`}
   </section>`;
 }
@@ -195,13 +195,13 @@ export function JobPage({ job, columns, notices, theme, live }) {
     </div><div class="stack">
       <section class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby="account"><header><h2 id="account">Account</h2></header><${Balance} balance=${job.balance} finished=${!running} />
         <table><tbody>${rows.map(([name, n]) => html`<tr key=${name}><th scope="row">${name.replace("_", " ")}</th><td class="right">${count(n)}</td></tr>`)}</tbody></table></section>
-      <${Log} notices=${notices.filter((one) => one.iteration === job.iteration)} title="Log of this job" />
+      <${Log} notices=${notices.filter((one) => one.iteration === job.iteration || one.kind === "restarted")} title="Log of this job" />
     </div></div>`;
 }
 
 export function WorkerPage({ address, notices, live }) {
   const seen = usePolled(`api/page?worker=${encodeURIComponent(address)}`, live);
-  const log = html`<${Log} notices=${notices.filter((one) => one.worker === address)} title="Log of this worker" />`;
+  const log = html`<${Log} notices=${notices.filter((one) => one.worker === address || one.kind === "restarted")} title="Log of this worker" />`;
   if (seen === null) return html`<${Gone} kind="worker" name=${address} />${log}`;
   if (!seen) return html`<${Title} kind="worker" name=${address} />`;
   const { worker, stats } = seen;
@@ -221,7 +221,7 @@ export function WorkerPage({ address, notices, live }) {
 
 export function TaskPage({ task, notices, live }) {
   const seen = usePolled(`api/page?task=${task}`, live);
-  const log = html`<${Log} notices=${notices.filter((one) => one.task === task)} title="Log of this task" />`;
+  const log = html`<${Log} notices=${notices.filter((one) => one.task === task || one.kind === "restarted")} title="Log of this task" />`;
   if (seen === null) return html`<${Gone} kind="task" name=${String(task)} />${log}`;
   if (!seen) return html`<${Title} kind="task" name=${String(task)} />`;
   const one = seen.task;
@@ -241,6 +241,6 @@ export function WorkersPage({ group, totals, live }) {
   const seen = usePolled(`api/page?workers=${encodeURIComponent(group)}`, live);
   const rows = seen?.workers ?? [];
   return html`<${Title} kind="workers" name=${group || "All workers"}><p class="told">${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
-    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
-      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${one.slots_used}/${one.slots}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
+    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
+      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing === "lost" ? `lost ${ago(one.silent)}` : one.standing}</td><td class="right">${one.slots_used}/${one.slots}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
 }

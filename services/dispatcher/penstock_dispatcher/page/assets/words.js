@@ -14,6 +14,8 @@ export function bytes(n) {
   return `${tenths.format(n / size)} ${unit}`;
 }
 export const time = (seconds) => clock.format(new Date(1000 * seconds));
+/** How long ago: 40 s ago, 2 min ago. */
+export const ago = (seconds) => (seconds < 60 ? `${count(seconds)} s ago` : `${count(seconds / 60)} min ago`);
 export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 /** Cut a label in its middle: what tells apart is often at its ends. */
@@ -38,7 +40,7 @@ export const nameOf = (job) => (job.private && job.outline ? job.outline : job.j
 const TONES = {
   live: "good", running: "good", runs: "good", waits: "waits", drains: "waits", silent: "waits",
   "waits for a worker": "waits", unreachable: "waits", "no reader": "idle", finished: "idle",
-  done: "idle", left: "idle", expired: "bad", disconnected: "bad", failed: "bad",
+  done: "idle", left: "idle", expired: "bad", disconnected: "bad", failed: "bad", lost: "bad", slow: "waits",
 };
 /** Which colour a state has; each state is said in words, too. */
 export const toneOf = (standing) => TONES[standing] ?? "idle";
@@ -47,7 +49,7 @@ export const MARKS = {
   lost: ["✕", "bad"], failed: ["✕", "bad"], unbalanced: ["✕", "bad"], "save failed": ["✕", "bad"],
   requeued: ["↺", "waits"], moved: ["→", "waits"], drain: ["▽", "waits"],
   save: ["◆", "good"], joined: ["+", ""], left: ["−", ""], opened: ["▸", ""], finished: ["■", ""],
-  forgotten: ["·", ""], registered: ["·", ""],
+  forgotten: ["·", ""], registered: ["·", ""], started: ["▸", ""], restarted: ["⟳", "waits"],
 };
 
 export const place = {
