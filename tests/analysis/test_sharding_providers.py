@@ -89,6 +89,18 @@ def test_a_repeat_counts_for_the_sources_below_it_only():
     assert [stream.passes for stream in split_providers(root)] == [2, 1]
 
 
+def test_a_pipeline_with_an_input_that_is_not_split_runs_once_a_worker():
+    halves = [Dataset.range(4), Dataset.range(6)]
+    chosen = Dataset.choose_from_datasets(halves, Dataset.range(2).repeat()).map(abs)
+    sampled = Dataset.sample_from_datasets(halves)
+
+    assert split_providers(chosen.node) == (
+        SplitProviderSpec((".0.1",), 4, once_a_worker=True),
+        SplitProviderSpec((".0.2",), 6, once_a_worker=True),
+    )
+    assert not any(stream.once_a_worker for stream in split_providers(sampled.node))
+
+
 def test_inner_datasets_of_a_function_draw_no_splits():
     root = mapped(numbers(3), lambda x: Dataset.range(x))
 

@@ -105,6 +105,17 @@ def test_operators_that_see_only_a_part_of_the_elements_are_noted_where_there_ar
     assert ds.visitation().notes == ()
 
 
+def test_it_says_how_many_copies_there_are_of_what_is_not_split():
+    choices = Dataset.range(2).repeat(5)
+    chosen = Dataset.choose_from_datasets([Dataset.range(9), Dataset.range(9)], choices).batch(2)
+
+    dynamic = chosen.distribute("distributed_epoch", SERVICE).visitation()
+    copies = chosen.distribute("parallel_epochs", SERVICE).visitation()
+
+    assert "each worker has one copy of its choice_dataset" in dynamic.notes[0]
+    assert not copies.notes
+
+
 def test_operators_that_the_source_does_by_its_index_see_all_elements():
     ds = Dataset.range(9).shard(2, 1).skip(1).take(5).batch(2).enumerate()
 

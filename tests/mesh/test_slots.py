@@ -34,6 +34,16 @@ def test_a_worker_of_two_slots_makes_a_job_in_two_processes_and_one_slot_in_one(
         assert len({pid for _, pid in copies}) == 1
 
 
+def test_what_is_not_split_is_copied_once_a_worker_whatever_its_slots(clusters):
+    numbers = [Dataset.range(100).map(where), Dataset.range(1000, 1100).map(where)]
+    chosen = Dataset.choose_from_datasets(numbers, Dataset.range(2).repeat(20))
+    with clusters.own(workers=1, worker=WorkerConfig(slots=4)) as cluster:
+        found = pairs(chosen.distribute("distributed_epoch", cluster.target))
+
+    assert [x >= 1000 for x, _ in found] == [False, True] * 20
+    assert len({pid for _, pid in found}) == 1
+
+
 def test_a_killed_runner_takes_nothing_along_and_the_other_one_goes_on(clusters):
     with clusters.own(workers=1, worker=WorkerConfig(slots=2)) as cluster:
         dataset = Dataset.range(1000).map(where).distribute("distributed_epoch", cluster.target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.analysis.index_selection import selected
 from penstock.errors import DatasetError
@@ -45,7 +45,14 @@ def split_providers(root: Node) -> tuple[SplitProviderSpec, ...]:
     Raises:
         DatasetError: naming the operator or source that stands in the way, and the ways out.
     """
-    return tuple(_streams("", selected(root), (), 1))
+    run = selected(root)
+    copied = bool(copied_operators(run))
+    return tuple(replace(each, once_a_worker=copied) for each in _streams("", run, (), 1))
+
+
+def copied_operators(root: Node) -> list[Node]:
+    """Return the operators with an input that each task reads whole, sources first."""
+    return [node for node in topological_order(root) if node.replicated is not None]
 
 
 def assignments(providers: Iterable[SplitProviderSpec]) -> dict[str, int]:

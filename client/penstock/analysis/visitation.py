@@ -9,7 +9,7 @@ from enum import Enum
 from penstock.analysis.auto_shard import divided_operators
 from penstock.analysis.determinism import nondeterminism, unjudged
 from penstock.analysis.registered import Registered
-from penstock.analysis.sharding import per_task_operators
+from penstock.analysis.sharding import copied_operators, per_task_operators
 from penstock.graph.node import Node
 from penstock.graph.traversal import topological_order, walk
 from penstock.ops.flat_map import FlatMap
@@ -88,7 +88,7 @@ def _of_pipeline(root: Node, mode: Mode | None) -> Visitation:
     promises = list(Guarantee)[2:] if reasons else list(Guarantee)[:2]
     alone = seen_apart(root, mode)
     apart = tuple(dict.fromkeys(node.label for node in alone))
-    return Visitation(promises[mode is Mode.OFF], apart, reasons, tuple(_notes(root, alone)))
+    return Visitation(promises[mode is Mode.OFF], apart, reasons, tuple(_notes(root, mode, alone)))
 
 
 def seen_apart(root: Node, mode: Mode | None) -> list[Node]:
@@ -98,7 +98,7 @@ def seen_apart(root: Node, mode: Mode | None) -> list[Node]:
     return per_task_operators(root) if mode is Mode.DYNAMIC else divided_operators(root, mode)
 
 
-def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
+def _notes(root: Node, mode: Mode | None, alone: list[Node]) -> Iterator[str]:
     """Yield what generators must keep to, and what becomes of the operators that are *alone*."""
     yield from unjudged(root)
     for node in topological_order(root):
@@ -111,6 +111,12 @@ def _notes(root: Node, alone: list[Node]) -> Iterator[str]:
             yield (
                 f"the pipeline with the dataset_id {node.dataset_id!r} is not here: which of its "
                 "operators see each task's own part, its visitation() says where it is registered"
+            )
+    if mode is Mode.DYNAMIC:
+        for node in copied_operators(root):
+            yield (
+                f"{node.label}: each worker has one copy of {_COPIED[node.op]}, which is not "
+                "split, and plays all of it; a worker runs one task of it, whatever its slots"
             )
     for label, op in dict.fromkeys((node.label, node.op) for node in alone):
         yield f"{label} sees each task's own part: {_APART.get(op, _OTHERS)}; {_BEHIND}"
@@ -164,6 +170,9 @@ def _listed(labels: tuple[str, ...]) -> str:
         return f"{labels[0]} sees"
     return f"{', '.join(labels[:-1])} and {labels[-1]} see"
 
+
+_COPIED = {"choose_from_datasets": "its choice_dataset"}
+"""What operators call the input that each task reads whole."""
 
 _GROUPS = "each ends with what it has, a smaller one or, with drop_remainder, none"
 _CHOSEN = "each chooses among the elements that it drew, and stops by itself"

@@ -54,6 +54,9 @@ class SplitProviderSpec:
     grid: int = 0
     """Of ordered reads: how many units a split has, where what is drawn by chance depends on that;
     0 where it does not."""
+    once_a_worker: bool = False
+    """Whether a worker runs one task of the pipeline, whatever its slots: each task reads an input
+    whole that is not split."""
 
 
 @dataclass(frozen=True, slots=True)

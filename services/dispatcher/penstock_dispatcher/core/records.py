@@ -214,7 +214,8 @@ class IterationRecord:
     @property
     def fills_slots(self) -> bool:
         """Whether a worker runs several of its tasks at once, as it has slots."""
-        return self.dynamic and self.rounds is None and not self.cached
+        alone = self.rounds is not None or self.cached
+        return self.dynamic and not alone and not any(each.once_a_worker for each in self.providers)
 
     @property
     def shards(self) -> int:

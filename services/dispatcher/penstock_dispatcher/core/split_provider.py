@@ -86,6 +86,8 @@ class SplitProvider(_WithKnownFiles):
     offset: int = 0
     repeats: Repeats = ()
     """See `SplitProviderSpec.repeats`."""
+    once_a_worker: bool = False
+    """See `SplitProviderSpec.once_a_worker`."""
 
     @classmethod
     def of(
@@ -96,8 +98,8 @@ class SplitProvider(_WithKnownFiles):
         units = spec.units if spec.files is None else _left(spec.files, listed)
         # Nothing, however often, is nothing: one pass, already handed out.
         passes, pass_number = (spec.passes, 0) if units else (1, 1)
-        repeats = spec.repeats
-        return cls(units, spec.align, passes, spec.files, listed, seed, pass_number, 0, repeats)
+        about = spec.repeats, spec.once_a_worker
+        return cls(units, spec.align, passes, spec.files, listed, seed, pass_number, 0, *about)
 
     @property
     def left(self) -> bool:
