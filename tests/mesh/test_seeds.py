@@ -1,10 +1,13 @@
 """One seed for a job: what comes, in which order, whatever dies meanwhile."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import JobMismatch, StateError
 from penstock.options import Options
+from penstock.service import from_dataset_id, register_dataset
 
 DYNAMIC = "distributed_epoch"
 
@@ -109,3 +112,41 @@ def test_a_saved_job_is_not_restored_with_another_seed(cluster):
 
     with pytest.raises(StateError, match="a job with the seed 7, not 8.*or none"):
         read(source(), cluster.target, 8).iterator(state)
+
+
+def test_what_is_read_by_an_id_takes_a_seed_too(cluster):
+    name = register_dataset(cluster.target, source())
+
+    def run(seed):
+        return plain(from_dataset_id(DYNAMIC, cluster.target, name, ordered=True, seed=seed))
+
+    assert run(7) == run(7) != run(8)
+
+
+def test_consumers_of_one_seed_read_the_same_rounds_in_each_run(one_worker):
+    def run(name, seed):
+        datasets = [
+            source().distribute(DYNAMIC, one_worker.target, name, k, 2, seed=seed) for k in (0, 1)
+        ]
+        with ThreadPoolExecutor(2) as consumers:
+            return list(consumers.map(plain, datasets))
+
+    assert run("rounds one", 7) == run("rounds two", 7) != run("rounds three", 8)
+
+
+def test_epochs_behind_a_restored_one_are_those_of_the_first_run_also_behind_distribute(cluster):
+    def run(name):
+        job = read(Dataset.range(60), cluster.target, 7, job_name=name)
+        return job.batch(3).unbatch().map(noisy)
+
+    whole, interrupted = run("whole"), run("interrupted")
+    epochs = [plain(whole) for _ in range(3)]
+    plain(interrupted)
+    with iter(interrupted) as elements:
+        got = [int(next(elements)) for _ in range(10)]
+        state = elements.state()
+
+    resumed = run("interrupted")
+    got += plain(resumed.iterator(state))
+
+    assert [got, plain(resumed)] == epochs[1:]
