@@ -40,7 +40,7 @@ def test_workers_come_by_their_names():
     rows = listed(Subject.WORKERS, Order.NAME)
 
     assert [row[0] for row in rows] == [f"worker-{i}.local:7001" for i in range(4)]
-    assert (rows[0][3], *rows[0][5:7]) == ("-", "2", "2")
+    assert (rows[0][3], *rows[0][5:7]) == ("1.8 of 4", "2", "2")
 
 
 @pytest.mark.parametrize("subject", list(Subject))

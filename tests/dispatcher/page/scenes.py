@@ -62,6 +62,7 @@ def worker(address, tasks, t, rate, *, slots=4, **more):
         "bytes_sent": made * ELEMENT,
         "buffers": [{"nbytes": 9 << 20} for _ in tasks],
         "runners_lost": more.pop("runners_lost", 0),
+        "usage": {"cpu": 40.0 + t, "memory": 200 << 20, "busy": 0.9 * len(tasks), "cores": slots},
     }
     used = min(slots, len(tasks))
     fields = {"silent": 0.4, "connected": True, "draining": False, "host": address.split(":")[0]}

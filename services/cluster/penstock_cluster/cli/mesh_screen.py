@@ -11,13 +11,22 @@ from rich.text import Text
 
 from penstock.protocol.names import printable
 from penstock_cluster.cli.words import counted, rate
+from penstock_cluster.cli.workers import busy_cores, running_tasks
+from penstock_dispatcher.core.stats import WorkerSummary
 from penstock_dispatcher.fact_log import NoticeKind
 from penstock_dispatcher.page.headline import Headline, Tone, name_of
 from penstock_dispatcher.page.history import DatedNotice, History, Moment
 from penstock_dispatcher.page.job_view import JobView
-from penstock_dispatcher.page.mesh_view import WorkerNode
+from penstock_dispatcher.page.mesh_view import WorkerNode, worker_groups
 from penstock_dispatcher.page.snapshot import PageSnapshot, Totals, whole
-from penstock_dispatcher.page.standing import LOST, SLOW, PassStanding, WorkerStanding
+from penstock_dispatcher.page.standing import (
+    LOST,
+    SLOW,
+    PassStanding,
+    WorkerStanding,
+    standing_of_worker,
+)
+from penstock_dispatcher.page.worker_load import NOT_HEARD, WorkerLoad, load_of
 
 TONES = {
     Tone.GOOD.value: ("GOES ON", "green"),
@@ -76,11 +85,11 @@ def mesh_screen(history: History, moment: Moment, lines: int, job: str = "") -> 
     return Group(
         _bar(seen),
         *_headline(seen.headline),
-        _totals(seen.totals),
+        _totals(seen.totals, load_of(_heard(moment))),
         *(part for one in running[:most] for part in _job(one, history)),
         *_more(len(running) - most, "job", "penstock jobs lists all"),
         *(_unbalanced(one) for one in wrong),
-        *_workers(seen, rows),
+        *_workers(seen, moment, rows),
         *_log(notices),
     )
 
@@ -110,16 +119,24 @@ def _headline(said: Headline) -> Iterator[Text]:
         yield Text(said.detail, "dim")
 
 
-def _totals(totals: Totals) -> Text:
+def _totals(totals: Totals, load: WorkerLoad) -> Text:
     unwell = "".join(
         f", {count:,} {name}" for name, count in totals.standings.items() if name != "live"
     )
+    cores = "" if load.cores is None else f" · {busy_cores(load)} cores busy"
+    tasks = counted(totals.tasks, "task")
+    tasks = tasks if load.running is None else f"{running_tasks(load)} of {tasks} running"
     return Text(
-        f"\n{counted(totals.workers, 'worker')}{unwell} · {totals.slots_used:,} of "
-        f"{counted(totals.slots, 'slot')} · {counted(totals.running, 'job')} · "
-        f"{counted(totals.readers, 'reader')} · {counted(totals.tasks, 'task')} · "
+        f"\n{counted(totals.workers, 'worker')}{unwell}{cores} · "
+        f"{counted(totals.running, 'job')} · "
+        f"{counted(totals.readers, 'reader')} · "
+        f"{tasks} · "
         f"{rate(totals.elements)} elements/s · {totals.nbytes / 1e6:,.1f} MB/s"
     )
+
+
+def _heard(moment: Moment) -> list[WorkerSummary]:
+    return [one for one in moment.stats.workers if standing_of_worker(one) not in NOT_HEARD]
 
 
 def _job(job: JobView, history: History) -> Iterator[RenderableType]:
@@ -179,7 +196,7 @@ def _unbalanced(job: JobView) -> Text:
     return Text(f"the account of {printable(name_of(job))} does not balance: {faults}", "bold red")
 
 
-def _workers(seen: PageSnapshot, rows: int) -> Iterator[RenderableType]:
+def _workers(seen: PageSnapshot, moment: Moment, rows: int) -> Iterator[RenderableType]:
     nodes: Sequence[WorkerNode] = seen.mesh.workers if seen.mesh is not None else ()
     if not nodes:
         yield Text("\nno worker is registered", "yellow")
@@ -187,19 +204,22 @@ def _workers(seen: PageSnapshot, rows: int) -> Iterator[RenderableType]:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("\nworker", overflow="fold")
     table.add_column("\nstate")
-    for name in ("slots", "tasks", "elements/s"):
+    for name in ("busy cores", "running", "elements/s"):
         table.add_column(f"\n{name}", justify="right")
     most = max(node.rate for node in nodes)
     table.add_column("\n")
+    groups = worker_groups(moment)
+    groups |= {one.address: [one] for one in moment.stats.workers}
     for node in nodes[:rows]:
+        load = load_of(groups.get(node.key, ()))
         many = f" ({node.count:,})" if node.count > 1 else ""
         table.add_row(
             Text(f"{node.label}{many}"),
             Text(_standing(node), STYLES.get(node.standing, "")),
-            f"{node.slots_used:,}/{node.slots:,}",
-            f"{node.tasks:,}",
+            busy_cores(load),
+            f"{running_tasks(load)} of {node.tasks:,}",
             rate(node.rate),
-            Text("█" * round(10 * node.rate / most) if most > 0 else "", "blue"),
+            Text("█" * round(4 * node.rate / most) if most > 0 else "", "blue"),
         )
     yield table
     yield from _more(len(nodes) - rows, "worker", "penstock top shows them by rate")

@@ -90,7 +90,8 @@ def busy_cores(load: WorkerLoad) -> str:
     """
     if load.cores is None:
         return "-"
-    return f"{'-' if load.busy is None else f'{load.busy:.1f}'} of {load.cores:,}"
+    busy = "-" if load.busy is None else f"{load.busy:,.{1 if load.busy < 100 else 0}f}"
+    return f"{busy} of {load.cores:,}"
 
 
 def running_tasks(load: WorkerLoad) -> str:
