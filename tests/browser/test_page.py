@@ -226,6 +226,21 @@ def test_all_of_it_is_reached_by_keys(shown):
         assert page.url.endswith("#/task/7110")
 
 
+def test_thirty_jobs_are_a_table_with_the_healthy_ones_folded_and_a_filter(shown):
+    with SceneServer(scenes.thirty_jobs, seen=6) as server:
+        page = shown(server.url)
+        rows = page.locator("[aria-labelledby=jobs] tbody th")
+        page.wait_for_selector("[aria-labelledby=jobs] tbody th")
+
+        assert rows.all_inner_texts() == ["trial-23", "trial-13", "trial-03"]
+        assert page.evaluate("document.documentElement.scrollHeight") < 1200
+        page.get_by_role("button", name="Show 27 healthy").click()
+        assert rows.count() == 30
+        page.get_by_role("searchbox", name="Filter jobs by name").fill("TRIAL-2")
+        assert rows.all_inner_texts()[0] == "trial-23"
+        assert rows.count() == 10
+
+
 def test_a_time_line_is_a_table_for_who_does_not_see_pictures(shown):
     with SceneServer(scenes.slow_map, seen=5) as server:
         page = shown(server.url)
@@ -291,6 +306,7 @@ def test_the_first_line_is_said_to_who_does_not_see_it_and_not_each_second(shown
         ("slow-map", ""),
         ("unbalanced", ""),
         ("thousand", ""),
+        ("thirty-jobs", ""),
         ("lost-and-drained", "#/job/7100"),
         ("slow-map", "#/worker/worker-1.local%3A7001"),
         ("slow-map", "#/workers"),
@@ -317,7 +333,7 @@ def test_axe_finds_nothing_serious(shown, name, address, scheme):
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
-@pytest.mark.parametrize("name", ["empty", "slow-map", "five-jobs", "thousand"])
+@pytest.mark.parametrize("name", ["empty", "slow-map", "five-jobs", "thirty-jobs", "thousand"])
 def test_nothing_is_wider_than_the_screen(shown, name, width):
     with SceneServer(scenes.SCENES[name], seen=3) as server:
         page = shown(server.url, width=width)

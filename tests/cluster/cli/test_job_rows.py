@@ -10,11 +10,12 @@ from rich.console import Console
 from penstock.explanation import mesh
 from penstock_cluster.cli.explain import explained_lines
 from penstock_cluster.cli.job_choice import of_job
-from penstock_cluster.cli.job_rows import Grade, job_rows
+from penstock_cluster.cli.job_rows import job_rows
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.top import Order, Subject, moment_of_job, top
+from penstock_dispatcher.page.job_grade import Grade
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 

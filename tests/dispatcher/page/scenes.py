@@ -211,6 +211,18 @@ def five_jobs(t):
     return mesh(crowd, passes)
 
 
+def thirty_jobs(t):
+    """Thirty jobs on thirty workers, of which every tenth waits."""
+    workers, passes = [], []
+    for i in range(30):
+        wait = 0.2 + i / 100 if i % 10 == 3 else 0.01
+        mine, one = a_job(t, wait, count=1, number=10_000 + 100 * i, job=f"trial-{i:02d}")
+        name = f"worker-{i}.local:7001"
+        workers.append(replace(mine[0], address=name))
+        passes.append(replace(one, tasks=tuple(replace(x, worker=name) for x in one.tasks)))
+    return mesh(workers, passes)
+
+
 def thousand(t):
     """Three jobs on a thousand workers, of which some are slow, drain or are gone."""
     workers, passes = [], []
@@ -250,5 +262,6 @@ SCENES = {
     "slow-worker": slow_worker,
     "unbalanced": unbalanced,
     "five-jobs": five_jobs,
+    "thirty-jobs": thirty_jobs,
     "thousand": thousand,
 }

@@ -10,6 +10,8 @@ from penstock_dispatcher.page.job_view import job_view
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 
+NONE = "None of 2 jobs is waiting for data:"
+
 
 def said(scene, seconds=6, **change):
     _, moment = looked(scene, seconds)
@@ -23,7 +25,7 @@ def said(scene, seconds=6, **change):
     ("scene", "tone", "words"),
     [
         (scenes.empty, "idle", "No job runs; 0 workers ready"),
-        (scenes.healthy, "good", "imagenet waits 1 % of its time: it is itself the limit"),
+        (scenes.healthy, "good", "imagenet is not waiting for data: it waits 1 % of its time"),
         (scenes.slow_map, "waits", "imagenet waits 66 % of its time, for map(decode) on workers"),
         (scenes.unbalanced, "bad", "The account of nightly eval does not balance, in 1 place"),
         (
@@ -42,7 +44,7 @@ def test_of_several_jobs_that_go_on_it_names_the_longest_wait():
         (_, one), (workers, other) = scenes.a_job(t, 0.01), scenes.a_job(t, 0.03, number=8100)
         return scenes.mesh(workers, [one, other])
 
-    assert said(scene) == ("good", "Of 2 jobs none waits more than 3 % of its time")
+    assert said(scene) == ("good", f"{NONE} none waits more than 3 % of its time")
 
 
 def test_what_is_not_there_is_named():

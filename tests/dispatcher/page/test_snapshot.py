@@ -45,6 +45,17 @@ def test_a_thousand_workers_are_few_bytes():
     assert len(msgspec.json.encode(change(seen, history, moment))) < 20_000
 
 
+def test_of_thirty_jobs_those_that_wait_come_first_and_the_others_are_healthy():
+    history, moment = looked(scenes.thirty_jobs, 6)
+
+    seen = [(job.job, job.grade, job.matter) for job in whole(history, moment).jobs]
+
+    slow = "map(decode) on workers"
+    assert seen[:3] == [(f"trial-{n}", "waits", slow) for n in (23, 13, "03")]
+    assert {grade for _, grade, _ in seen[3:]} == {"healthy"}
+    assert len(seen) == 30
+
+
 def test_jobs_that_wait_longest_come_first_and_what_is_unbalanced_is_never_left_out():
     history, moment = looked(scenes.five_jobs, 6)
     waits = [job.wait for job in whole(history, moment).jobs]

@@ -9,10 +9,11 @@ from penstock.explanation.looks import JobLook
 from penstock.explanation.verdict import Explanation, explain_job
 from penstock_cluster.cli.client import as_json, screen
 from penstock_cluster.cli.job_choice import of_job
-from penstock_cluster.cli.job_rows import Grade, JobRow, healthy_jobs, job_rows
+from penstock_cluster.cli.job_rows import JobRow, healthy_jobs, job_rows
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import counted
+from penstock_dispatcher.page.job_grade import Grade
 
 WORST = 8
 """The most passes that are explained; ``--all`` explains the others."""

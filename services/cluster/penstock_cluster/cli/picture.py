@@ -10,7 +10,7 @@ from rich.text import Text
 from penstock.credentials.entrance import Security
 from penstock.explanation.trouble import Trouble
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
-from penstock_cluster.cli.job_rows import Grade, job_rows, jobs_part
+from penstock_cluster.cli.job_rows import job_rows, jobs_part
 from penstock_cluster.cli.look import Look, state_of
 from penstock_cluster.cli.pass_details import pass_details
 from penstock_cluster.cli.words import counted, spoken
@@ -21,6 +21,7 @@ from penstock_dispatcher.core.stats import (
     IterationStats,
     RegistrationStats,
 )
+from penstock_dispatcher.page.job_grade import Grade
 
 FINISHED_SHOWN = 5
 """The most finished passes that have a line of their own, the newest."""

@@ -121,9 +121,9 @@ def _waiting(worst: JobView, running: Sequence[JobView]) -> Headline:
 def _going(worst: JobView, running: Sequence[JobView]) -> Headline:
     if worst.limit != "nothing":
         return Headline(Tone.IDLE.value, worst.sentence, "", "", "", worst.iteration)
-    before, after = f"{name_of(worst)} waits", "of its time: it is itself the limit"
+    before, after = f"{name_of(worst)} is not waiting for data: it waits", "of its time"
     if len(running) > 1:
-        before, after = f"Of {len(running)} jobs none waits more than", "of its time"
+        before = f"None of {len(running)} jobs is waiting for data: none waits more than"
     detail = _detail(worst, running)
     return Headline(Tone.GOOD.value, before, _percent(worst.wait), after, detail, worst.iteration)
 

@@ -11,6 +11,7 @@ from penstock.explanation.verdict import Explanation, explain_job
 from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.stats import CacheStats, IterationStats, RoundsStats
 from penstock_dispatcher.page.history import Moment
+from penstock_dispatcher.page.job_grade import Grade, graded
 from penstock_dispatcher.page.standing import standing_of_pass
 from penstock_dispatcher.page.time_line import PassSample
 
@@ -71,6 +72,10 @@ class JobView:
     mode: str
     outline: str
     standing: str
+    grade: str
+    """How it is, in a word: see `Grade`; "finished" if it is over."""
+    matter: str
+    """What it waits for, or what is wrong, in a few words."""
     unread: float | None
     sentence: str
     limit: str
@@ -98,6 +103,7 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
     """Return what is shown of the pass *it* at *moment*."""
     look = moment.looks.get(it.iteration)
     told = _explained(it, look)
+    grade, matter = _graded(it, look, told)
     return JobView(
         it.iteration,
         it.job,
@@ -106,6 +112,8 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
         it.mode,
         it.outline,
         standing_of_pass(it).value,
+        grade,
+        matter,
         it.unread,
         "" if told is None else told.sentence,
         "" if told is None else told.limit.name.lower(),
@@ -130,6 +138,15 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
 
 def _explained(it: IterationStats, look: JobLook | None) -> Explanation | None:
     return None if it.finished or look is None else explain_job(look)
+
+
+def _graded(it: IterationStats, look: JobLook | None, told: Explanation | None) -> tuple[str, str]:
+    if it.finished:
+        return "finished", ""
+    if look is None or told is None:
+        return Grade.UNKNOWN.name.lower(), "not known yet"
+    grade, matter = graded(it, look, told)
+    return grade.name.lower(), matter
 
 
 def _counts(it: IterationStats) -> TaskCounts:

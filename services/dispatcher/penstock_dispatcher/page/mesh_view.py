@@ -221,9 +221,11 @@ def _readers(
 ) -> tuple[tuple[ReaderNode, ...], dict[int, str]]:
     known = [(it, one) for it in running for one in it.readers if one.status != "left"]
     apart = len(known) <= APART
+    by_job = len({it.job for it, _ in known}) <= JOBS_APART
     groups: dict[str, list[tuple[IterationStats, ReaderStats]]] = {}
     for it, reader in known:
-        key = str(reader.reader) if apart else f"{it.job}, {standing_of_reader(reader)}"
+        standing = standing_of_reader(reader)
+        key = str(reader.reader) if apart else f"{it.job}, {standing}" if by_job else standing
         groups.setdefault(key, []).append((it, reader))
     nodes = tuple(
         ReaderNode(
@@ -250,7 +252,7 @@ def called(reader: int, process: ReaderProcess | None) -> str:
 def standing_of_reader(reader: ReaderStats) -> str:
     """Return in a word how *reader* is."""
     if reader.status != "live":
-        return reader.status
+        return "died" if reader.status == "expired" else reader.status
     if reader.silent is not None and reader.silent > SILENT:
         return "silent"
     return "waits" if _wait(reader) >= WAITS else "live"

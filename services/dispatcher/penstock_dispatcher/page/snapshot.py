@@ -12,6 +12,7 @@ from penstock.credentials.entrance import Security
 from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.page.headline import Headline, headline
 from penstock_dispatcher.page.history import DatedNotice, History, Moment
+from penstock_dispatcher.page.job_grade import Grade
 from penstock_dispatcher.page.job_view import JobView, job_view
 from penstock_dispatcher.page.mesh_view import MeshView, mesh_view, shown_standing
 from penstock_dispatcher.page.standing import LOST
@@ -148,7 +149,7 @@ def _jobs(moment: Moment) -> tuple[JobView, ...]:
     rest = (it for it in finished if not it.faults)
     shown = [*unbalanced[:FINISHED_SHOWN], *islice(rest, FINISHED_SHOWN)]
     views = [job_view(it, moment) for it in running[:RUNNING_SHOWN]]
-    views.sort(key=lambda one: one.wait, reverse=True)
+    views.sort(key=lambda one: (Grade[one.grade.upper()], -one.wait))
     return (*views, *(job_view(it, moment) for it in shown))
 
 

@@ -1,9 +1,10 @@
 // The page: what is shown at which address, and what stands around it.
 import { html, render, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { follow } from "./stream.js";
-import { Finished, Headline, JobCard, JobPage, Log, Mesh, Spoken, TaskPage, Totals, WorkerPage, WorkersPage } from "./views.js";
+import { Finished, Headline, JobCard, JobPage, JobTable, Log, Mesh, Spoken, TaskPage, Totals, WorkerPage, WorkersPage } from "./views.js";
 import { nameOf, time } from "./words.js";
 
+const CARDS = 3; // the most jobs that have a card each; more are rows of a table
 const THEMES = ["system", "light", "dark"];
 
 function useAddress() {
@@ -53,8 +54,9 @@ function Overview({ shown, theme }) {
   const running = shown.jobs.filter((job) => job.standing !== "finished" || job.balance.faults.length);
   return html`<${Totals} totals=${shown.totals} />
     <div class="columns"><div class="stack">
+      ${running.length > CARDS && html`<${JobTable} jobs=${running} lines=${shown.lines} />`}
       <${Mesh} mesh=${shown.mesh} />
-      ${running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme}
+      ${running.length <= CARDS && running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme}
         compact=${running.length > 2} told=${running.length === 1 && job.iteration === shown.headline.iteration} />`)}
       <${Finished} jobs=${shown.jobs.filter((job) => !running.includes(job))} />
     </div><div class="stack"><${Log} notices=${shown.notices} /></div></div>`;

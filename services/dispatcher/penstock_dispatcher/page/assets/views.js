@@ -4,7 +4,7 @@ import { Chart, NO_COLUMNS, TimeTable } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
 import { ago, bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
 
-const TONES = { good: ["●", "goes on"], waits: ["◐", "waits"], bad: ["✕", "needs a look"], idle: ["○", "idle"] };
+const TONES = { good: ["●", "Healthy"], waits: ["◐", "Waiting"], bad: ["✕", "Needs attention"], idle: ["○", "Idle"] };
 const RECENT = 300; // seconds that the charts of the first view show
 
 export function Headline({ headline }) {
@@ -101,7 +101,7 @@ export function JobCard({ job, columns, notices, theme, compact, told }) {
     ...(sample ? [["steps/s", rate(sample.steps)], ["elements/s", rate(sample.elements)], ["bytes/s", bytes(sample.nbytes)]] : []),
   ];
   return html`<article class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby=${`job-${job.iteration}`}>
-    <header><h2 id=${`job-${job.iteration}`}><a href=${place.job(job.iteration)}>${nameOf(job)}</a></h2>${stateOf(job)}<span class="soft small end">repetition ${job.repetition}, ${job.mode}</span></header>
+    <header><h2 id=${`job-${job.iteration}`}><a href=${place.job(job.iteration)}>${nameOf(job)}</a></h2>${stateOf(job)}<span class="soft small end">pass ${job.repetition}, ${job.mode}</span></header>
     ${finished ? html`<${Balance} balance=${job.balance} finished />` : html`<div class=${compact ? "job compact" : "job"}><div class="told">
       ${!told && html`<p class="sentence">${job.sentence || "nothing is known of it yet"}</p>`}
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
@@ -114,10 +114,36 @@ export function JobCard({ job, columns, notices, theme, compact, told }) {
   </article>`;
 }
 
+const GRADES = { failed: "Failed", stopped: "Stopped", waits: "Waiting", unknown: "Not known yet", noted: "Healthy, but", healthy: "Healthy" };
+const SPARK = 60; // looks that the line of a job in the table shows
+
+/** How much of its time a loop waited of late, as a small line; the figure beside it says it in words. */
+function Spark({ columns }) {
+  const waits = (columns?.wait ?? []).slice(-SPARK);
+  if (waits.length < 2) return null;
+  const points = waits.map((wait, i) => `${((100 * i) / (waits.length - 1)).toFixed(1)},${(19 - 18 * wait).toFixed(1)}`).join(" ");
+  return html`<svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" aria-hidden="true"><polyline points=${points} /></svg>`;
+}
+
+/** Many jobs, a row for each, the worst first; those that are healthy are folded until they are asked for. */
+export function JobTable({ jobs, lines }) {
+  const [wanted, setWanted] = useState("");
+  const [open, setOpen] = useState(false);
+  const named = jobs.filter((job) => nameOf(job).toLowerCase().includes(wanted.trim().toLowerCase()));
+  const healthy = named.filter((job) => job.grade === "healthy");
+  const rows = open || wanted.trim() ? named : named.filter((job) => job.grade !== "healthy");
+  return html`<section class="card" aria-labelledby="jobs"><header><h2 id="jobs">${counted(jobs.length, "job")}, the worst first</h2>
+      <span class="end choice"><input type="search" placeholder="Filter by name" aria-label="Filter jobs by name" value=${wanted} onInput=${(event) => setWanted(event.target.value)} />
+      ${healthy.length > 0 && !wanted.trim() && html`<button class="plain" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Fold" : "Show"} ${count(healthy.length)} healthy</button>`}</span></header>
+    ${rows.length > 0 ? html`<div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right" title="The share of its time that the loop waits for data">waits</th><th scope="col">of late</th><th scope="col">for what</th><th scope="col" class="right" title="Steps of training loops a second">steps/s</th><th scope="col" class="right" title="Elements acknowledged a second">elements/s</th></tr></thead><tbody>
+      ${rows.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class=${`right number tone-${toneOf(job.grade)}`}>${["stopped", "unknown"].includes(job.grade) && !job.wait ? "–" : percent(job.wait)}</td><td><${Spark} columns=${lines[job.iteration]} /></td><td><span class=${`tone-${toneOf(job.grade)}`}>${GRADES[job.grade] ?? job.grade}</span>${job.matter && `: ${job.matter}`}</td><td class="right">${job.sample ? rate(job.sample.steps) : "–"}</td><td class="right">${job.sample ? rate(job.sample.elements) : "–"}</td></tr>`)}</tbody></table></div>` : html`<p class="empty">${wanted.trim() ? "No job has this in its name." : `All ${count(healthy.length)} jobs are healthy: not waiting for data.`}</p>`}
+  </section>`;
+}
+
 export function Finished({ jobs }) {
   if (!jobs.length) return null;
   return html`<section class="card" aria-labelledby="finished"><header><h2 id="finished">Finished</h2></header>
-    <div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right">repetition</th><th scope="col" class="right">acked</th><th scope="col" class="right">consumed</th><th scope="col">account</th></tr></thead><tbody>
+    <div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right">pass</th><th scope="col" class="right">acked</th><th scope="col" class="right">consumed</th><th scope="col">account</th></tr></thead><tbody>
     ${jobs.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class="right">${count(job.repetition)}</td><td class="right">${count(job.balance.acked)}</td><td class="right">${count(job.balance.consumed)}</td><td>balances</td></tr>`)}
     </tbody></table></div></section>`;
 }
@@ -181,7 +207,7 @@ export function JobPage({ job, columns, notices, theme, live }) {
   const rows = Object.entries(job.balance).filter(([name]) => name !== "faults");
   const running = job.standing !== "finished";
   return html`
-    <${Title} kind=${html`job, repetition ${job.repetition}, ${job.mode}: ${job.standing}`} name=${nameOf(job)}>
+    <${Title} kind=${html`job, pass ${job.repetition}, ${job.mode}: ${job.standing}`} name=${nameOf(job)}>
       <p class="told sentence">${job.sentence}</p>${job.slowest && html`<p class="told small">${job.slowest}</p>`}
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}

@@ -39,8 +39,8 @@ export const nameOf = (job) => (job.private && job.outline ? job.outline : job.j
 
 const TONES = {
   live: "good", running: "good", runs: "good", waits: "waits", drains: "waits", silent: "waits",
-  "waits for a worker": "waits", unreachable: "waits", "no reader": "idle", finished: "idle",
-  done: "idle", left: "idle", expired: "bad", disconnected: "bad", failed: "bad", lost: "bad", slow: "waits",
+  "waits for a worker": "waits", healthy: "good", noted: "waits", stopped: "bad", unknown: "idle", unreachable: "waits", "no reader": "idle", finished: "idle",
+  done: "idle", left: "idle", died: "bad", disconnected: "bad", failed: "bad", lost: "bad", slow: "waits",
 };
 /** Which colour a state has; each state is said in words, too. */
 export const toneOf = (standing) => TONES[standing] ?? "idle";
