@@ -46,7 +46,8 @@ def test_whoever_builds_the_same_sources_gets_the_same_bytes(wheel_file, tmp_pat
     kept = shutil.ignore_patterns("__pycache__")
     for name in ("client", "services"):
         shutil.copytree(ROOT / name, copy / name, ignore=kept, copy_function=shutil.copyfile)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    (copy / "docs" / "reference").mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "docs/reference/errors.md"):
         shutil.copyfile(ROOT / name, copy / name)
 
     first = built(copy, tmp_path / "first", "sdist", "wheel")

@@ -34,6 +34,19 @@ def test_it_is_a_warning_where_that_is_wanted(cluster, caplog):
     assert "repetition 1 is over: 40 elements went to reader" in line
 
 
+def test_one_of_several_processes_of_a_launcher_that_comes_too_late_gets_the_end(
+    cluster, caplog, monkeypatch
+):
+    list(build(cluster, "ranks"))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    with caplog.at_level(logging.WARNING, "penstock.reader"):
+        assert list(build(cluster, "ranks")) == []
+
+    assert "repetition 1 is over: 40 elements went to reader" in caplog.text
+
+
 def test_joining_what_readers_left_behind_is_an_error_too(cluster, caplog):
     with build(cluster, "left over").iterator() as left:
         seen = [int(next(left)) for _ in range(7)]

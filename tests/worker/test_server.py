@@ -387,7 +387,7 @@ def test_the_parent_process_may_read_the_address_alone(target, dispatcher):
 
 def test_the_process_says_in_one_line_what_is_wrong_with_its_settings():
     with process("--dispatcher-address", "nowhere") as child:
-        assert child.wait(20) == 1
+        assert child.wait(20) == 2
         said = child.stderr.read().splitlines()
 
     assert len(said) == 1

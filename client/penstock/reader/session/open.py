@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import uuid4
 
-from penstock.errors import Closed, DefinitionTooLarge, JobMismatch, JobUsed, UnknownDataset
+from penstock.environment.detect import cluster_environment
+from penstock.errors import (
+    Closed,
+    ConfigError,
+    DefinitionTooLarge,
+    JobMismatch,
+    JobUsed,
+    UnknownDataset,
+)
 from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.reader_process import ReaderProcess
@@ -158,9 +166,20 @@ def _heed(opened: OpenIterationReply, spec: ReadSpec) -> None:
         text += "; to go on after a crash, give start_round, the same to all consumers"
     elif not spec.trainer:
         text += "; to go on from a save, give its state: dataset.iterator(state)"
-    if on_finished == "error":
+    if on_finished == "error" and not _has_fellows():
         raise JobUsed(f"{text}; distribute(..., on_finished='warn') {then}")
     log.warning("%s", text)
+
+
+def _has_fellows() -> bool:
+    """Return whether a launcher started this process as one of several.
+
+    Then others may have read all before this one began: that is no second use of a name.
+    """
+    try:
+        return (cluster_environment().num_consumers or 1) > 1
+    except ConfigError:  # what is not asked for may be malformed
+        return False
 
 
 def this_process() -> ReaderProcess:
