@@ -12,7 +12,9 @@ def test_a_worker_has_its_tasks_and_what_it_counts():
 
     seen = details.worker_detail(moment, known.address)
 
-    assert (seen.worker.slots, seen.worker.slots_used) == (known.slots, known.slots_used)
+    load = seen.worker.load
+    assert (load.busy, load.cores) == (1.8, 4)
+    assert (load.running, load.assigned) == (2, len(known.tasks))
     assert tuple(task.task for task in seen.tasks) == known.tasks
     assert seen.stats == known.stats
     assert seen.operators[0].label == "map(decode)"

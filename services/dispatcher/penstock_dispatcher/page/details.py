@@ -19,6 +19,7 @@ from penstock_dispatcher.page.mesh_view import (
     worker_groups,
 )
 from penstock_dispatcher.page.standing import LOST
+from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of
 
 LISTED = 200
 """The most workers, tasks and readers of a list; it says how many there are."""
@@ -39,6 +40,7 @@ class WorkerRow:
     median: float | None = None
     """What the median of its peers would make of its tasks, if it has peers."""
     host: str = ""
+    load: WorkerLoad = NO_LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
         round(worker.silent, 1),
         median_of([worker], moment),
         worker.host,
+        load_of([worker]),
     )
 
 

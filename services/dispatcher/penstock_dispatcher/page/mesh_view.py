@@ -12,6 +12,7 @@ from penstock.protocol.reader_process import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
 from penstock_dispatcher.page.standing import LOST, SLOW, WorkerStanding, standing_of_worker
+from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class WorkerNode:
     """What the median of its peers would make of its tasks, if it has peers."""
     lost: float | None = None
     """Seconds since the last of them was heard, if they are lost."""
+    load: WorkerLoad = NO_LOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,7 @@ def _worker_node(
         round(sum(moment.by_worker.get(w.address, 0.0) for w in members), 2),
         sum(buffered(w) for w in members),
         median_of(members, moment),
+        load=load_of(members),
     )
 
 

@@ -17,6 +17,7 @@ from penstock_dispatcher.page.job_view import JobView, job_view
 from penstock_dispatcher.page.mesh_view import MeshView, mesh_view, shown_standing
 from penstock_dispatcher.page.standing import LOST
 from penstock_dispatcher.page.time_line import FIELDS
+from penstock_dispatcher.page.worker_load import WorkerLoad, load_of
 
 RUNNING_SHOWN = 100
 """The most passes that run which the page has; `Totals` counts all."""
@@ -33,6 +34,7 @@ class Totals:
     standings: Mapping[str, int]
     slots: int
     slots_used: int
+    load: WorkerLoad
     running: int
     finished: int
     forgotten: int
@@ -181,6 +183,7 @@ def _totals(moment: Moment) -> Totals:
         standings,
         sum(w.slots for w in stats.workers),
         sum(w.slots_used for w in stats.workers),
+        load_of(stats.workers),
         len(running),
         len(stats.iterations) - len(running),
         len(stats.forgotten),

@@ -30,6 +30,10 @@ class WorkerLoad:
     assigned: int
 
 
+NO_LOAD = WorkerLoad(None, None, None, 0)
+"""That of a worker that is gone."""
+
+
 def load_of(workers: Iterable[WorkerSummary]) -> WorkerLoad:
     """Return the load of *workers* together."""
     known = [_load(one) for one in workers]

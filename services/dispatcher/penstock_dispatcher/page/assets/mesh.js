@@ -1,12 +1,12 @@
 // The picture of the mesh: readers on the left, jobs in the middle, workers on the right.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
-import { ago, apart, bytes, count, counted, fitting, megabytes, percent, place, rate, toneOf } from "./words.js";
+import { ago, apart, busyCores, bytes, count, counted, fitting, megabytes, percent, place, rate, runningTasks, toneOf } from "./words.js";
 
 const ROW = 40; // pixels of a node and the space below it
 const NODE = 32;
 const TOP = 26;
 const WIDEST = 22; // pixels of the widest flow
-const SLOTS = 12; // the most slots that are drawn one by one
+const CORES = 12; // the most cores that are drawn one by one
 
 /** Return [width, ref] of an element that is as wide as there is room. */
 function useWidth() {
@@ -75,12 +75,14 @@ function Node({ x, y, width, tone, label, href, name, lower, upper, children }) 
   return href ? html`<a href=${href} aria-label=${label}>${drawn}</a>` : html`<g>${drawn}</g>`;
 }
 
-function Slots({ x, y, node, narrow }) {
-  if (node.count > 1 || node.slots > SLOTS || narrow) return null;
+/** A square for each core, of which those that are busy are full. */
+function Cores({ x, y, node, narrow }) {
+  const { busy, cores } = node.load;
+  if (node.count > 1 || busy == null || cores == null || cores > CORES || narrow) return null;
   const size = 6;
-  const from = x - node.slots * (size + 2);
-  return html`${Array.from({ length: node.slots }, (_, i) =>
-    html`<rect class=${i < node.slots_used ? "slot used" : "slot"} x=${from + i * (size + 2)} y=${y + 5} width=${size} height=${size} rx="1" />`
+  const from = x - cores * (size + 2);
+  return html`${Array.from({ length: cores }, (_, i) =>
+    html`<rect class=${i < Math.round(busy) ? "slot used" : "slot"} x=${from + i * (size + 2)} y=${y + 5} width=${size} height=${size} rx="1" />`
   )}`;
 }
 
@@ -88,7 +90,7 @@ const readerWords = (one) =>
   `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${one.standing}, waits ${percent(one.wait)} of its time, ${bytes(one.nbytes)}/s`;
 const workerWords = (one) => one.lost != null
   ? `${one.count > 1 ? counted(one.count, "worker") : one.label}: lost, last heard ${ago(one.lost)}`
-  : `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, ${one.slots_used} of ${one.slots} slots used, ${counted(one.tasks, "task")}, ${rate(one.rate)} elements a second${beside(one)}`;
+  : `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, busy cores ${busyCores(one.load)}, running tasks ${runningTasks(one.load)}, assigned ${count(one.load.assigned)}, ${rate(one.rate)} elements a second${beside(one)}`;
 /** Beside what a worker makes: what the median of its peers would make of its tasks. */
 const beside = (one) => (one.median == null ? "" : `, median of peers ${rate(one.median)}`);
 /** What is said below the name of a worker. */
@@ -97,7 +99,7 @@ function belowName(one, narrow) {
   if (!["live", "slow"].includes(one.standing) && one.count === 1) return one.standing;
   if (narrow) return `${rate(one.rate)}/s`;
   if (one.standing === "slow" && one.count === 1) return `slow: ${rate(one.rate)}/s, peers ${rate(one.median ?? 0)}/s`;
-  return `${rate(one.rate)} elements/s${one.count > 1 ? `, ${count(one.slots_used)}/${count(one.slots)} slots` : ""}`;
+  return `${rate(one.rate)} elements/s${one.count > 1 ? `, ${counted(one.load.assigned, "task")}` : ""}`;
 }
 const workerPlace = (one) => (one.count > 1 || one.key === "lost" || one.key.startsWith("live,") ? place.workers(one.key) : place.worker(one.key));
 
@@ -138,7 +140,7 @@ export function Picture({ mesh }) {
     <svg class="mesh" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="group" aria-label="Readers, jobs and workers, and what flows between them">
       <text class="title" x="0" y="14">${narrow ? "Readers" : "Readers: training loops"}</text>
       <text class="title" x=${xs.job + center / 2} y="14" text-anchor="middle">${narrow ? "Jobs" : "Jobs, by their tasks"}</text>
-      <text class="title" x=${width} y="14" text-anchor="end">${narrow ? "Workers" : "Workers, with slots"}</text>
+      <text class="title" x=${width} y="14" text-anchor="end">${narrow ? "Workers" : "Workers, with busy cores"}</text>
       ${left.map((flow, i) => readerAt.has(flow.reader) && jobAt.has(flow.iteration) && html`<${Flow} key=${`${flow.iteration} ${flow.reader}`}
         path=${curve(xs.job, leftJob[i], xs.reader + side, leftReader[i])} width=${leftWidths[i]} size=${size(flow)} most=${largest}
         label=${`from ${jobName.get(flow.iteration)} to ${flow.reader}: ${bytes(flow.nbytes)}/s`} />`)}
@@ -155,7 +157,7 @@ export function Picture({ mesh }) {
       ${workers.map((one, i) => html`<${Node} key=${one.key} x=${xs.worker} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
         name=${workerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${workerPlace(one)} label=${workerWords(one)}
         lower=${belowName(one, narrow)}>
-        <${Slots} x=${xs.worker + side - 6} y=${one.y} node=${one} narrow=${narrow} /><//>`)}
+        <${Cores} x=${xs.worker + side - 6} y=${one.y} node=${one} narrow=${narrow} /><//>`)}
     </svg>
   </div>`;
 }
@@ -163,8 +165,8 @@ export function Picture({ mesh }) {
 export function MeshTable({ mesh }) {
   const names = new Map(mesh.jobs.map((one) => [one.iteration, one.label]));
   return html`<div class="stack">
-    <div class="scroll"><table><caption>Workers</caption><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th></tr></thead>
-      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.lost != null ? `lost ${ago(one.lost)}` : one.standing}</td><td class="right">${count(one.slots_used)}/${count(one.slots)}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><caption>Workers</caption><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">busy cores</th><th scope="col" class="right">running tasks</th><th scope="col" class="right">assigned</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th></tr></thead>
+      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.lost != null ? `lost ${ago(one.lost)}` : one.standing}</td><td class="right">${busyCores(one.load)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
     <div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">MB/s</th></tr></thead>
       <tbody>${mesh.readers.map((one) => html`<tr key=${one.key}><th scope="row">${one.label}${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${percent(one.wait)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div>
     <div class="scroll"><table><caption>Tasks: what flows</caption><thead><tr><th scope="col">task</th><th scope="col">job</th><th scope="col">worker</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">MB/s</th></tr></thead>

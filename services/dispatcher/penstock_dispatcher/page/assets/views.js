@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Chart, NO_COLUMNS, TimeTable } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
-import { ago, bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, time, toneOf } from "./words.js";
+import { ago, busyCores, bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, runningTasks, time, toneOf } from "./words.js";
 
 const TONES = { good: ["●", "Healthy"], waits: ["◐", "Waiting"], bad: ["✕", "Needs attention"], idle: ["○", "Idle"] };
 const RECENT = 300; // seconds that the charts of the first view show
@@ -37,10 +37,10 @@ export function Totals({ totals }) {
   const unwell = Object.entries(totals.standings).filter(([name]) => name !== "live").map(([name, n]) => `${count(n)} ${name}`).join(", ");
   const facts = [
     ["workers", count(totals.workers), unwell],
-    ["slots used", `${count(totals.slots_used)} of ${count(totals.slots)}`],
+    ["busy cores", busyCores(totals.load)],
     ["jobs running", count(totals.running), totals.finished ? `${count(totals.finished)} finished` : ""],
     ["readers", count(totals.readers)],
-    ["tasks", count(totals.tasks)],
+    ["running tasks", runningTasks(totals.load), `${count(totals.load.assigned)} assigned`],
     ["elements/s", rate(totals.elements)],
     ["bytes/s", bytes(totals.nbytes)],
   ];
@@ -232,7 +232,7 @@ export function WorkerPage({ address, notices, live }) {
   if (!seen) return html`<${Title} kind="worker" name=${address} />`;
   const { worker, stats } = seen;
   const facts = [
-    ["slots used", `${worker.slots_used} of ${worker.slots}`], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
+    ["busy cores", busyCores(worker.load)], ["running tasks", runningTasks(worker.load)], ["assigned tasks", count(worker.load.assigned)], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
     ["buffered, MB", megabytes(worker.buffered)], ["sent, MB", megabytes(stats?.bytes_sent ?? 0)], ["runners lost", count(stats?.runners_lost ?? 0)],
     ["silent for", `${worker.silent} s`], ["memory, MB", megabytes(stats?.usage?.memory ?? 0)],
   ];
@@ -267,6 +267,6 @@ export function WorkersPage({ group, totals, live }) {
   const seen = usePolled(`api/page?workers=${encodeURIComponent(group)}`, live);
   const rows = seen?.workers ?? [];
   return html`<${Title} kind="workers" name=${group || "All workers"}><p class="told">${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
-    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">slots</th><th scope="col" class="right">tasks</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
-      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing === "lost" ? `lost ${ago(one.silent)}` : one.standing}</td><td class="right">${one.slots_used}/${one.slots}</td><td class="right">${count(one.tasks)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
+    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">busy cores</th><th scope="col" class="right">running tasks</th><th scope="col" class="right">assigned</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
+      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing === "lost" ? `lost ${ago(one.silent)}` : one.standing}</td><td class="right">${busyCores(one.load)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
 }

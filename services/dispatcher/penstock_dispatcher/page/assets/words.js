@@ -14,6 +14,10 @@ export function bytes(n) {
   return `${tenths.format(n / size)} ${unit}`;
 }
 export const time = (seconds) => clock.format(new Date(1000 * seconds));
+const unknown = (n, say) => (n == null ? "–" : say(n));
+/** Of the load of workers: how many of their cores are busy, and how many of their tasks run. */
+export const busyCores = (load) => unknown(load.busy, (busy) => `${rate(busy)}${load.cores == null ? "" : ` of ${count(load.cores)}`}`);
+export const runningTasks = (load) => unknown(load.running, count);
 /** How long ago: 40 s ago, 2 min ago. */
 export const ago = (seconds) => (seconds < 60 ? `${count(seconds)} s ago` : `${count(seconds / 60)} min ago`);
 export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
