@@ -166,3 +166,16 @@ def test_a_visitation_reads_as_text():
 def test_a_visitation_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Dataset.range(1).visitation().promise = Guarantee.EXACT_COPIES
+
+
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [
+        (lambda d: d.map(abs).batch(2), "a state restored by another number of readers"),
+        (lambda d: d.enumerate(), "a restored state starts shuffle behind distribute over"),
+    ],
+)
+def test_the_first_line_says_when_a_restored_shuffle_starts_over(between, said):
+    far = Dataset.range(9).distribute("distributed_epoch", SERVICE)
+
+    assert said in str(between(far).shuffle(4).visitation()).splitlines()[0]

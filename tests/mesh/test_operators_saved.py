@@ -40,11 +40,33 @@ def test_one_reader_gets_each_token_once_through_saves_and_killed_workers(anothe
     assert not ordered or seen == sorted(seen)
 
 
-def test_consumers_of_one_order_continue_each_with_its_own_state(cluster):
+def shuffled(target, **how):
+    return Dataset.range(600).distribute(DYNAMIC, target, **how).shuffle(20, seed=1).batch(2)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_one_reader_gets_each_shuffled_element_once_through_restores(cluster, ordered):
+    dataset, seen, state = shuffled(cluster.target, ordered=ordered), [], None
+    for _ in range(5):
+        with dataset.iterator(state) as it:
+            seen += [int(x) for _ in range(30) for x in next(it)]
+            state = it.state()
+    with dataset.iterator(state) as it:
+        seen += [int(x) for batch in it for x in batch]
+
+    assert sorted(seen) == list(range(600))
+    if ordered:
+        local = Dataset.range(600).shuffle(20, seed=1)
+        assert seen == [int(x) for x in local]
+
+
+@pytest.mark.parametrize("build", [packed, shuffled])
+def test_consumers_of_one_order_continue_each_with_its_own_state(cluster, build):
 
     def read(job, k, steps, state=None):
-        how = {"ordered": True, "consumer_index": k, "num_consumers": 2, "job_name": job}
-        with packed(cluster.target, **how).iterator(state) as it:
+        name = f"{build.__name__} {job}"
+        how = {"ordered": True, "consumer_index": k, "num_consumers": 2, "job_name": name}
+        with build(cluster.target, **how).iterator(state) as it:
             out = [next(it).tolist() for _ in range(steps)]
             saved = it.state()
             return out, saved, [next(it).tolist() for _ in range(30)]
@@ -93,3 +115,26 @@ def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluste
 
     counts = Counter(int(t) for batch in (*mine, *yours, *rest) for t in batch)
     assert counts.keys() == set(range(DOCUMENTS * TOKENS))
+
+
+def test_readers_that_share_a_job_get_each_shuffled_element_once_between_them(cluster):
+
+    both_read = Barrier(2)
+
+    def read(_):
+        with shuffled(cluster.target, job_name="shuffled, shared").iterator() as it:
+            seen = [next(it)]
+            both_read.wait(60)
+            return [*seen, *(next(it) for _ in range(40))], it.state()
+
+    def go_on(state):
+        return list(shuffled(cluster.target, job_name="shuffled, resumed").iterator(state))
+
+    with ThreadPoolExecutor(2) as hosts:
+        first = list(hosts.map(read, range(2)))
+        rest = list(hosts.map(go_on, [state for _, state in first]))
+
+    batches = [
+        batch for seen in ([seen for seen, _ in first], rest) for one in seen for batch in one
+    ]
+    assert sorted(int(x) for batch in batches for x in batch) == list(range(600))

@@ -16,7 +16,7 @@ from penstock.ops.flat_map import FlatMap
 from penstock.ops.generator import Generator
 from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
-from penstock.ops.internal.tracked_shuffle import cuts
+from penstock.ops.internal.tracked_shuffle import cuts, keeps_nothing
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
@@ -159,9 +159,9 @@ def _behind(root: Node) -> Iterator[Node]:
 
 
 def _has_gaps(node: Node) -> bool:
-    """Return whether what the operator holds is not what it read last, without gaps."""
+    """Return whether the operator holds what cannot be made again from its elements alone."""
     if node.op == "shuffle":
-        return not any(cuts(below) for below in node.inputs)
+        return not any(cuts(below) or keeps_nothing(below) for below in node.inputs)
     return node.op in _GAPS
 
 

@@ -4,8 +4,10 @@ A session numbers what it gives to operators with delivery tags: 0, 1, 2, .... T
 operators hold
 
     ["&", key, tail]    of the session *key*, everything from tag *tail* on is unacked;
-    {"&owed": [[key, tail, spans], ...], "at": state}
-                        exactly that is unacked, whatever *state* says; an operator opens at that.
+    {"&owed": [[key, tail, spans], ...], "at": state, "again": state}
+                        exactly that is unacked, whatever *state* says; an operator opens at that,
+                        or at the second one, if there is any, where just that which is unacked
+                        comes again in the order in which it came.
 
 What is said of one session adds up. What was delivered and is unacked nowhere has reached the
 training loop, or was left out on purpose. Marks name every session that may still deliver, also
@@ -54,7 +56,7 @@ Tags: TypeAlias = tuple[tuple[int, int, int], ...]
 
 _ALL_UNACKED = Unacked()
 
-_LEAF, _EXACT = "&", "&owed"
+_LEAF, _EXACT, _AGAIN = "&", "&owed", "again"
 
 
 class AckTracker(Protocol):
@@ -82,12 +84,13 @@ def unacked_from(key: int, tail: int) -> State:
     return [_LEAF, key, tail]
 
 
-def unacked_exactly(unacked: UnackedBySession, at: State) -> State:
-    """Return a mark that says that exactly *unacked* is unacked, and opens at *at*."""
-    return {
-        _EXACT: [[key, part.tail, part.ranges.spans] for key, part in unacked.items()],
-        "at": at,
-    }
+def unacked_exactly(unacked: UnackedBySession, at: State, again: State = None) -> State:
+    """Return a mark that says that exactly *unacked* is unacked, and opens at *at*.
+
+    Where just that comes again in the order in which it came, it may open at *again*.
+    """
+    owed = [[key, part.tail, part.ranges.spans] for key, part in unacked.items()]
+    return {_EXACT: owed, "at": at, _AGAIN: again}
 
 
 def without_unacked(state: State) -> State:
@@ -109,13 +112,28 @@ def has_exactly(state: State) -> bool:
     return isinstance(state, list) and any(has_exactly(part) for part in state)
 
 
+def opens_again(state: State) -> bool:
+    """Return whether operators continue at *state* if what is unacked comes again in its order."""
+    if isinstance(state, dict):
+        if _EXACT in state:
+            again = state[_AGAIN]
+            return again is not None and opens_again(again)
+        return all(opens_again(part) for part in state.values())
+    return not isinstance(state, list | tuple) or all(map(opens_again, state))
+
+
 def unacked_from_start(state: State) -> State:
-    """Return *state* as a mark of sessions that deliver what is unacked from tag 0 on."""
+    """Return *state* as a mark of sessions that deliver what is unacked from tag 0 on.
+
+    It `opens_again`.
+    """
     if isinstance(state, list):
         if len(state) == 3 and state[0] == _LEAF and type(state[1]) is int:
             return [_LEAF, state[1], 0]
         return [unacked_from_start(part) for part in state]
     if isinstance(state, dict):
+        if _EXACT in state:
+            return unacked_from_start(state[_AGAIN])
         return {key: unacked_from_start(part) for key, part in state.items()}
     return list(map(unacked_from_start, state)) if isinstance(state, tuple) else state
 
@@ -215,6 +233,7 @@ __all__ = [
     "has_exactly",
     "joined",
     "only_tags",
+    "opens_again",
     "straight_run",
     "tags_of",
     "unacked_exactly",

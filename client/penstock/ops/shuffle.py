@@ -27,7 +27,13 @@ from penstock.errors import Closed, DatasetError, StateError
 from penstock.graph.node import Node
 from penstock.graph.traversal import walk
 from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots, SlotColumn, picks
-from penstock.ops.internal.tracked_shuffle import TrackedInput, TrackedShuffle, cuts, is_straight
+from penstock.ops.internal.tracked_shuffle import (
+    TrackedInput,
+    TrackedShuffle,
+    cuts,
+    is_straight,
+    keeps_nothing,
+)
 from penstock.options import check_count
 
 MAX_SCAN = 1 << 20
@@ -66,31 +72,39 @@ class Shuffle(Node):
         )
         if not tracked or cuts(self.upstream):  # of pieces it is enough to know the oldest
             return _ShuffleIterator(self, context, state)
-        n, below = state or (0, None)
+        n, below, *again = state or (0, None)
         seed = context.seed(self.seed, every_pass=self.reshuffle)
+        slots, first, held = ShuffleSlots(seed, self.size, n), n, None
+        if again:
+            first, total = again
+            held = contents(seed, self.size, n, total, first)
+            if total is not None and n > max(first, total - self.size):  # else its last comes again
+                slots.end(total)
         upstream = context.open(self.upstream, below)
         lender = TrackedInput(upstream, straight=is_straight(self.upstream))
-        return TrackedShuffle(lender, seed, self.size, n)
+        return TrackedShuffle(lender, slots, first, held, alike=keeps_nothing(self.upstream))
 
 
 MOST_PICKS = 1 << 62
 """No pass is longer."""
 
 
-def contents(seed: int, size: int, n: int, total: int | None) -> NDArray[np.int64]:
+def contents(seed: int, size: int, n: int, total: int | None, first: int = 0) -> NDArray[np.int64]:
     """Return which input element is in which slot just before pick *n*; *total* if it has ended.
+
+    The buffer was empty before pick *first*, and the input began with the element of that number.
 
     Raises:
         ValueError: when there is no such pick.
     """
-    whole = type(n) is int and (total is None or type(total) is int)
-    if not whole or not 0 <= n <= (MOST_PICKS if total is None else total):
-        raise ValueError(f"pick {n} of {total} elements")
-    slots = np.arange(size if total is None else min(size, total))
-    refills = n if total is None else min(n, max(0, total - size))
+    whole = type(n) is type(first) is int and (total is None or type(total) is int)
+    if not whole or not 0 <= first <= n <= (MOST_PICKS if total is None else total):
+        raise ValueError(f"pick {n} of {total} elements from {first} on")
+    slots = first + np.arange(size if total is None else min(size, total - first))
+    refills = n if total is None else min(n, max(first, total - size))
     stop = refills
-    while stop and slots.min() < size:  # some slot's last refill lies further back
-        start = max(0, stop - min(max(size, PICKS), MAX_SCAN))
+    while stop > first and slots.min() < first + size:  # a slot's last refill lies further back
+        start = max(first, stop - min(max(size, PICKS), MAX_SCAN))
         np.maximum.at(slots, picks(seed, start, stop, size), np.arange(start, stop) + size)
         stop = start
     if refills == n:

@@ -312,7 +312,7 @@ class JobRun(PipelineRun):
         if self._alone or self._unsaved or self._output_block.position != place:
             return None
         try:
-            at = portable(mark(left))
+            at = portable(mark(left), revoked=self._output_block.revoked)
         except StateError:  # one that reads jobs in an inner dataset
             return None
         sources = [

@@ -46,3 +46,12 @@ def test_what_was_given_up_is_told_with_the_next_element(replay):
     assert replay.next is None
     with pytest.raises(NotAsBefore):
         replay.take(7, 3, 1)
+
+
+def test_what_was_not_delivered_yet_is_told_in_its_order():
+    replay = Replay()
+    replay.expect([(3, 5, 9), (1, 0, 2)])
+    replay.take(3, 5, 3)
+    assert replay.left == ((3, 8, 9), (1, 0, 2))
+    replay.give_up()
+    assert replay.left == ()

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -42,6 +43,19 @@ BUILDS = {
     "take": lambda d: pieces(d).unbatch().take(31),
     "zip": lambda d: Dataset.zip((pieces(d).unbatch(), Dataset.range(99))),
     "shuffled pieces": lambda d: pieces(d).unbatch().shuffle(8, seed=3),
+    "shuffle": lambda d: d.shuffle(8, seed=3),
+    "shuffle without a seed": lambda d: d.shuffle(5),
+    "shuffle of all": lambda d: d.shuffle(50, seed=3).batch(3),
+    "shuffle, rebatch": lambda d: pieces(d).shuffle(6, seed=2).rebatch(4),
+    "shuffle, prefetch": lambda d: d.prefetch(3).shuffle(6, seed=2).batch(2).prefetch(2),
+    "shuffled batches": lambda d: d.batch(3).shuffle(3, seed=4).unbatch(),
+    "shuffle of some": lambda d: d.filter(lambda x: bool(x % 3)).shuffle(4, seed=1).enumerate(),
+    "shuffle, window": lambda d: d.shuffle(6).window(4, shift=2).flat_map(lambda w: w.batch(4)),
+    "shuffle, rng": lambda d: d.map(lambda x: x + 1).shuffle(6, seed=2).map(drawn),
+    "shuffle in passes": lambda d: d.shuffle(6, seed=2).repeat(2).batch(3),
+    "sample of shuffles": lambda d: Dataset.sample_from_datasets(
+        [d.shuffle(4), Dataset.range(1000, 1040).shuffle(4).batch(2)], weights=[0.6, 0.4], seed=5
+    ),
     "sample": lambda d: Dataset.sample_from_datasets(
         [pieces(d).rebatch(4), Dataset.range(1000, 1040).batch(2)], weights=[0.6, 0.4], seed=5
     ),
@@ -67,6 +81,57 @@ def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name
             saved = json.loads(json.dumps(it.state()))
         with dataset.iterator(saved) as it:
             assert plain([*seen, *it]) == whole, stop
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("name", ["rebatch", "shuffle", "shuffle of all", "shuffled batches"])
+def test_operators_continue_through_one_restore_after_the_other(saving, name, steps):
+    dataset = BUILDS[name](far())
+    with dataset.iterator() as it:
+        state = it.state()
+        whole = plain(it)
+    seen = []
+    while len(seen) < len(whole):
+        with dataset.iterator(state) as it:
+            state = it.state()
+        with dataset.iterator(state) as it:
+            seen += plain(islice(it, steps))
+            state = it.state()
+    assert seen == whole
+
+
+@pytest.mark.parametrize("size", [1, 8, 50])
+@pytest.mark.parametrize("more", [[], [20, 21, 22, 23]])
+@pytest.mark.parametrize("fewer", [[], [7], [3, 19]])
+def test_a_shuffle_that_gets_other_elements_than_it_held_loses_none(saving, size, more, fewer):
+    dataset = far().shuffle(size, seed=3)
+    with dataset.iterator() as it:
+        state = it.state()
+        length = len(list(it))
+    for stop in range(length):
+        with dataset.iterator(state) as it:
+            for _ in range(stop):
+                next(it)
+            saved = it.state()
+        (job,) = next(iter(saved["jobs"].values()))
+        if job["state"].get("finished"):
+            continue
+        left = [x for x in job["state"]["left"] if x not in fewer] + more
+        job["state"]["left"] = left
+        with dataset.iterator(saved) as it:
+            assert sorted(int(x) for x in it) == left, stop
+
+
+def test_a_shuffle_behind_numbered_elements_begins_anew(saving, caplog):
+    dataset = far().enumerate().shuffle(5)
+    with dataset.iterator() as it:
+        seen = [next(it) for _ in range(6)]
+        state = it.state()
+
+    with caplog.at_level(logging.WARNING), dataset.iterator(state) as it:
+        seen += it
+    assert "start over: the state does not hold them" in caplog.text
+    assert sorted(int(x) for _, x in seen) == list(range(20))
 
 
 def test_a_state_of_a_state_is_the_same_before_anything_was_read(saving):

@@ -65,6 +65,10 @@ class SlotColumn:
         self._values[start:stop] = fresh
         self.size = stop
 
+    def arrange(self, slots: NDArray[np.int64]) -> None:
+        """Move what is in the filled slots, one after the other, to these *slots*."""
+        self._values[slots] = self._values[: self.size].copy()
+
     def put(self, slots: Sequence[int], block: Block) -> None:
         """Fill *slots*, none of them twice."""
         self._values[slots] = self._taken(block)

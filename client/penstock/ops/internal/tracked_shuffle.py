@@ -1,7 +1,12 @@
 """`shuffle` over unacked elements: it keeps the delivery tags of each element in its buffer.
 
-State: ``[n, what is unacked and the input's state]``, see `penstock.engine.unacked`. Opened at
-one, it begins with an empty buffer: what that held was requeued, and comes again.
+State: ``[n, the input's state]``, and exactly what is unacked, see `penstock.engine.unacked`.
+Opened at one, it begins with an empty buffer: what that held was requeued, and comes again.
+
+Where just that comes again in the order in which it came, a state may be ``[n, the input's state,
+first, N or null]``: the buffer was empty before pick *first*, and the input had N elements. The
+numbers of the elements in the slots follow from these. So of those that come first, the one with
+the lowest rank goes where the lowest number was, and so on.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from penstock.engine.unacked import (
     unacked_in,
 )
 from penstock.errors import Closed
+from penstock.executors.function import wants_rng
 from penstock.graph.node import Node
 from penstock.graph.traversal import walk
 from penstock.ops.internal.shuffle_slots import PICKS, ShuffleSlots, SlotColumn
@@ -49,6 +55,24 @@ def is_straight(node: Node) -> bool:
     while node.one_to_one and not node.unordered and node.op != "cache":
         (node,) = node.inputs
     return node.op == "distribute"
+
+
+def keeps_nothing(node: Node) -> bool:
+    """Return whether some elements of *node* come as they were when only these are made again.
+
+    They come from one `distribute`, in its order, and depend on nothing that came before.
+    """
+    while node.op in _KEEP_NOTHING and not node.unordered and not _draws(node):
+        (node,) = node.inputs
+    return node.op == "distribute"
+
+
+_KEEP_NOTHING = frozenset({"batch", "filter", "map", "padded_batch", "prefetch", "with_options"})
+
+
+def _draws(node: Node) -> bool:
+    """Return whether a function of *node* gets random numbers, which follow from its count."""
+    return any(callable(value) and wants_rng(value) for value in vars(node).values())
 
 
 class SessionTags(Table):
@@ -179,26 +203,41 @@ def runs_of(tags: NDArray[np.int64]) -> RangeSet:
 
 
 class TrackedShuffle(OpIterator):
-    """A shuffle from pick *n* on."""
+    """A shuffle from *slots* on, whose buffer was empty before pick *first*.
 
-    def __init__(self, lender: TrackedInput, seed: int, size: int, n: int) -> None:
-        self._input = lender
-        self._read = n
-        """The number of the input's next element."""
-        self._slots = ShuffleSlots(seed, size, n)
+    What comes first was *held*: in each slot the element of that number. The input is *alike* if
+    these come as they were when just they are made again.
+    """
+
+    def __init__(
+        self,
+        lender: TrackedInput,
+        slots: ShuffleSlots,
+        first: int,
+        held: NDArray[np.int64] | None,
+        *,
+        alike: bool,
+    ) -> None:
+        self._input, self._alike = lender, alike
+        self._read = slots.n
+        """The number of the input's next element, once the buffer is as it was."""
+        self._slots, self._first, self._held = slots, first, held
         self._content, self._made_of = SlotColumn(), SlotColumn()
         """The elements in the slots, and the tags of each."""
         self._tags = BufferTags()
+        self._ended = False
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
+        if self._held is not None:
+            self._fill_again(self._held)
+        if self._slots.total is not None and not self._ended and not self._content.size:
+            self._begin_empty()  # the input of a saved state may have more now
         slots, content, made_of = self._slots, self._content, self._made_of
         if self._tags.length >= max(slots.size, PICKS):
             self._tags.restore(made_of.block())
         while slots.total is None and content.size < slots.size:
-            fresh, tags = self._pull(slots.size - content.size)
-            content.append(fresh)
-            made_of.append(tags)
+            self._append(slots.size - content.size)
         if slots.total is None and (pulled := self._pull(n))[0]:
             draw = slots.exchange(len(pulled[0]))
             out, gone = content.exchange(draw, pulled[0]), made_of.exchange(draw, pulled[1])
@@ -212,11 +251,43 @@ class TrackedShuffle(OpIterator):
         """See `OpIterator.mark`."""
         n, held = self._slots.n, self._tags.mark()
         input_owes, below = self._input.mark()
-        return lambda back: [n - back, unacked_exactly(joined((held(back), input_owes)), below())]
+        alike, first, total = self._alike, self._first, self._slots.total
+
+        def at(back: int) -> State:
+            owed, source = joined((held(back), input_owes)), below()
+            again = [n - back, source, first, total] if alike else None
+            return unacked_exactly(owed, [n - back, source], again)
+
+        return at
 
     def close(self) -> None:
         """See `OpIterator.close`."""
         self._input.close()
+
+    def _fill_again(self, held: NDArray[np.int64]) -> None:
+        """Put what comes first in the slots in which it was."""
+        content = self._content
+        while content.size < len(held):
+            if not self._append(len(held) - content.size):
+                self._first, self._held = self._slots.n, None  # not what was held: begin with it
+                return
+        order = np.argsort(held)
+        content.arrange(order)
+        self._made_of.arrange(order)
+        self._held = None
+
+    def _begin_empty(self) -> None:
+        """Begin with an empty buffer."""
+        slots = self._slots
+        self._slots, self._first = ShuffleSlots(slots.seed, slots.size, slots.n), slots.n
+        self._content, self._made_of = SlotColumn(), SlotColumn()
+
+    def _append(self, n: int) -> bool:
+        """Read up to *n* elements into further slots; return False at the end."""
+        fresh, tags = self._pull(n)
+        self._content.append(fresh)
+        self._made_of.append(tags)
+        return bool(fresh)
 
     def _pull(self, n: int) -> tuple[list[Element], Block]:
         fresh, tags = self._input.pull(n)
@@ -224,5 +295,6 @@ class TrackedShuffle(OpIterator):
         if fresh:
             self._tags.add(tags)
         else:
+            self._ended = True
             self._slots.end(self._read)
         return fresh, tags

@@ -31,6 +31,11 @@ class Replay:
         """What is next; None when all was delivered, or nothing was asked for."""
         return self._left[-1] if self._left and not self._given_up else None
 
+    @property
+    def left(self) -> tuple[Run, ...]:
+        """What was not delivered yet, in its order."""
+        return () if self._given_up else tuple(reversed(self._left))
+
     def bound(self, limit: int | None) -> int | None:
         """Return *limit*, or less, to deliver nothing together with the next run."""
         run = self.next

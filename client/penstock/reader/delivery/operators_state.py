@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.iterator import State
-from penstock.engine.unacked import has_exactly, unacked_from_start
+from penstock.engine.unacked import has_exactly, opens_again, unacked_from_start
 from penstock.errors import StateError
 from penstock.protocol.malformed import MALFORMED, glimpse
 from penstock.reader.core.replay import Run
@@ -111,9 +111,15 @@ class SavedOperators:
         return ()
 
 
-def portable(at: State) -> State | None:
-    """Return the operators' state as it is saved; None if what they hold has gaps."""
-    return None if has_exactly(at) else unacked_from_start(at)
+def portable(at: State, *, revoked: bool) -> State | None:
+    """Return the operators' state as it is saved; None if they cannot continue from one.
+
+    Where some of what they hold was *revoked*, it does not come again. This matters only where
+    what they hold is not just what they read last.
+    """
+    if revoked and has_exactly(at):
+        return None
+    return unacked_from_start(at) if opens_again(at) else None
 
 
 def continued(

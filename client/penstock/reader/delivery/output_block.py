@@ -172,6 +172,12 @@ class OutputBlock:
             return self._mark, self.left
 
     @property
+    def revoked(self) -> bool:
+        """Whether operators may still hold something that was revoked."""
+        with self._lock:
+            return bool(self._revoked)
+
+    @property
     def tag(self) -> State:
         """The outermost operator's state before the next element."""
         mark, left = self.position

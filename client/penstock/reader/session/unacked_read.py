@@ -35,6 +35,6 @@ class UnackedRead:
             self.core.replay.expect((first + place, start, stop) for place, start, stop in held)
 
     def held(self) -> tuple[Run, ...]:
-        """Return what was delivered and is unacked, in the order of delivery."""
+        """Return what was delivered and is unacked, and what is still expected, in their order."""
         with self._changed:
-            return self.core.acks.deliveries.runs()
+            return (*self.core.acks.deliveries.runs(), *self.core.replay.left)
