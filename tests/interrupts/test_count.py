@@ -8,9 +8,18 @@ from tests.interrupts.strikes import Source
 
 QUICK = {("local map", Source.SIGINT), ("local prefetch", Source.ALARM)}
 
+CLUSTERS = pytest.mark.xdist_group("clusters")  # the process that has them
+
 CASES = [
-    pytest.param(name, source, marks=() if (name, source) in QUICK else pytest.mark.slow)
-    for name in LOOPS
+    pytest.param(
+        name,
+        source,
+        marks=[
+            *([] if (name, source) in QUICK else [pytest.mark.slow]),
+            *([CLUSTERS] if loop.distributed else []),
+        ],
+    )
+    for name, loop in LOOPS.items()
     for source in Source
 ]
 

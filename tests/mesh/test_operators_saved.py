@@ -103,7 +103,7 @@ def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluste
     both_read = Barrier(2)
 
     def read(_):
-        with packed(cluster.target, job_name="shared").iterator() as it:
+        with packed(cluster.target, job_name="shared and saved").iterator() as it:
             seen = [next(it)]
             both_read.wait(60)
             return [*seen, *(next(it) for _ in range(8))], it.state()

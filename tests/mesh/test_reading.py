@@ -165,7 +165,7 @@ def test_concatenate_draws_from_both_parts(cluster, numbers):
 def test_two_iterators_of_one_job_share_it_first_come_first_served(cluster):
     def reader():
         far = Dataset.range(3000).batch(10)
-        return iter(far.distribute("distributed_epoch", cluster.target, job_name="shared"))
+        return iter(far.distribute("distributed_epoch", cluster.target, job_name="shared by two"))
 
     one, two = reader(), reader()
     seen = []

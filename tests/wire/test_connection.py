@@ -355,6 +355,7 @@ async def test_without_room_for_its_poller_a_first_connection_is_refused_and_a_n
     def full(needed):
         raise Unavailable(f"no room for {needed}")
 
+    monkeypatch.setattr(connection, "_POLLER", connection._Poller())  # whoever has another open
     async with connect("127.0.0.1:1"):
         monkeypatch.setattr(connection, "check_room", full)
         async with connect("127.0.0.1:2"):
