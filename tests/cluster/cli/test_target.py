@@ -21,6 +21,12 @@ COMMANDS = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Have `penstock trace` write its file where nobody minds."""
+    monkeypatch.chdir(tmp_path)
+
+
 def called(*args, **env):
     return CliRunner().invoke(app, args, env={TARGET: None, **env})
 
