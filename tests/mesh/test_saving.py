@@ -110,7 +110,12 @@ def test_restore_goes_back_on_the_same_iterator(cluster):
     assert sorted(first + flat(it)) == list(range(100))
 
 
-def test_readers_of_one_job_have_the_same_state(cluster, together):
+def of_the_job(state):
+    """Return what of a reader's *state* is the job's: its operators are its own."""
+    return {**state, "operators": None}
+
+
+def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster, together):
     build = lambda: (
         Dataset.range(400)
         .distribute("distributed_epoch", cluster.target, job_name="same")
@@ -125,7 +130,7 @@ def test_readers_of_one_job_have_the_same_state(cluster, together):
     )
     left.close()
     right.close()
-    assert one == two
+    assert of_the_job(one) == of_the_job(two)
 
     readers = [build().iterator(text(one)) for _ in range(3)]
     seen += sum(together(*[lambda it=it: flat(it) for it in readers]), [])

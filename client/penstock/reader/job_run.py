@@ -17,7 +17,7 @@ from penstock.errors import PenstockError, StateError
 from penstock.graph.node import Node
 from penstock.graph.run import END, LoopBlock, PipelineRun, SaveWanted, open_root, uncoordinated
 from penstock.graph.traversal import walk
-from penstock.ops.internal.tracked_shuffle import cuts, is_straight
+from penstock.ops.internal.tracked_shuffle import cuts, is_straight, passes_on
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.replay import NotAsBefore
@@ -65,11 +65,11 @@ class JobRun(PipelineRun):
             if n.op == "repeat" and any(below.startswith(f"{path}.") for below in self._nodes)
         ]
         self._alone = isinstance(node, Distribute)
-        self._unsaved = any(
+        self._unsaved = passes_on(node) or any(
             n.op == "cache" and any(below.startswith(f"{path}.") for below in self._nodes)
             for path, n in stages
         )
-        """Whether operators keep elements that no job delivers again."""
+        """Whether operators hold nothing to save, or elements that no job delivers again."""
         saved = None if state is None else self._checked(state)
         self._sessions = PassSessions(saved, alone=self._alone)
         self._sessions.follow = self._follow
@@ -82,7 +82,8 @@ class JobRun(PipelineRun):
         self._splits_elements = cuts(node)
         found = job_seeds(node, self._nodes, seed)
         self._sessions.seeds, self._seed = found.jobs, found.operators
-        self._sessions.operators = None if saved is None or self._alone else self._continued(saved)
+        continues = saved is not None and not passes_on(node)
+        self._sessions.operators = self._continued(saved) if saved and continues else None
 
     def start(self, before: PipelineRun | None = None) -> None:
         """See `PipelineRun.start`."""
@@ -309,7 +310,7 @@ class JobRun(PipelineRun):
     ) -> State:
         """Return what the operators hold at *place*; None if they are to begin anew."""
         mark, left = place
-        if self._alone or self._unsaved or self._output_block.position != place:
+        if self._unsaved or self._output_block.position != place:
             return None
         try:
             at = portable(mark(left), revoked=self._output_block.revoked)

@@ -67,6 +67,17 @@ def keeps_nothing(node: Node) -> bool:
     return node.op == "distribute"
 
 
+def passes_on(node: Node) -> bool:
+    """Return whether elements of one `distribute` only pass through: there is no state to save.
+
+    So all readers of a job have the same saved state, however far each of them is.
+    """
+    while node.op in _PASS_ON:
+        (node,) = node.inputs
+    return node.op == "distribute"
+
+
+_PASS_ON = frozenset({"loader", "prefetch", "with_options"})
 _KEEP_NOTHING = frozenset({"batch", "filter", "map", "padded_batch", "prefetch", "with_options"})
 
 
