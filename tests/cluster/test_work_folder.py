@@ -108,7 +108,7 @@ def test_two_folders_of_one_process_stay_and_so_does_what_is_not_ours(temporary)
 
 @pytest.mark.timeout(300)
 def test_what_penstock_up_leaves_when_it_is_killed_the_next_cluster_removes(tmp_path):
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    env = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "500"}  # lines are whole
     command = [sys.executable, "-m", "penstock_cluster.cli.app", "up", "--workers", "1"]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as up:
         folder = None
