@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.errors import DatasetError, MissingFile
+from penstock.forward_file import ForwardFile
 from penstock.protocol.splits import FilePattern
 from penstock.remote_file import RemoteFile, patience, why_unread
 from penstock.runtime.interrupts import interruptible, is_interrupt
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
-
-_CHUNK = 1 << 18
 
 
 def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:
@@ -139,38 +138,16 @@ def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
     return RemoteFile(fs, inner, buffer)
 
 
-class _Pipe(io.RawIOBase):
-    """A file that can only be read from its beginning: a later place is reached by reading."""
+class _Pipe(ForwardFile):
+    """A file that has no places, such as a named pipe."""
 
     def __init__(self, file: io.FileIO) -> None:
-        self._file, self._at = file, 0
+        super().__init__(file)
+        self._file = file
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            offset += self._at
-        if whence == io.SEEK_END or offset < self._at:
-            raise io.UnsupportedOperation("a pipe goes forward only, and has no end yet")
-        while self._at < offset and (passed := self.read(min(_CHUNK, offset - self._at))):
-            del passed
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        count = self._file.readinto(buffer)
-        self._at += count
-        return count
-
-    def close(self) -> None:
-        super().close()
-        self._file.close()
+    def fill(self, buffer: Any) -> int:
+        """See `ForwardFile.fill`."""
+        return self._file.readinto(buffer)
 
 
 def _glob(op: str, pattern: str) -> list[str]:

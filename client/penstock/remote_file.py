@@ -6,8 +6,9 @@ import io
 from contextlib import suppress
 from typing import Any
 
+from penstock.forward_file import ForwardFile
+
 _GONE = (404, 410)
-_CHUNK = 1 << 18
 _SILENCE = 300.0
 """Seconds for which a server may send nothing."""
 
@@ -20,67 +21,55 @@ class RemoteFile(io.BufferedReader):
         self._fs = fs  # an archive is closed when its file system is dropped
 
 
-class _Raw(io.RawIOBase):
-    """As fsspec reads; where an HTTP server gives no part of a file, by reading up to there."""
+class _Raw(ForwardFile):
+    """As fsspec reads. If an HTTP server gives no part of a file, the file is read up to there."""
 
     def __init__(self, fs: Any, path: str) -> None:
-        self._fs, self._path, self._at = fs, path, 0
+        super().__init__(fs.open(path, "rb"))
+        self._fs, self._path = fs, path
         names = (fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol
         self._http = "http" in names
-        self._file = fs.open(path, "rb")
         self._streams = self._over = False
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_CUR:
             offset, whence = self._at + offset, io.SEEK_SET
         self._over = False
         try:
-            self._at = self._file.seek(offset, whence)
+            self._at = self._inner.seek(offset, whence)
         except (ValueError, OSError):  # a stream has no places
             if not self._http or whence != io.SEEK_SET:
                 raise
             self._stream(offset)
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
+    def fill(self, buffer: Any) -> int:
+        """See `ForwardFile.fill`."""
         if self._over:
             return 0
         try:
-            data = self._file.read(len(buffer))
+            data = self._inner.read(len(buffer))
         except Exception as exc:
             if not self._http or self._streams or not _is_without_parts(exc):
                 raise
             self._stream(self._at)
-            data = self._file.read(len(buffer))
+            data = self._inner.read(len(buffer))
         self._over = self._http and not data  # aiohttp warns of who asks a stream again
         buffer[: len(data)] = data
-        self._at += len(data)
         return len(data)
 
     def _stream(self, offset: int) -> None:
         """Begin anew, and read up to *offset*."""
         with suppress(Exception):
-            self._file.close()
-        self._file = self._fs.open(self._path, "rb", block_size=0)
+            self._inner.close()
+        self._inner = self._fs.open(self._path, "rb", block_size=0)
         self._streams, self._at = True, 0
-        while self._at < offset and (passed := self._file.read(min(_CHUNK, offset - self._at))):
-            self._at += len(passed)
-        if self._at < offset:
+        if super().seek(offset) < offset:
             raise OSError(f"the server sent {self._at} bytes, and byte {offset} was asked for")
 
     def close(self) -> None:
-        super().close()
-        with suppress(Exception):
-            self._file.close()
+        with suppress(Exception):  # of the connection
+            super().close()
 
 
 def patience(url: str) -> dict[str, Any]:

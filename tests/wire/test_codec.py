@@ -47,7 +47,7 @@ SPECIAL = {
         st.integers(0, 2**62 - 1),
         st.lists(st.text(max_size=5), max_size=2),
     ),
-    "seed": st.integers(0, 2**64 - 1),
+    ("seed", int): st.integers(0, 2**64 - 1),
 }
 
 
@@ -55,7 +55,7 @@ def values(hint, name=""):
     """Return a strategy for all that a field with type *hint* may hold."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
-    for special in (name, hint):
+    for special in ((name, hint), hint):
         if special in SPECIAL:
             return SPECIAL[special]
     origin, args = typing.get_origin(hint), typing.get_args(hint)

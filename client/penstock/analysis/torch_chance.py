@@ -6,7 +6,8 @@ import functools
 import sys
 from typing import Any
 
-SOURCE = id(object.__new__(type("_TorchGenerator", (), {})))
+_GENERATOR = object()
+SOURCE = id(_GENERATOR)
 """Stands for the generator that `torch.manual_seed` seeds."""
 
 SEEDER = "manual_seed"

@@ -1,4 +1,4 @@
-"""Compressed files, read as what is packed in them. They go forward; to go back begins anew."""
+"""Compressed files, read as the bytes that are packed in them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import zlib
 from typing import Any, BinaryIO, Protocol, cast
 
 from penstock.errors import DatasetError
+from penstock.forward_file import CHUNK, ForwardFile
 from penstock.frames.compression import zstd_module
-
-CHUNK = 1 << 18
-"""How many bytes are read at a time."""
 
 GUESSED = "AUTO"
 """As the first bytes of each file say: no text begins as a compressed file does."""
@@ -146,38 +144,18 @@ class _Members:
         return out
 
 
-class _Unpacked(io.RawIOBase):
-    """What *stream* makes of *file*; it can only go forward."""
+class _Unpacked(ForwardFile):
+    """The bytes that *stream* makes of *file*."""
 
     def __init__(self, file: BinaryIO, stream: _Stream) -> None:
-        self._inner, self._stream = file, stream
+        super().__init__(file)
+        self._file, self._stream = file, stream
         self._held = memoryview(b"")
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_CUR:
-            offset += self._at
-        while self._at < offset and (passed := self.read(min(CHUNK, offset - self._at))):
-            del passed
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
+    def fill(self, buffer: Any) -> int:
+        """See `ForwardFile.fill`."""
         while not self._held and not self._stream.over:
-            self._held = memoryview(self._stream.piece(self._inner))
+            self._held = memoryview(self._stream.piece(self._file))
         count = min(len(buffer), len(self._held))
         buffer[:count], self._held = self._held[:count], self._held[count:]
-        self._at += count
         return count
-
-    def close(self) -> None:
-        super().close()
-        self._inner.close()

@@ -17,8 +17,9 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import transform_error
+from penstock.forward_file import CHUNK
 from penstock.graph.node import Node
-from penstock.ops.internal.compressed import CHUNK, decompressed
+from penstock.ops.internal.compressed import decompressed
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
 from penstock.remote_file import why_unread
