@@ -1,5 +1,7 @@
 """Ctrl-C and alarms, at any moment of a loop: it goes on, and each element comes once."""
 
+import gc
+
 import pytest
 
 from tests.interrupts.count import interrupted
@@ -22,6 +24,15 @@ CASES = [
     for name, loop in LOOPS.items()
     for source in Source
 ]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else_is_struck():
+    """Leave no iterator of another test to the collector, and Hypothesis no callback of it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.mark.parametrize(("name", "source"), CASES)
