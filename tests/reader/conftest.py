@@ -8,9 +8,22 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.reader.session import network, session
 from tests.reader import fake_services
 from tests.reader.core.driven_core import DrivenCore
 from tests.reader.core.random_cluster import RandomCluster
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leaves_soon():
+    """Have readers give up a dispatcher that a test stopped sooner than after a minute.
+
+    Until then they keep the process's event loop, of which later tests count the threads.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(network, "OWING", 5.0)
+        patched.setattr(session, "OWING", 5.0)
+        yield
 
 
 @pytest.fixture(scope="session")
