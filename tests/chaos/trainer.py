@@ -131,6 +131,7 @@ def main(spec):
         max_outstanding_requests=spec["frames"],
         timeout=spec["timeout"],
         credentials=spec["credentials"],
+        on_finished="ignore",  # it may be in the place of one that was killed
         **shared(spec),
     )
     dataset = behind(dataset, spec)
@@ -153,8 +154,7 @@ def main(spec):
 def shared(spec):
     if spec["in_order"]:
         consumer = {"consumer_index": spec["consumer"], "num_consumers": spec["consumers"]}
-        alone = {} if spec["consumer"] is None else consumer | {"on_finished": "ignore"}
-        return {"ordered": True, **alone}
+        return {"ordered": True, **({} if spec["consumer"] is None else consumer)}
     if spec["consumer"] is not None:
         return {
             "consumer_index": spec["consumer"],
@@ -163,13 +163,11 @@ def shared(spec):
             "remainder": spec["remainder"],
             "ordered": spec["ordered"],
             "patience": spec["patience"],
-            "on_finished": "ignore",
         }
     if spec["trainer"]:
         return {
             "cross_trainer_cache": CrossTrainerCache(spec["trainer"]),
             "when_full": spec["when_full"],
-            "on_finished": "ignore",
         }
     return {}
 
