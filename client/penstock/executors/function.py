@@ -102,12 +102,12 @@ class UserFunction(FunctionCaller):
         self, block: Iterable[Element], number: int
     ) -> tuple[list[Element], TransformError | None]:
         """See `FunctionCaller.call_block`; *block* may be any iterable."""
-        raw, failed = interruptible(self.answers, block, number)
+        raw, failed = self.answers(block, number)
         try:
-            return normalise_block(raw), failed
+            return interruptible(normalise_block, raw), failed
         except BaseException as exc:  # noqa: BLE001  __array__ is the user's as well
             raise_interrupt(exc)
-            return self._up_to_error(raw, block, number)
+            return interruptible(self._up_to_error, raw, block, number)
         finally:
             del failed  # or the error would keep this frame, and with it the iterator, for ever
 
@@ -115,6 +115,11 @@ class UserFunction(FunctionCaller):
         self, block: Iterable[Element], number: int
     ) -> tuple[list[Any], TransformError | None]:
         """Do as `call_block`, and return what the function returned as it is."""
+        return interruptible(self._answers, block, number)
+
+    def _answers(
+        self, block: Iterable[Element], number: int
+    ) -> tuple[list[Any], TransformError | None]:
         raw: list[Any] = []
         element: Any = _NOTHING
         try:

@@ -86,7 +86,7 @@ class StackedFunction(FunctionCaller):
         try:
             given = run.stacked() if isinstance(run, Rows) else collate(run)
             returned = interruptible(self._fn, *given if type(given) is tuple else (given,))
-            answer = normalise(returned)
+            answer = interruptible(normalise, returned)
         except BaseException as exc:  # noqa: BLE001  it is the user's, whatever it is
             raise_interrupt(exc)
             if len(run) == 1:

@@ -18,6 +18,7 @@ from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, function
+from penstock.runtime.interrupts import interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +94,7 @@ class _FilterIterator(OneInputIterator):
         out: list[bool] = []
         for answer in answers:
             try:
-                out.append(truth(answer))
+                out.append(interruptible(truth, answer))
             except DatasetError as exc:
                 element = self._inputs[len(out)]
                 self._due = transform_error(self._label, self._number + len(out), exc, element)

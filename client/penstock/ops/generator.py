@@ -60,7 +60,7 @@ class _GeneratorIterator(OpIterator):
         number = self._steps
         self._steps += 1
         try:
-            return [normalise(interruptible(next, iterator))]
+            return [interruptible(_next, iterator)]
         except StopIteration:
             self._steps, self._ended = number, True
             return []
@@ -93,7 +93,7 @@ class _GeneratorIterator(OpIterator):
                 passed: Iterator[Any] = behind(self._steps)
                 self._iterator = passed
                 return passed
-            iterator = iter(self._node.generator(*self._node.args))
+            iterator = iter(interruptible(self._node.generator, *self._node.args))
         except BaseException as exc:
             raise_interrupt(exc)
             self._ended = True
@@ -112,3 +112,7 @@ class _GeneratorIterator(OpIterator):
                 log.debug("%s failed again at element %d", label, step)
         self._iterator = iterator
         return iterator
+
+
+def _next(iterator: Iterator[Any]) -> Element:
+    return normalise(next(iterator))

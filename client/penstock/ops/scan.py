@@ -18,6 +18,7 @@ from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, arrays, function
 from penstock.normalise import as_arrays, normalise
+from penstock.runtime.interrupts import interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ class _ScanIterator(OneInputIterator):
         before = self._carried[-1]
         answer = self._call((own_nest(before), element), self._number)
         try:
-            return _pair(answer, before)
+            return interruptible(_pair, answer, before)
         except BaseException as exc:
             raise transform_error(self._label, self._number, exc, element) from exc
 

@@ -17,6 +17,7 @@ from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import UNKNOWN, Node, function
 from penstock.ops.filter import truth
+from penstock.runtime.interrupts import interruptible
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,7 @@ class _TakeWhileIterator(OneInputIterator):
         self._number += 1
         answer = self._call(block[0], number)
         try:
-            self._ended = not truth(answer)
+            self._ended = not interruptible(truth, answer)
         except DatasetError as exc:
             self._call.fail(exc, number, block[0])
         return block
