@@ -4,10 +4,20 @@ import pytest
 
 from penstock.protocol.control import SaveResult
 from penstock.protocol.ranges import NOTHING_ACKED
-from penstock.protocol.types import Codec, Failure
+from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core.dataset_facts import DatasetForgotten, IdRegistered
-from penstock_dispatcher.core.facts import AttemptStarted, SaveCompleted, WorkerLost
+from penstock_dispatcher.core.facts import (
+    AttemptStarted,
+    IterationDeleted,
+    IterationFinished,
+    IterationOpened,
+    JobParameters,
+    SaveCompleted,
+    TaskFailed,
+    WorkerLost,
+)
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.fact_log import NoticeKind
 
@@ -53,7 +63,7 @@ def test_an_attempt_that_is_not_the_first_is_told_and_the_first_is_not():
     assert fact_log.notice_of(first, state) is None
     told = fact_log.notice_of(second, state)
     assert told is not None
-    assert told.words == "task 3 goes on at worker w:1: attempt 2"
+    assert told.words == "task 3 moves to worker w:1: attempt 2"
     assert (told.kind, told.task, told.attempt) == (NoticeKind.MOVED, 3, 2)
 
 
@@ -65,3 +75,56 @@ def test_a_save_that_failed_says_why():
     assert told is not None
     assert told.kind is NoticeKind.SAVE_FAILED
     assert told.words.startswith("iteration 7 is not saved: no room")
+
+
+LONG, TASK = 598_294_738_511, 598_294_738_514
+"""Numbers of a pass and of a task, as long as those of a real dispatcher."""
+
+
+@pytest.fixture
+def named():
+    """A dispatcher's state with one pass of a job, which has three tasks."""
+    state = DispatcherState()
+    parameters = JobParameters("d", Mode.OFF, Codec.NONE, None, False, "AUTO", False, "drop")
+    state.iterations[LONG] = IterationRecord("imagenet", 2, 0, parameters, [])
+    for index in range(3):
+        state.iterations[LONG].tasks[TASK + index] = TaskRecord(LONG, index, (), ())
+        state.owners[TASK + index] = LONG
+    return state
+
+
+def test_sentences_name_the_job_and_the_number_of_a_task_in_it(named):
+    said = [
+        fact_log.notice_of(fact, named)
+        for fact in (
+            IterationOpened(LONG, "imagenet", 2, 0, {}),
+            AttemptStarted(TASK + 2, 2, "w:1", NOTHING_ACKED, {}),
+            TaskFailed(TASK + 1, Failure("PenstockError", ("no such file",))),
+            SaveCompleted(LONG, SaveResult(1, "", state=b"{}")),
+            IterationFinished(LONG, {}),
+        )
+    ]
+
+    assert [one.words for one in said if one is not None] == [
+        "job imagenet (repetition 2) begins",
+        "task 2 of job imagenet (repetition 2) moves to worker w:1: attempt 2",
+        "task 1 of job imagenet (repetition 2) failed: no such file",
+        "job imagenet (repetition 2) is saved",
+        "job imagenet (repetition 2) is finished",
+    ]
+    assert [one.iteration for one in said if one is not None] == [LONG] * 5
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_job_of_a_pass_is_named_although_its_deletion_took_it_out_of_the_state(
+    caplog, named, restarted
+):
+    log = fact_log.FactLog(named if restarted else DispatcherState())
+    if not restarted:
+        log.log(IterationOpened(LONG, "imagenet", 2, 0, {}), named)
+    del named.iterations[LONG]
+
+    with caplog.at_level("INFO", "penstock.dispatcher"):
+        log.log(IterationDeleted(LONG), named)
+
+    assert caplog.records[-1].getMessage() == "job imagenet (repetition 2) is forgotten"

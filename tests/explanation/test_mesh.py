@@ -44,6 +44,16 @@ def test_a_pass_has_the_loops_that_live_and_the_tasks_that_are_being_made():
     assert (task.nbytes, task.room) == (5, 9)
 
 
+def test_sentences_have_the_number_of_a_task_within_its_pass():
+    named = [{"task": 598_294_738_511, "index": 2}]
+    runner = {"task": 598_294_738_511, "state": "runs", "times": TIMES}
+    plain = json.loads(status(tasks=named))
+    plain["workers"][0]["stats"]["tasks"] = [runner]
+    (job,) = look(json.dumps(plain).encode()).jobs
+
+    assert [(one.task, one.name) for one in job.tasks] == [(598_294_738_511, "task 2")]
+
+
 def test_a_pass_that_is_over_is_not_explained():
     assert look(status(finished=True)).jobs == ()
 

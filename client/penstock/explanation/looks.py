@@ -44,6 +44,13 @@ class TaskLook:
     compression: str = ""
     nbytes: int = 0
     room: int = 0
+    number: int | None = None
+    """Its number within its pass, if that is known: *task* is that of the dispatcher."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in sentences."""
+        return f"task {self.task if self.number is None else self.number}"
 
     @property
     def speed(self) -> float:

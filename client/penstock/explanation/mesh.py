@@ -70,6 +70,7 @@ class _ReaderSeen(msgspec.Struct):
 
 class _TaskSeen(msgspec.Struct):
     task: int
+    index: int | None = None
 
 
 class _AccountSeen(msgspec.Struct):
@@ -159,13 +160,15 @@ class _Runners:
 
         If nothing is: what is known of the newest that are over.
         """
-        here = [(task.task, *self._here[task.task]) for task in it.tasks if task.task in self._here]
+        here = [(task, *self._here[task.task]) for task in it.tasks if task.task in self._here]
         at_work = [one for one in here if one[2].state in AT_WORK]
         for some in (at_work, here):
             if found := [_task(*one) for one in some if one[2].times is not None]:
                 return len(at_work), found[-max(1, len(at_work)) :]
         past = [(at, one) for at, one in self._past if one.iteration == it.iteration]
-        over = [_task(one.task, at, _RunnerSeen(one.task, "", one.times)) for at, one in past]
+        over = [
+            _task(_TaskSeen(one.task), at, _RunnerSeen(one.task, "", one.times)) for at, one in past
+        ]
         return len(at_work), sorted(over, key=attrgetter("task"))[-max(1, len(at_work)) :]
 
     def ready_ahead(self, it: _PassSeen) -> int:
@@ -211,11 +214,11 @@ def _job(
     )
 
 
-def _task(name: int, worker: str, runner: _RunnerSeen) -> TaskLook:
+def _task(task: _TaskSeen, worker: str, runner: _RunnerSeen) -> TaskLook:
     times = runner.newest or runner.times
     assert times is not None  # noqa: S101  as those who call look
     return TaskLook(
-        name,
+        task.task,
         worker,
         times.seconds,
         times.held_up,
@@ -226,6 +229,7 @@ def _task(name: int, worker: str, runner: _RunnerSeen) -> TaskLook:
         runner.compression,
         runner.nbytes,
         runner.room,
+        task.index,
     )
 
 

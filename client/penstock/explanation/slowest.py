@@ -23,9 +23,11 @@ class Slowest:
     worker: str
     worker_speed: float
     worker_usual: float
+    name: str
+    """What the task is called in sentences."""
 
     def __str__(self) -> str:
-        task = f"slowest task {self.task} on {self.on}, {self.speed:,.0f} elements a second"
+        task = f"slowest {self.name} on {self.on}, {self.speed:,.0f} elements a second"
         if self.usual > self.speed:
             task += f" (median {self.usual:,.0f})"
         if self.worker_usual <= self.worker_speed:
@@ -49,7 +51,9 @@ def slowest(tasks: Sequence[TaskLook]) -> Slowest | None:
     worker = min(means, key=means.__getitem__)
     usual = statistics.median(map(_speed, known))
     usual_mean = statistics.median(means.values())
-    return Slowest(task.task, task.worker, task.speed, usual, worker, means[worker], usual_mean)
+    return Slowest(
+        task.task, task.worker, task.speed, usual, worker, means[worker], usual_mean, task.name
+    )
 
 
 def _speed(task: TaskLook) -> float:

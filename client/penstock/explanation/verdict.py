@@ -262,7 +262,7 @@ def _why_without_element(job: JobLook, loop: LoopTime, words: str) -> Explanatio
     calls = [(one.call, one.label, task) for task in job.tasks for one in task.operators]
     call, label, task = max(calls, key=_first, default=(0.0, "", None))
     if task is not None and call >= BLOCKED:
-        where = f"in task {task.task} on worker {task.worker}"
+        where = f"in {task.name} on worker {task.worker}"
         sentence = f"{words}: {label} {where} has not returned for {duration(call)}"
         return Explanation(sentence, Bottleneck.WORKERS, loop.share, label)
     what = job.waiting_for or loop.waits_for
@@ -313,15 +313,15 @@ def _job_figures(
 
 def _task_figures(tasks: Sequence[TaskLook]) -> Iterable[str]:
     for task in tasks:
-        yield from _figures(f"task {task.task} on {task.worker}", task.operators, task.seconds)
+        yield from _figures(f"{task.name} on {task.worker}", task.operators, task.seconds)
         if task.held_up or task.starved:
             held, starved = (
                 _percent(_share(s, task.seconds)) for s in (task.held_up, task.starved)
             )
-            yield f"task {task.task}: held up {held} of its time, without splits {starved}"
+            yield f"{task.name}: held up {held} of its time, without splits {starved}"
         compressed = f", compression {task.compression}" if task.compression else ""
         yield (
-            f"task {task.task}: {task.ready:,} elements ready for readers, {task.unacked:,} "
+            f"{task.name}: {task.ready:,} elements ready for readers, {task.unacked:,} "
             f"unacked at them, {_filled(task.nbytes, task.room)}{compressed}"
         )
 

@@ -18,7 +18,7 @@ from penstock_dispatcher.core.facts import (
     IterationDeleted,
     IterationFinished,
     IterationOpened,
-    JobFact,
+    IterationRestored,
     ReaderJoined,
     ReaderRemoved,
     SaveCompleted,
@@ -26,6 +26,7 @@ from penstock_dispatcher.core.facts import (
     WorkerLost,
     WorkerRegistered,
 )
+from penstock_dispatcher.core.records import title_of
 from penstock_dispatcher.core.state import DispatcherState
 
 log = logging.getLogger("penstock.dispatcher")
@@ -77,22 +78,38 @@ _LEVELS = {
 """Others are logged as INFO. What is of no use in each log is DEBUG."""
 
 
-class FactLog:
-    """Logs what is of interest, and tells *hear* the same, if that is set."""
+_OfIteration = IterationOpened | IterationFinished | IterationDeleted | SaveCompleted
 
-    def __init__(self) -> None:
+
+class FactLog:
+    """Logs what is of interest, and tells *hear* the same, if that is set.
+
+    It begins with *state*, and remembers what passes are called: a deleted one is not in the state.
+    """
+
+    def __init__(self, state: DispatcherState) -> None:
         self.hear: Callable[[Notice], None] | None = None
+        self._titles = {name: one.title for name, one in state.iterations.items()}
 
     def log(self, fact: Fact, state: DispatcherState) -> None:
         """Log *fact*, already applied to *state*, if it is of interest."""
-        notice = log_fact(fact, state)
+        title = ""
+        match fact:
+            case IterationOpened(iteration) | IterationRestored(iteration):
+                self._titles[iteration] = title_of(fact.job, fact.repetition)
+            case IterationDeleted(iteration):
+                title = self._titles.pop(iteration, "")
+        notice = log_fact(fact, state, title)
         if notice is not None and self.hear is not None:
             self.hear(notice)
 
 
-def log_fact(fact: Fact, state: DispatcherState) -> Notice | None:
-    """Log *fact*, already applied to *state*, if it is of interest; return what it says."""
-    notice = notice_of(fact, state)
+def log_fact(fact: Fact, state: DispatcherState, title: str = "") -> Notice | None:
+    """Log *fact*, already applied to *state*, if it is of interest; return what it says.
+
+    *title* is what the pass is called, if *fact* has deleted it.
+    """
+    notice = notice_of(fact, state, title)
     if notice is not None:
         drained = isinstance(fact, WorkerLost) and fact.drained
         level = logging.INFO if drained else _LEVELS.get(notice.kind, logging.INFO)
@@ -105,8 +122,11 @@ def _about(notice: Notice) -> dict[str, object]:
     return log_lines.about(**{name: getattr(notice, name) for name in log_lines.FIELDS})
 
 
-def notice_of(fact: Fact, state: DispatcherState) -> Notice | None:
-    """Return what is told of *fact*, already applied to *state*; None if it is of no interest."""
+def notice_of(fact: Fact, state: DispatcherState, title: str = "") -> Notice | None:
+    """Return what is told of *fact*, already applied to *state*; None if it is of no interest.
+
+    *title* is what the pass is called, if *fact* has deleted it.
+    """
     match fact:
         case WorkerRegistered() | WorkerLost():
             return _of_worker(fact)
@@ -117,7 +137,7 @@ def notice_of(fact: Fact, state: DispatcherState) -> Notice | None:
         case IdRegistered() | DatasetForgotten():
             return _of_dataset(fact)
         case IterationOpened() | IterationFinished() | IterationDeleted() | SaveCompleted():
-            return _of_iteration(fact, state)
+            return _of_iteration(fact, state, title)
         case _:
             return None
 
@@ -144,24 +164,25 @@ def _of_dataset(fact: IdRegistered | DatasetForgotten) -> Notice:
             return Notice(NoticeKind.FORGOTTEN, words)
 
 
-def _of_iteration(fact: JobFact, state: DispatcherState) -> Notice | None:
+def _of_iteration(fact: _OfIteration, state: DispatcherState, title: str) -> Notice | None:
+    if isinstance(fact, IterationOpened):
+        words = f"{title_of(fact.job, fact.repetition)} begins"
+        return Notice(NoticeKind.OPENED, words, fact.job, fact.iteration)
+    which = title or _title(fact.iteration, state)
     match fact:
-        case IterationOpened(iteration, job, repetition):
-            words = f"job {printable(job)}: repetition {repetition} is iteration {iteration}"
-            return Notice(NoticeKind.OPENED, words, job, iteration)
         case IterationFinished(iteration):
-            words, kind = f"iteration {iteration} is finished", NoticeKind.FINISHED
+            words, kind = f"{which} is finished", NoticeKind.FINISHED
         case IterationDeleted(iteration):
-            words, kind = f"iteration {iteration} is forgotten", NoticeKind.FORGOTTEN
+            words, kind = f"{which} is forgotten", NoticeKind.FORGOTTEN
         case SaveCompleted(iteration, SaveResult(missing=(_, *_) as missing)):
             without = printable(", ".join(missing))
-            words = f"a save of iteration {iteration} goes without {without}"
+            words = f"a save of {which} goes without {without}"
             kind = NoticeKind.SAVE_FAILED
         case SaveCompleted(iteration, SaveResult(failure=Failure() as failure)):
-            words = f"iteration {iteration} is not saved: {printable_lines(str(failure.error()))}"
+            words = f"{which} is not saved: {printable_lines(str(failure.error()))}"
             kind = NoticeKind.SAVE_FAILED
         case SaveCompleted(iteration):
-            words, kind = f"iteration {iteration} is saved", NoticeKind.SAVE
+            words, kind = f"{which} is saved", NoticeKind.SAVE
         case _:
             return None
     return Notice(kind, words, _job(iteration, state), iteration)
@@ -169,29 +190,39 @@ def _of_iteration(fact: JobFact, state: DispatcherState) -> Notice | None:
 
 def _of_reader(fact: ReaderJoined | ReaderRemoved, state: DispatcherState) -> Notice:
     known = state.iterations.get(fact.iteration)
-    who = f"reader {fact.reader}" if known is None else known.describe_reader(fact.reader)
+    reader = None if known is None else known.readers.get(fact.reader)
+    process = None if reader is None else reader.process
+    who = f"reader {fact.reader}" if process is None else f"the reader on {process}"
+    which = _title(fact.iteration, state)
     match fact:
         case ReaderRemoved(iteration, status=ReaderStatus.EXPIRED):
-            kind, words = NoticeKind.LOST, f"{who} of iteration {iteration} expired"
+            kind, words = NoticeKind.LOST, f"{who} expired: it read {which}"
         case ReaderRemoved(iteration):
-            kind, words = NoticeKind.LEFT, f"{who} left iteration {iteration}"
+            kind, words = NoticeKind.LEFT, f"{who} left {which}"
         case ReaderJoined(iteration):
-            kind, words = NoticeKind.JOINED, f"{who} reads iteration {iteration}"
+            kind, words = NoticeKind.JOINED, f"{who} reads {which}"
     return Notice(kind, words, _job(iteration, state), iteration, reader=fact.reader)
 
 
 def _of_task(fact: AttemptStarted | TaskFailed, state: DispatcherState) -> Notice | None:
     iteration = state.owners.get(fact.task)
-    job = _job(iteration, state)
+    job, which = _job(iteration, state), f"task {fact.task}"
+    if iteration is not None and (known := state.iterations.get(iteration)) is not None:
+        which = f"{known.describe_task(fact.task)} of {known.title}"
     match fact:
         case TaskFailed(task, failure):
-            words = f"task {task} failed: {printable_lines(str(failure.error()))}"
+            words = f"{which} failed: {printable_lines(str(failure.error()))}"
             return Notice(NoticeKind.FAILED, words, job, iteration, task)
         case AttemptStarted(task, attempt, worker) if attempt > 1:
-            words = f"task {task} goes on at worker {worker}: attempt {attempt}"
+            words = f"{which} moves to worker {worker}: attempt {attempt}"
             return Notice(NoticeKind.MOVED, words, job, iteration, task, attempt, worker)
         case _:
             return None
+
+
+def _title(iteration: IterationId, state: DispatcherState) -> str:
+    known = state.iterations.get(iteration)
+    return f"iteration {iteration}" if known is None else known.title
 
 
 def _job(iteration: IterationId | None, state: DispatcherState) -> str | None:

@@ -91,9 +91,9 @@ class DispatcherService:
         entrance: Entrance | None = None,
     ) -> None:
         self.http, self.tensorflow, self.ending = "", OpenedPort(), False
-        self.decisions, self.facts = DecisionTimes(), fact_log.FactLog()
         self._config, self._clock = config, clock
         self.journal = self._journal = journal or NullJournal()
+        self.decisions, self.facts = DecisionTimes(), fact_log.FactLog(self._journal.state)
         versions()  # read now, and known from then on: later there may be no descriptor for that
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())
         sealing = entrance.definitions_key if entrance is not None else b""

@@ -91,8 +91,8 @@ def test_the_log_names_readers_that_join_and_that_expire(caplog):
 
     lines = [record.getMessage() for record in caplog.records]
     assert lines[-2:] == [
-        "reader 3 (host a, pid 7, rank 1) reads iteration 2",
-        "reader 3 (host a, pid 7, rank 1) of iteration 2 expired",
+        "the reader on host a, pid 7, rank 1 reads job j (repetition 1)",
+        "the reader on host a, pid 7, rank 1 expired: it read job j (repetition 1)",
     ]
 
 

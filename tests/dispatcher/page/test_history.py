@@ -72,7 +72,7 @@ def test_where_nobody_tells_of_facts_they_are_seen_in_the_difference():
 
     said = told(history)
     assert (NoticeKind.JOINED, "worker worker-2.local:7001 registered") in said
-    assert (NoticeKind.OPENED, "job imagenet: repetition 1 is iteration 7100") in said
+    assert (NoticeKind.OPENED, "job imagenet (repetition 1) begins") in said
     assert (NoticeKind.LEFT, "worker worker-3.local:7001 is gone") in said
     assert said.count((NoticeKind.JOINED, "worker worker-3.local:7001 registered")) == 2
 

@@ -25,7 +25,7 @@ def test_heartbeats_tell_of_a_wait_that_goes_on_and_for_what(fake):
 
     assert newest.share == 1.0
     assert newest.waited > first.waited
-    assert newest.waits_for == f"elements of task 1 of worker {mesh.dispatcher.address}" == awaited
+    assert newest.waits_for == f"elements of 1 task of worker {mesh.dispatcher.address}" == awaited
 
 
 def test_a_loop_that_has_what_it_asked_for_waits_for_nothing(fake):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from penstock.errors import WaitedTooLong
 from penstock.protocol.control import describe_save
-from penstock.protocol.types import TaskId
 from penstock.reader.core.session_core import SessionCore
 from penstock.reader.core.task_stream import TaskStream
 
@@ -24,7 +24,7 @@ SETTING = "distribute(..., timeout={:g})"
 """Where a training loop's timeout is set."""
 
 MOST_NAMED = 4
-"""So many workers, and tasks of each, are named that a loop waits for."""
+"""So many workers are named that a loop waits for."""
 
 DRIFT = 1.2
 """A task that goes on elsewhere may have to wait for a dead reader's lease by another's clock."""
@@ -92,17 +92,13 @@ def _no_elements(core: SessionCore, address: str) -> WaitReason:
         )
     readable = [task_stream for task_stream in core.tasks.values() if task_stream.readable]
     if not readable:
-        idle = sorted(
-            task_stream.task for task_stream in core.tasks.values() if task_stream.between_attempts
-        )
-        others = sorted(
-            task_stream.task for task_stream in core.tasks.values() if task_stream.barred
-        )
+        idle = sum(task_stream.between_attempts for task_stream in core.tasks.values())
+        others = sum(task_stream.barred for task_stream in core.tasks.values())
         what = "tasks, or the end of the pass"
         if idle:
-            what = f"a worker to go on with task(s) {idle}"
+            what = f"a worker to go on with {_tasks(idle)}"
         elif others:
-            what = f"task(s) {others}, whose workers this reader may not read, to be read by others"
+            what = f"{_tasks(others)}, whose workers this reader may not read, to be read by others"
         return _work(core, f"{what}, from the dispatcher at {address}")
     if not any(task_stream.flows for task_stream in readable):
         workers = dict.fromkeys(
@@ -113,16 +109,17 @@ def _no_elements(core: SessionCore, address: str) -> WaitReason:
     return _work(core, f"elements of {_named(flowing)}")
 
 
+def _tasks(count: int) -> str:
+    return f"{count} task{'s' * (count != 1)}"
+
+
 def _named(streams: Sequence[TaskStream]) -> str:
-    """Return which tasks of which workers these are: the first ones, and how many more."""
-    by_worker: dict[str, list[TaskId]] = {}
-    for one in streams:
-        by_worker.setdefault(str(one.worker), []).append(one.task)
-    parts = []
-    for worker, tasks in sorted(by_worker.items())[:MOST_NAMED]:
-        numbers = ", ".join(map(str, sorted(tasks)[:MOST_NAMED]))
-        others = f" and {len(tasks) - MOST_NAMED} more" if len(tasks) > MOST_NAMED else ""
-        parts.append(f"task{'s' * (len(tasks) > 1)} {numbers}{others} of worker {worker}")
+    """Return how many tasks of which workers these are: the first ones, and how many more."""
+    by_worker = Counter(str(one.worker) for one in streams)
+    parts = [
+        f"{_tasks(count)} of worker {worker}"
+        for worker, count in sorted(by_worker.items())[:MOST_NAMED]
+    ]
     if (more := len(by_worker) - MOST_NAMED) > 0:
         parts.append(f"and tasks of {more} more worker{'s' * (more > 1)}")
     return ", ".join(parts)

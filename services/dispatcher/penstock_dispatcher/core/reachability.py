@@ -178,5 +178,7 @@ def _end(ctx: DecisionContext, moved: Iterable[Running], reach: ReadersReach) ->
         who = f"{count} of {len(reach.live)} readers cannot reach"
         if worker in reach.barred:
             who = "no reader may read"
-        ctx.effects.append(ReportUncaught(f"task {name} leaves worker {worker}, which {who}"))
+        known = ctx.state.iterations[ctx.state.owners[name]]
+        task = f"{known.describe_task(name)} of {known.title}"
+        ctx.effects.append(ReportUncaught(f"{task} leaves worker {worker}, which {who}"))
         ctx.task_over(AttemptEnded(name, ctx.totals_of(name)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.protocol.control import ElementCounts, SaveResult
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.names import printable
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.protocol.reader_process import ReaderProcess
@@ -234,6 +235,16 @@ class IterationRecord:
             if task.index == tasks + 1:
                 task.place = elements + total
 
+    @property
+    def title(self) -> str:
+        """What it is called in sentences: by its job and repetition."""
+        return title_of(self.job, self.repetition)
+
+    def describe_task(self, task: TaskId) -> str:
+        """Return the name of *task* for messages: its number within this pass, if it is known."""
+        known = self.tasks.get(task)
+        return f"task {task if known is None else known.index}"
+
     def describe_reader(self, reader: ReaderId, more: str = "") -> str:
         """Return *reader*'s name for messages: with the process that it is, and with *more*."""
         known = self.readers.get(reader)
@@ -252,6 +263,15 @@ class IterationRecord:
                     self.in_doubt[i] = InDoubt(readers, known.elements + elements, since)
                 return
         self.in_doubt.append(InDoubt(readers, elements, since))
+
+
+def title_of(job: str, repetition: int) -> str:
+    """Return what a pass is called in sentences.
+
+    >>> title_of("imagenet", 3)
+    'job imagenet (repetition 3)'
+    """
+    return f"job {printable(job)} (repetition {repetition})"
 
 
 @dataclass(slots=True)

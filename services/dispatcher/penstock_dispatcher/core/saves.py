@@ -249,9 +249,9 @@ def _missing(
         way = "; state(without_missing=True) saves without those that are silent" * away
         return f"{names} did not come to it{way}"
     unsettled = [
-        f"task {name} at {task.worker or 'no worker'}, of "
+        f"task {task.index} at {task.worker or 'no worker'}, of "
         f"{', '.join(map(iteration.describe_reader, task.expired_holders))}"
-        for name, task in iteration.tasks.items()
+        for task in iteration.tasks.values()
         if task.expired_holders
     ]
     return f"what expired readers consumed was not reported: {', '.join(unsettled)}"

@@ -114,7 +114,7 @@ def _unstarted(
 ) -> Iterator[str]:
     """Yield the workers that could run what waits, and why they do not."""
     if (view.stalled or not iteration.tasks) and not ctx.able(iteration):
-        goal = f", before {_tasks(view.stalled)} can go on" if view.stalled else ""
+        goal = f", before {_tasks(iteration, view.stalled)} can go on" if view.stalled else ""
         dataset = iteration.parameters.dataset
         if mismatch := admission.python_mismatch(ctx, dataset):
             yield f"a worker that can run it: {mismatch}"
@@ -178,7 +178,8 @@ def _silent_readers(
         if missing := _unfenced(ctx, iteration, view.stalled, reader):
             left = max(0.0, ctx.settings.reader_lease * DRIFT - silence)
             silent = f"silent for {silence:.1f} s, expires in {left:.1f} s"
-            yield f"{iteration.describe_reader(reader, silent)}, before {_tasks(missing)} can go on"
+            who = iteration.describe_reader(reader, silent)
+            yield f"{who}, before {_tasks(iteration, missing)} can go on"
 
 
 def _unfenced(
@@ -208,7 +209,8 @@ def _short_of_room(ctx: DecisionContext, iteration: IterationRecord) -> Iterator
     for name, task in iteration.tasks.items():
         progress = ctx.soft_state.progress.get(name)
         if progress is not None and progress.lacking and not task.done:
-            yield f"room for a runner of task {name} on worker {task.ran_on}: {progress.lacking}"
+            where = f"task {task.index} on worker {task.ran_on}"
+            yield f"room for a runner of {where}: {progress.lacking}"
 
 
 def _round_is_wanted(
@@ -251,7 +253,7 @@ def _next_round(
     for name, task in rounds.tasks.items():
         known = iteration.tasks[name]
         if task.total is None and known.worker is not None:
-            where = f"task {name} on worker {known.worker}"
+            where = f"task {known.index} on worker {known.worker}"
             yield f"round {rounds.released} waits for elements of {where}"
 
 
@@ -293,6 +295,6 @@ def _silence(ctx: DecisionContext, at: float, now: float) -> float:
     return ctx.soft_state.silence(at, now)
 
 
-def _tasks(names: Iterable[TaskId]) -> str:
-    numbers = list(names)
+def _tasks(iteration: IterationRecord, names: Iterable[TaskId]) -> str:
+    numbers = [iteration.tasks[name].index for name in names]
     return f"task{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -11,6 +11,7 @@ from typing import Any
 from penstock.explanation.looks import JobLook, MeshLook
 from penstock.explanation.trouble import Trouble
 from penstock.protocol.names import printable
+from penstock_dispatcher.core.records import title_of
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats, WorkerSummary
 from penstock_dispatcher.fact_log import Notice, NoticeKind
 from penstock_dispatcher.page.nouns import counted
@@ -226,10 +227,15 @@ def _decided(before: Moment | None, now: Moment) -> Iterator[Notice]:
     for it in now.stats.iterations:
         job = printable(it.job)
         if it.iteration not in over:
-            words = f"job {job}: repetition {it.repetition} is iteration {it.iteration}"
+            words = f"{title_of(it.job, it.repetition)} begins"
             yield Notice(NoticeKind.OPENED, words, job, it.iteration)
         elif it.finished and not over[it.iteration]:
-            yield Notice(NoticeKind.FINISHED, f"job {job} is finished", job, it.iteration)
+            yield Notice(
+                NoticeKind.FINISHED,
+                f"{title_of(it.job, it.repetition)} is finished",
+                job,
+                it.iteration,
+            )
 
 
 def _of_worker(was: WorkerSummary | None, worker: WorkerSummary) -> Iterator[Notice]:
