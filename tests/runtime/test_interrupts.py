@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.runtime import interrupts
 from penstock.runtime.interrupts import (
     InterruptibleCondition,
     breathe,
@@ -135,12 +136,89 @@ def test_a_section_in_a_section_does_not_end_it():
     assert done[0] == "behind"
 
 
-def test_behind_a_section_the_handlers_are_those_from_before():
-    with handled_by(raising):
-        seen = uninterrupted(lambda: signal.getsignal(signal.SIGUSR1))
+def test_behind_a_section_the_handler_of_ctrl_c_is_pythons_own_again():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        seen = uninterrupted(lambda: signal.getsignal(signal.SIGINT))
 
-        assert seen is not raising
-        assert signal.getsignal(signal.SIGUSR1) is raising
+        assert seen is not signal.default_int_handler
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_behind_a_section_another_handler_runs_as_before():
+    with handled_by(raising):
+        uninterrupted(bool)
+
+        with pytest.raises(Struck):
+            strike()
+
+
+@pytest.mark.parametrize("sections", [1, 2])
+def test_a_handler_that_calls_the_one_before_it_reaches_that(sections):
+    calls = []
+
+    def chain():
+        before = signal.getsignal(signal.SIGUSR1)
+
+        def chained(*given):
+            calls.append("chained")
+            before(*given)
+
+        signal.signal(signal.SIGUSR1, chained)
+
+    with handled_by(raising):
+        uninterrupted(functools.partial(interruptible, chain))
+        for _ in range(sections - 1):
+            uninterrupted(bool)
+        with pytest.raises(Struck):
+            strike()
+
+    assert calls == ["chained"]
+
+
+def test_a_result_is_not_lost_to_a_signal_that_comes_while_a_section_ends(monkeypatch):
+    class Striking:
+        """The module, with a signal right before each handler is set."""
+
+        getsignal = staticmethod(signal.getsignal)
+
+        @staticmethod
+        def signal(*given):
+            if ends:
+                strike()
+            return signal.signal(*given)
+
+    ends, got = [], []
+    monkeypatch.setattr(interrupts, "_signal", Striking)
+    others = (signal.SIGINT, signal.default_int_handler), (signal.SIGUSR2, print)
+    before = [(number, signal.signal(number, handler)) for number, handler in others]
+    try:
+        with handled_by(raising), pytest.raises(Struck):
+            got.extend(Source(lambda: ends.append(True) or "made"))
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+    assert got == ["made"]
+
+
+def test_an_error_of_a_handler_that_strikes_before_a_section_begins_comes_out(monkeypatch):
+    class Striking:
+        getsignal = staticmethod(signal.getsignal)
+
+        @staticmethod
+        def signal(*given):
+            strike()
+            return signal.signal(*given)
+
+    def failing(*_):
+        raise ValueError
+
+    monkeypatch.setattr(interrupts, "_signal", Striking)
+    with handled_by(failing), pytest.raises(ValueError):
+        uninterrupted(bool)
 
 
 def test_a_handler_that_a_function_sets_stays_and_what_it_raises_is_the_functions_own():

@@ -3,13 +3,15 @@
 A signal handler runs in the main thread between any two steps. If it raises, such as Ctrl-C with
 its KeyboardInterrupt or an alarm with a TimeoutError, everything stays half done: a lock is taken
 and never released, an element is taken and never given. A ``try`` does not help, because its own
-first step can be split as well. So while the main thread changes something, its handlers only note
-that a signal came (`uninterrupted`). The handlers of the process run when the change is complete.
-Where the main thread waits, or is in a user's function, they run at once (`interruptible`).
+first step can be split as well. So the handlers of the process have stand-ins, which only note
+that a signal came while the main thread changes something (`uninterrupted`). The handlers run when
+the change is complete. Where the main thread waits, or is in a user's function, they run at once
+(`interruptible`). `signal.getsignal` may give such a stand-in, which can be called, kept and set
+like the handler itself.
 
 The frames below a step decide which of these it is in: the innermost marked function wins. Such a
 section also ends in a single step, one call of C code in which Python runs no handlers: it hands
-out the result, restores the handlers and raises the signals that came.
+out the result, restores the handler of Ctrl-C and raises the signals that came.
 
 `is_interrupt` tells an exception that is for the whole process from a user function's own.
 """
@@ -38,47 +40,78 @@ _NAMES = ("INT", "ALRM", "TERM", "HUP", "USR1", "USR2", "VTALRM", "PROF", "QUIT"
 _SIGNALS = tuple(int(n) for n in signal.valid_signals() if getattr(n, "name", "")[3:] in _NAMES)
 """The signals for which programs set handlers that raise."""
 
+_CTRL_C = int(signal.SIGINT)
+
 _came: list[int] = []
 """Signals that came in sections, and whose handlers are still to run."""
-_replaced: dict[int, _Handler] = {}
-"""The process's own handlers, while `_note` stands for them."""
 _STRUCK = "_penstock_signal"
 """The attribute of an exception that a signal handler raised."""
 
 
-def _hold() -> dict[int, _Handler]:
-    """Have signals only noted until `_ends` is asked for its one item; return what that needs."""
-    mine: dict[int, _Handler] = {}
+class _StandIn:
+    """Stands for a *handler* of the process, which it calls outside of sections."""
+
+    __slots__ = ("handler",)
+
+    def __init__(self, handler: _Handler) -> None:
+        self.handler = handler
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        place = frame
+        while place is not None and place.f_code is not _WINDOW:
+            if place.f_code in _SECTIONS:
+                _came.append(signum)
+                return
+            place = place.f_back
+        try:
+            self.handler(signum, frame)
+        except BaseException as exc:
+            exc.__dict__[_STRUCK] = True
+            raise
+
+
+_FOR_CTRL_C = _StandIn(signal.default_int_handler)
+
+
+def _hold() -> bool:
+    """Have all handlers of the process stood for; return whether `_ends` is to restore Ctrl-C's.
+
+    Python's own handler of Ctrl-C is looked for by others, such as `asyncio.run`, so it only has a
+    stand-in within sections. All others keep theirs: to restore several is not a single step.
+    """
+    mine = False
     if not in_main_thread():
         return mine
     try:
         for signum in _SIGNALS:
             handler = _signal.getsignal(signum)
-            if callable(handler) and handler is not _note:
-                mine[signum] = handler
-                _signal.signal(signum, _note)
-                _replaced[signum] = handler
-    except ValueError:  # a subinterpreter: it is not the one that handles signals
-        return {}
-    except BaseException:
+            if signum == _CTRL_C and handler is signal.default_int_handler:
+                mine = True
+                _signal.signal(signum, _FOR_CTRL_C)
+            elif callable(handler) and type(handler) is not _StandIn:
+                _signal.signal(signum, _StandIn(handler))
+    except BaseException as exc:
+        if isinstance(exc, ValueError) and exc.__traceback__ and not exc.__traceback__.tb_next:
+            return False  # a subinterpreter: it is not the one that handles signals
         for _ in _ends(mine):
             raise
     return mine
 
 
-def _ends(mine: dict[int, _Handler]) -> Iterator[object]:
+def _ends(mine: bool) -> Iterator[object]:
     """Return an iterator in C whose one item ends a section, in one step.
 
-    A handler that the section replaced is in its place again then, unless a user's function set
-    another one meanwhile. Signals that came are raised anew, and are handled at the next step that
-    Python lets be interrupted: behind ``for given, _ in zip((result,), _ends(mine)): return given``
-    that is a step of the caller, which has the result.
+    The handler of Ctrl-C that the section replaced is in its place again then, unless a user's
+    function set another one meanwhile. Signals that came are raised anew, and are handled at the
+    next step that Python lets be interrupted: behind
+    ``for given, _ in zip((result,), _ends(mine)): return given`` that is a step of the caller,
+    which has the result.
     """
     if (not mine and not _came) or not in_main_thread():
         return iter((None,))
-    back = [(n, handler) for n, handler in mine.items() if _signal.getsignal(n) is _note]
-    for signum in mine:
-        _replaced.pop(signum, None)
+    back = []
+    if mine and _signal.getsignal(_CTRL_C) is _FOR_CTRL_C:
+        back.append((_CTRL_C, signal.default_int_handler))  # one: it handles signals before each
     return zip(
         map(list, [itertools.starmap(_signal.signal, back)]),
         map(list, [map(_raise_signal, _came)]),
@@ -89,7 +122,7 @@ def _ends(mine: dict[int, _Handler]) -> Iterator[object]:
 
 def uninterrupted(call: Callable[[], T]) -> T:
     """Return what *call* returns; signal handlers run behind it, or where it is `interruptible`."""
-    mine: dict[int, _Handler] = {}
+    mine = False
     try:
         mine = _hold()
         result = call()
@@ -190,7 +223,8 @@ def _is_from_handler(exc: BaseException) -> bool:
 
 
 def _codes_of_handlers() -> set[CodeType]:
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    found = [signal.getsignal(number) for number in signal.valid_signals()]
+    handlers = [each.handler if isinstance(each, _StandIn) else each for each in found]
     made = [getattr(handler, "func", handler) for handler in handlers if callable(handler)]
     calls = [call if hasattr(call, "__code__") else type(call).__call__ for call in made]
     bound = [getattr(call, "__func__", call) for call in [*made, *calls]]
@@ -200,24 +234,6 @@ def _codes_of_handlers() -> set[CodeType]:
 def in_main_thread() -> bool:
     """Return whether this is the thread in which signal handlers run."""
     return threading.get_ident() == threading.main_thread().ident
-
-
-def _note(signum: int, frame: FrameType | None) -> None:
-    """Stand for a handler of the process."""
-    place = frame
-    while place is not None and place.f_code is not _WINDOW:
-        if place.f_code in _SECTIONS:
-            _came.append(signum)
-            return
-        place = place.f_back
-    handler = _replaced.get(signum)
-    if handler is None:
-        return
-    try:
-        handler(signum, frame)
-    except BaseException as exc:
-        exc.__dict__[_STRUCK] = True
-        raise
 
 
 _SECTIONS = {uninterrupted.__code__, _hold.__code__}
