@@ -27,6 +27,7 @@ from penstock.protocol.data import (
 )
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.trace import TraceEvent, decode_events
+from penstock.runtime.malloc import freed_memory
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
@@ -94,6 +95,7 @@ class WorkerClient:
         """See `Transport.read`."""
         async with aclosing(READ.call(self._channel, requests, greeted)) as messages:
             async for replies in messages:
+                freed_memory.received(replies[0][1].nbytes)  # several share only a small message
                 yield replies
 
     async def answer(self, timeout: float) -> None:

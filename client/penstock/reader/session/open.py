@@ -40,7 +40,7 @@ from penstock.reader.session.network import SessionConfig
 from penstock.reader.session.session import Session
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread
-from penstock.runtime.malloc import tune
+from penstock.runtime.malloc import freed_memory, tune
 from penstock.runtime.switch_interval import short_turns
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
@@ -100,6 +100,7 @@ def open_session(spec: ReadSpec) -> OpenedSession:
     try:
         log_lines.configure_within()
         tune(one_arena=True)  # before there are threads, as far as it is up to us
+        held.callback(freed_memory.settle)
         loop = held.enter_context(LoopThread.shared())
         unread = held.enter_context(ExitStack())
         unread.callback(_close, loop, line)

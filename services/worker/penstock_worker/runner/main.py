@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import socket
@@ -15,6 +14,7 @@ from penstock.definition import decode
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Failure
 from penstock.runtime import log_lines
+from penstock.runtime.malloc import trim
 from penstock_worker.runner import failures
 from penstock_worker.runner.arena import Arena
 from penstock_worker.runner.connection import RunInbox, WorkerConnection, WorkerGoneError
@@ -94,6 +94,4 @@ def tidy_up(arena: Arena | None, kept: frozenset[int]) -> None:
     if arena is not None:
         arena.release(kept)
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
-    if trim is not None:
-        trim(0)
+    trim()
