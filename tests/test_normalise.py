@@ -113,6 +113,7 @@ def test_a_list_of_what_is_alike_is_one_array(value, expected):
         (["a", b"a"], "mixes text and other things"),
         ([np.datetime64(1, "s"), 2], "mixes datetime64"),
         ([2**64, 1], "does not fit int64"),
+        ([1j, float("inf"), 2**64], "does not fit int64"),
     ],
 )
 def test_a_list_that_is_no_array_is_refused_and_the_error_says_what_to_return(value, words):
@@ -222,3 +223,41 @@ def test_what_is_nested_too_deep_or_holds_itself_is_refused_in_few_words(make):
         normalise(make())
 
     assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ([np.uint64(2**60 + 1), 3], [2**60 + 1, 3]),
+        ([np.uint64(2**60 + 1), np.int64(-3)], [2**60 + 1, -3]),
+        ([True, np.int64(2**60 + 1)], [1, 2**60 + 1]),
+    ],
+)
+def test_integers_of_several_types_stay_exact(value, made):
+    array = normalise(value)
+
+    assert array.dtype == np.int64
+    assert array.tolist() == made
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2**63], [2**63], [-1, 2**63], [np.uint64(2**63), -1], [[1, 2], [3, 2**63]]]
+)
+def test_integers_are_refused_that_would_become_floats(value):
+    with pytest.raises(ElementError, match=f"{2**63} does not fit int64: use numpy.uint64"):
+        normalise(value)
+
+
+@pytest.mark.parametrize("value", [[1, 2**63], [[1], [2**63]]])
+def test_integers_that_a_source_is_given_are_refused_that_would_become_floats(value):
+    with pytest.raises(ElementError, match=f"{2**63} does not fit int64: use numpy.uint64"):
+        as_arrays({"id": value})
+
+
+def test_floats_that_no_integer_holds_are_given_to_a_source():
+    assert as_array([1, 1e300, float("inf")]).tolist() == [1.0, 1e300, float("inf")]
+
+
+def test_rows_of_integers_that_have_no_common_type_are_refused():
+    with pytest.raises(ElementError, match="mixes int64 and uint64"):
+        normalise([np.array([1], np.int64), np.array([2**60], np.uint64)])

@@ -77,10 +77,20 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
             f"{shown(value)} is ragged: its parts differ in shape; give the parts one by one with "
             "from_sequence or from_generator, and pad them in the pipeline"
         ) from exc
+    if array.dtype.kind == "f" and (np.abs(array) >= _NO_INT64).any():
+        _refuse_rounded(np.array(value, dtype=object))
     if array.dtype.kind in "USO":
         # NumPy's own text types cut trailing NULs and mix text with numbers: go by the objects.
         array = np.array(value, dtype=object)
     return _checked(array)
+
+
+def _refuse_rounded(objects: np.ndarray[Any, Any]) -> None:
+    """Refuse integers that NumPy makes floats of, as no one type of integers holds all."""
+    values = list(objects.flat)
+    if all(isinstance(one, (int, np.integer)) for one in values):
+        for one in values:
+            _from_int(int(one))
 
 
 def as_arrays(value: Any) -> Element:
@@ -216,7 +226,7 @@ def _from_list(value: list[Any]) -> Any:
     kinds = set(map(type, value))
     if kinds <= _NUMBERS:
         array = np.asarray(value)
-        return array if array.dtype.kind != "O" else np.array([_from_int(one) for one in value])
+        return array if array.dtype.kind in "ibc" else _unless_rounded(array, value, kinds)
     parts = tuple(map(normalise, value))
     if any(isinstance(part, (tuple, dict, NestedDataset)) for part in parts):
         return parts
@@ -230,13 +240,26 @@ def _from_list(value: list[Any]) -> Any:
     return _joined(parts, value)
 
 
+def _unless_rounded(
+    array: np.ndarray[Any, Any], value: list[Any], kinds: set[type]
+) -> np.ndarray[Any, Any]:
+    """Return *array*, made of the numbers *value*, or ``int64``: integers become no floats."""
+    kind = array.dtype.kind
+    if kind == "O" or (kinds <= _INTEGERS and (kind == "f" or int in kinds)):
+        return np.array([_from_int(int(one)) for one in value if type(one) in _INTEGERS])
+    return array
+
+
 def _joined(parts: tuple[Any, ...], value: list[Any]) -> np.ndarray[Any, Any]:
     """Return arrays, or scalars, of one shape as one array; numbers of several types as one."""
     dtypes = {part.dtype for part in parts}
     if len(dtypes) > 1 and not all(dtype.kind in "biufc" for dtype in dtypes):
         raise _unlike(f"mixes {' and '.join(sorted(map(str, dtypes)))}", value)
     if len(dtypes) > 1:
-        return np.stack(parts)
+        made = np.stack(parts)
+        if made.dtype.kind == "f" and all(dtype.kind in "biu" for dtype in dtypes):
+            raise _unlike(f"mixes {' and '.join(sorted(map(str, dtypes)))}", value)
+        return made
     found: np.ndarray[Any, Any] = collate(parts)
     return _checked(found)
 
@@ -271,6 +294,8 @@ _SCALARS = [
     np.float16, np.float32, np.float64, np.complex64, np.complex128,
 ]  # fmt: skip
 _PLAIN = {*_SCALARS, str, bytes}
+_INTEGERS = {int, bool, *(each for each in _SCALARS if issubclass(each, (np.integer, np.bool_)))}
+_NO_INT64 = 2.0**63
 _NUMBERS = {int, float, bool, complex, *_SCALARS}
 _CONVERT: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys([*_SCALARS, str, bytes], unchanged),
