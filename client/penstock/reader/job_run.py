@@ -317,7 +317,7 @@ class JobRun(PipelineRun):
         except StateError:  # one that reads jobs in an inner dataset
             return None
         sources = [
-            SavedSource.of(saved, one.session, self._nodes[one.path].consumer)
+            SavedSource.of(saved, one.held(), self._nodes[one.path].consumer)
             for one, saved in zip(needed, parts, strict=True)
         ]
         if at is None or None in sources:

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from penstock.wire.tracing import CallSpan, Metadata
+from penstock.wire.call_span import CallSpan, Metadata
 
 FLUSH = 0.5
 """Seconds that the last spans get to leave when a process ends."""

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
+
+from penstock.wire.call_span import CallSpan
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -17,20 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.wire")
 
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
-
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-
-
-class CallSpan:
-    """A call as its span sees it; this one has none."""
-
-    metadata: Metadata = ()
-    """What goes with the call, so that the other side's span is a child of this one."""
-
-    def replied(self, reply: Any) -> None:
-        """Record what *reply* names."""
 
 
 _NONE = nullcontext(CallSpan())

@@ -14,7 +14,7 @@ always do. Of a reader that shares a job, a `Replay` asks for that order and che
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ from penstock.reader.core.replay import Run
 
 if TYPE_CHECKING:
     from penstock.reader.delivery.iterator_state import SavedPass
-    from penstock.reader.delivery.sessions import SessionApi
 
 log = logging.getLogger("penstock.reader")
 
@@ -43,17 +42,17 @@ class SavedSource:
 
     @classmethod
     def of(
-        cls, saved: SavedPass, session: SessionApi | None, consumer: tuple[int, int] | None
+        cls, saved: SavedPass, unacked: Iterable[Run], consumer: tuple[int, int] | None
     ) -> SavedSource | None:
-        """Return what is held of the pass that was *saved*; None if its state does not tell."""
+        """Return what is *unacked* of a *saved* pass; None if the pass's state does not tell."""
         passes, held = tuple(number for _, number in saved.passes), list[Run]()
-        if session is not None and consumer is None and not saved.job.finished:
+        if consumer is None and not saved.job.finished:
             job = saved.job.state
             tasks = job.get("tasks", ())
             if job.get("ordered"):  # so they are restored
                 tasks = sorted(tasks, key=itemgetter("index"))
             places = {task.get("name"): place for place, task in enumerate(tasks)}
-            for task, start, stop in session.held():
+            for task, start, stop in unacked:
                 if task not in places:
                     return None
                 held.append((places[task], start, stop))

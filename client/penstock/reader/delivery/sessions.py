@@ -184,6 +184,10 @@ class PassSession:
         """Whether nothing more can come, for any reader."""
         return self.session is None or self.session.over
 
+    def held(self) -> tuple[Run, ...]:
+        """Return what was delivered and is unacked, in the order of delivery."""
+        return () if self.session is None else self.session.held()
+
     def pull(self, run: int, limit: int) -> tuple[list[Element], int]:
         """Return the next elements for operators of *run*, and the delivery tag behind them.
 

@@ -63,8 +63,8 @@ LAST_STATE = 1.0
 class Attempt:
     """A task being run here."""
 
-    def __init__(self, assignment: TaskAssignment, now: float, config: AttemptConfig) -> None:
-        self.assignment = assignment
+    def __init__(self, given: TaskAssignment, now: float, config: AttemptConfig[Attempt]) -> None:
+        self.assignment = assignment = given
         self.run: int | None = None
         self.failure: Failure | None = None
         self.errors: SkippedErrors | None = None

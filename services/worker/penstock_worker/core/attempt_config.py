@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.types import WorkerId
@@ -15,12 +15,11 @@ from penstock_worker.core.round_groups import RoundGroups
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.core.strided import Strided
 
-if TYPE_CHECKING:
-    from penstock_worker.core.attempt import Attempt
+A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptConfig:
+class AttemptConfig(Generic[A]):
     """What all attempts of a worker share: *room* is how many bytes of a job may be kept.
 
     Tasks that fill its *slots* have equal parts of that. *cache* is how many bytes those of a
@@ -32,7 +31,8 @@ class AttemptConfig:
     cache: int
     slots: int
     counters: WorkerCounters
-    name_run: Callable[[Attempt], int]
+    name_run: Callable[[A], int]
+    """Returns the number of an attempt's next run."""
 
 
 def policy_of(assignment: TaskAssignment, sender: Sender) -> DeliveryPolicy:

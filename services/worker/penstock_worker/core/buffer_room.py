@@ -11,14 +11,8 @@ would fill that in a moment, and keep it for the minutes that slow readers take 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
-
 from penstock_worker.core.events import Effect, SendToRunner
 from penstock_worker.runner.messages import SetRoom
-
-if TYPE_CHECKING:
-    from penstock_worker.core.attempt import Attempt
 
 LEAST = 4 << 20
 """Bytes that a task has in any case: with less it would stop at each frame."""
@@ -67,12 +61,3 @@ class BufferRoom:
         if run is not None and self.nbytes != self._told:
             self._told = self.nbytes
             out.append(SendToRunner(SetRoom(run, self.nbytes)))
-
-
-def divide(attempts: Collection[Attempt], total: int, out: list[Effect]) -> None:
-    """Divide *total* bytes among those of *attempts* that are of no cached job."""
-    sharing = [attempt for attempt in attempts if attempt.cache_room is None]
-    part = total // (len(sharing) or 1)
-    most = max(LEAST, 1 << max(0, part.bit_length() - 1))
-    for attempt in sharing:
-        attempt.buffer.resize(most, attempt.run, out)

@@ -7,15 +7,8 @@ ordinary task.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
-
-from penstock_worker.core.events import Effect
 from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import FrameReady, SetWindow
-
-if TYPE_CHECKING:
-    from penstock_worker.core.attempt import Attempt
 
 STEPS = 8
 """A runner is told of more room once that is one in so many of the bytes that it may be ahead."""
@@ -73,14 +66,3 @@ class CacheRoom:
         if waits and cache.starving and granted == self._granted:
             granted += self._ahead  # what comes next is large
         self._granted = min(granted, self.nbytes)
-
-
-def divide(attempts: Collection[Attempt], cache: int, out: list[Effect]) -> None:
-    """Give those of *attempts* that are of one cached job equal shares of its *cache* bytes."""
-    jobs: dict[str, list[Attempt]] = {}
-    for attempt in attempts:
-        if (cached := attempt.assignment.cached) is not None:
-            jobs.setdefault(cached.job, []).append(attempt)
-    for members in jobs.values():
-        for attempt in members:
-            attempt.resize_cache(max(1, cache // len(members)), out)

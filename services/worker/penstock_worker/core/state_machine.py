@@ -21,7 +21,7 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.data import StreamEnd, Subscribe
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus, TaskId, WorkerId
-from penstock_worker.core import buffer_room, cache_room, slot_share
+from penstock_worker.core import division
 from penstock_worker.core.attempt import Attempt
 from penstock_worker.core.attempt_config import AttemptConfig
 from penstock_worker.core.counters import WorkerCounters
@@ -182,9 +182,9 @@ class WorkerCore:
             self._on_drain(now, out)
         for run in assignment.tasks:
             self._on_task(run, now, out)
-        buffer_room.divide(self.attempts.values(), self._total, out)
-        cache_room.divide(self.attempts.values(), self._config.cache, out)
-        slot_share.divide(self.attempts.values(), self._config.slots, out)
+        division.divide_buffer(self.attempts.values(), self._total, out)
+        division.divide_cache(self.attempts.values(), self._config.cache, out)
+        division.divide_slots(self.attempts.values(), self._config.slots, out)
         self._open_early(now, out)
         for attempt in list(self.attempts.values()):
             self._serve(attempt, now, out)
@@ -224,7 +224,7 @@ class WorkerCore:
             del self._former[next(iter(self._former))]
         self._runs = {run: other for run, other in self._runs.items() if other is not attempt}
         if attempt.cache_room is not None:
-            cache_room.divide(self.attempts.values(), self._config.cache, out)
+            division.divide_cache(self.attempts.values(), self._config.cache, out)
 
     def _on_splits(self, grant: SplitGrant, out: list[Effect]) -> None:
         attempt = self.attempts.get(grant.task)
@@ -256,7 +256,7 @@ class WorkerCore:
         for attempt in list(self.attempts.values()):
             attempt.on_tick(now)
             self._serve(attempt, now, out)
-        slot_share.divide(self.attempts.values(), self._config.slots, out)
+        division.divide_slots(self.attempts.values(), self._config.slots, out)
         if now >= self._heartbeat_at:
             self._heartbeat_at = now + self._heartbeat_interval
             self._on_connected(out)
@@ -269,7 +269,7 @@ class WorkerCore:
         if attempt.over and self.attempts.get(task) is attempt:
             self._ended[task] = attempt.progress()
             self._stop(task, attempt, out)
-            buffer_room.divide(self.attempts.values(), self._total, out)
+            division.divide_buffer(self.attempts.values(), self._total, out)
             out.append(HeartbeatDue())
 
     # --- runners ---
