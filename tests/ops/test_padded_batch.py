@@ -92,7 +92,14 @@ def test_text_may_be_padded_with_a_word():
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [(-1, np.uint8), (0.5, np.int64), (300, np.uint8), ("x", np.float64), (1j, np.float32)]
-    + [(np.nan, np.int32), (2, np.bool_), (0, object), (b"", object), ((0,), np.int64)],
+    + [(np.nan, np.int32), (2, np.bool_), (0, object), (b"", object), ((0,), np.int64)]
+    + [
+        (2**70, np.int64),
+        pytest.param(2**2000, np.float64, id="huge"),
+        (1, "i4,f8"),
+        (0.5, "m8[s]"),
+        (1, "M8"),
+    ],
 )
 def test_a_value_that_does_not_fit_is_named(value, dtype):
     def make(n):

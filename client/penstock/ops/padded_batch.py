@@ -184,11 +184,14 @@ def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
     is_complex = isinstance(value, complex)
     if not isinstance(value, (bool, int, float, complex)) or (is_complex and dtype.kind != "c"):
         raise _unfit(value, str(dtype))
-    with np.errstate(all="ignore"):
-        filled = np.asarray(value).astype(dtype)
-    if dtype.kind not in "fc" and filled != value:
-        raise _unfit(value, str(dtype))
-    return filled
+    try:
+        with np.errstate(all="ignore"):
+            filled = np.asarray(value).astype(dtype)
+        if dtype.kind in "fc" or filled == value:
+            return filled
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _unfit(value, str(dtype))
 
 
 def _text(leaves: Sequence[NDArray[Any]], value: Any) -> str | bytes:

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import threading
@@ -12,6 +13,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
 from penstock.files import open_file
+from penstock.forward_file import ForwardFile
 from penstock.frames.compression import zstd_module
 from penstock.ops.internal.compressed import GUESSED, decompressed
 
@@ -84,6 +86,21 @@ def test_a_pipe_is_read_once_from_its_beginning(tmp_path):
 
     assert list(Dataset.text_lines(pipe)) == LINES
     writer.join()
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
+def test_a_file_whose_bytes_come_one_by_one_is_known_by_its_first_ones(suffix):
+    class Trickle(ForwardFile):
+        def fill(self, buffer):
+            data = self._inner.read(1)
+            buffer[: len(data)] = data
+            return len(data)
+
+    packed = Trickle(io.BytesIO(PACKERS[suffix](b"a\nb\n")))
+
+    with decompressed(io.BufferedReader(packed), GUESSED) as file:
+        assert file.read() == b"a\nb\n"
+    assert packed.closed
 
 
 def test_the_compression_that_is_named_is_used(tmp_path):

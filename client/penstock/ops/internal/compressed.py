@@ -51,6 +51,7 @@ def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
     """Return what is packed in *file*, as another file; to close that closes *file*."""
     if compression == GUESSED:
         try:
+            file = _with_whole_head(file)
             compression = _guess(file)
         except BaseException:
             file.close()
@@ -70,6 +71,33 @@ def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
         case _:
             return file
     return io.BufferedReader(_Unpacked(file, stream), CHUNK)
+
+
+def _with_whole_head(file: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
+    """Return *file*, or the same from its first byte on with all that tells its kind buffered.
+
+    Of a pipe or a server, the first bytes may come in pieces.
+    """
+    head = file.peek(_LONGEST)
+    if len(head) >= _LONGEST or not any(m.startswith(head) for m in (*_MAGIC, *_REFUSED)):
+        return file
+    return io.BufferedReader(_Begun(file.read(_LONGEST), file), CHUNK)
+
+
+class _Begun(ForwardFile):
+    """The bytes *head*, which were read of *file*, and then the rest of that."""
+
+    def __init__(self, head: bytes, file: io.BufferedReader[Any]) -> None:
+        super().__init__(file)
+        self._head, self._file = head, file
+
+    def fill(self, buffer: Any) -> int:
+        """See `ForwardFile.fill`."""
+        head, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
+        if not head:
+            return self._file.readinto1(buffer)
+        buffer[: len(head)] = head
+        return len(head)
 
 
 def _guess(file: io.BufferedReader[Any]) -> str:
