@@ -172,10 +172,18 @@ def test_a_visitation_cannot_be_changed():
     ("between", "said"),
     [
         (lambda d: d.map(abs).batch(2), "a state restored by another number of readers"),
-        (lambda d: d.enumerate(), "a restored state starts shuffle behind distribute over"),
+        (lambda d: d.enumerate(), "a restored state starts {} behind distribute over"),
     ],
 )
-def test_the_first_line_says_when_a_restored_shuffle_starts_over(between, said):
+@pytest.mark.parametrize(
+    ("op", "build"),
+    [
+        ("shuffle", lambda d: d.shuffle(4)),
+        ("bucket_by_sequence_length(len)", lambda d: d.bucket_by_sequence_length(len, [2], [3, 3])),
+        ("group_by_window(abs)", lambda d: d.group_by_window(abs, lambda k, w: w.batch(2), 2)),
+    ],
+)
+def test_the_first_line_says_when_what_operators_select_from_starts_over(between, said, op, build):
     far = Dataset.range(9).distribute("distributed_epoch", SERVICE)
 
-    assert said in str(between(far).shuffle(4).visitation()).splitlines()[0]
+    assert said.format(op) in str(build(between(far)).visitation()).splitlines()[0]

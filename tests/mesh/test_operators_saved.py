@@ -60,7 +60,25 @@ def test_one_reader_gets_each_shuffled_element_once_through_restores(cluster, or
         assert seen == [int(x) for x in local]
 
 
-@pytest.mark.parametrize("build", [packed, shuffled])
+def bucketed(target, **how):
+    d = Dataset.range(600).distribute(DYNAMIC, target, **how)
+    return d.bucket_by_sequence_length(lambda x: x % 7, [2, 4], [3, 2, 4])
+
+
+def test_one_reader_gets_each_bucket_as_it_would_have_come(cluster):
+    dataset, seen, state = bucketed(cluster.target, ordered=True), [], None
+    for _ in range(5):
+        with dataset.iterator(state) as it:
+            seen += [next(it).tolist() for _ in range(20)]
+            state = it.state()
+    with dataset.iterator(state) as it:
+        seen += [batch.tolist() for batch in it]
+
+    local = Dataset.range(600).bucket_by_sequence_length(lambda x: x % 7, [2, 4], [3, 2, 4])
+    assert seen == [batch.tolist() for batch in local]
+
+
+@pytest.mark.parametrize("build", [packed, shuffled, bucketed])
 def test_consumers_of_one_order_continue_each_with_its_own_state(cluster, build):
 
     def read(job, k, steps, state=None):
@@ -117,18 +135,20 @@ def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluste
     assert counts.keys() == set(range(DOCUMENTS * TOKENS))
 
 
-def test_readers_that_share_a_job_get_each_shuffled_element_once_between_them(cluster):
+@pytest.mark.parametrize("build", [shuffled, bucketed])
+def test_readers_that_share_a_job_get_each_element_held_back_once_between_them(cluster, build):
 
     both_read = Barrier(2)
+    name = build.__name__
 
     def read(_):
-        with shuffled(cluster.target, job_name="shuffled, shared").iterator() as it:
+        with build(cluster.target, job_name=f"{name}, shared").iterator() as it:
             seen = [next(it)]
             both_read.wait(60)
             return [*seen, *(next(it) for _ in range(40))], it.state()
 
     def go_on(state):
-        return list(shuffled(cluster.target, job_name="shuffled, resumed").iterator(state))
+        return list(build(cluster.target, job_name=f"{name}, resumed").iterator(state))
 
     with ThreadPoolExecutor(2) as hosts:
         first = list(hosts.map(read, range(2)))

@@ -160,9 +160,9 @@ def _behind(root: Node) -> Iterator[Node]:
 
 def _has_gaps(node: Node) -> bool:
     """Return whether the operator holds what cannot be made again from its elements alone."""
-    if node.op == "shuffle":
+    if node.op in _SELECTING:
         return not any(cuts(below) or keeps_nothing(below) for below in node.inputs)
-    return node.op in _GAPS
+    return node.op == "cache"
 
 
 def _listed(labels: tuple[str, ...]) -> str:
@@ -198,8 +198,9 @@ _APART = {
 
 _BEHIND = "put it behind distribute where it must see all of them"
 
-_GAPS = frozenset({"bucket_by_sequence_length", "cache", "group_by_window"})
-_HOLDERS = _GAPS | {"choose_from_datasets", "sample_from_datasets", "scan", "shuffle"}
+_SELECTING = frozenset({"bucket_by_sequence_length", "group_by_window", "shuffle"})
+"""Operators that hold back some of what they read, and not just the newest."""
+_HOLDERS = _SELECTING | {"cache", "choose_from_datasets", "sample_from_datasets", "scan"}
 """Operators whose place is more than the elements that are left."""
 
 _CUTTERS = (FlatMap, GroupByWindow, Interleave, Rebatch, Unbatch, Window)

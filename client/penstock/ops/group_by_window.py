@@ -30,7 +30,12 @@ from penstock.ops.internal.group_input import (
     Slot,
     TrackedGroupInput,
 )
-from penstock.ops.internal.tracked_shuffle import TrackedInput, cuts, is_straight
+from penstock.ops.internal.tracked_shuffle import (
+    TrackedInput,
+    cuts,
+    is_straight,
+    keeps_nothing,
+)
 from penstock.ops.window import in_memory
 from penstock.options import check_count
 
@@ -322,8 +327,7 @@ def _supply(upstream: Node, context: Context, state: State) -> GroupInput:
         stage.op == "distribute" for _, stage in walk(upstream)
     )
     if not tracked or cuts(upstream):  # of pieces it is enough to know the oldest
-        return ReplayedGroupInput(lambda below: context.open(upstream, below), state)
-    below, number = state[1][0][:2] if state else (None, 0)
-    return TrackedGroupInput(
-        TrackedInput(context.open(upstream, below), straight=is_straight(upstream)), number
-    )
+        return ReplayedGroupInput(lambda below: context.open(upstream, below), state, once=tracked)
+    source = context.open(upstream, state[1][0][0] if state else None)
+    lender = TrackedInput(source, straight=is_straight(upstream))
+    return TrackedGroupInput(lender, state, alike=keeps_nothing(upstream))

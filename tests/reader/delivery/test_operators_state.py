@@ -56,6 +56,28 @@ BUILDS = {
     "sample of shuffles": lambda d: Dataset.sample_from_datasets(
         [d.shuffle(4), Dataset.range(1000, 1040).shuffle(4).batch(2)], weights=[0.6, 0.4], seed=5
     ),
+    "groups": lambda d: d.group_by_window(lambda x: x % 3, lambda key, w: w.batch(4), 4),
+    "groups that become several": lambda d: d.filter(lambda x: bool(x % 5)).group_by_window(
+        lambda x: x % 2, lambda key, w: w.map(lambda x: x + 100 * key).shuffle(3), 5
+    ),
+    "groups of chance": lambda d: d.batch(2).group_by_window(
+        lambda x, *, rng: int(rng.integers(3)), lambda key, w: w.map(drawn), 3
+    ),
+    "a group that is seldom full": lambda d: (
+        pieces(d).unbatch().group_by_window(lambda x: int(x == 2), lambda k, w: w.batch(4), 4)
+    ),
+    "an element of a group far from the others": lambda d: d.group_by_window(
+        lambda x: int(x == 1), lambda key, w: w.batch(2), 2
+    ),
+    "buckets": lambda d: d.map(lambda x: np.arange(x % 7)).bucket_by_sequence_length(
+        len, [2, 4, 6], [3, 2, 4, 2]
+    ),
+    "buckets, prefetch": lambda d: (
+        d.prefetch(2).bucket_by_sequence_length(lambda x: x % 7, [2, 4], [3, 2, 4]).prefetch(2)
+    ),
+    "buckets of pieces": lambda d: (
+        pieces(d).rebatch(2).bucket_by_sequence_length(lambda x: x[0] % 9, [2, 4], [3, 2, 4])
+    ),
     "sample": lambda d: Dataset.sample_from_datasets(
         [pieces(d).rebatch(4), Dataset.range(1000, 1040).batch(2)], weights=[0.6, 0.4], seed=5
     ),
@@ -84,7 +106,20 @@ def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-@pytest.mark.parametrize("name", ["rebatch", "shuffle", "shuffle of all", "shuffled batches"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rebatch",
+        "shuffle",
+        "shuffle of all",
+        "shuffled batches",
+        "groups",
+        "groups that become several",
+        "a group that is seldom full",
+        "buckets",
+        "buckets of pieces",
+    ],
+)
 def test_operators_continue_through_one_restore_after_the_other(saving, name, steps):
     dataset = BUILDS[name](far())
     with dataset.iterator() as it:

@@ -5,7 +5,8 @@ elements are buffered, ``[the input's state, number, errors, events]``: from ele
 behind so many *errors* of the input, each event is an element in the group of that index; or -k
 for k elements that are in none; or ``[k, e]`` for k such elements and e errors among them. The
 last part ends where the next element comes. Where elements lie far apart parts begin anew, so that
-what is read again is about what is buffered; there are at most `MOST` of them.
+what is read again is about what is buffered; there are at most `MOST` of them. Of an input that
+can be read again only once there is one part.
 """
 
 from __future__ import annotations
@@ -108,13 +109,18 @@ def _left(log: Sequence[GroupedElement | int]) -> Iterable[GroupedElement]:
     )
 
 
-def written(held: Sequence[GroupedElement], ahead: InputPosition) -> list[State]:
-    """Return the state of what is *held*, of an input whose next position is *ahead*."""
+def written(
+    held: Sequence[GroupedElement], ahead: InputPosition, *, most: int = MOST
+) -> list[State]:
+    """Return the state of what is *held*, of an input whose next position is *ahead*.
+
+    It has *most* parts, or fewer.
+    """
     groups: dict[int, tuple[int, int]] = {}
     for arrival in held:
         groups.setdefault(arrival.key, (len(groups), arrival.size))
     places = [*(arrival.place for arrival in held), ahead]
-    starts = _starts([place.number for place in places])
+    starts = _starts([place.number for place in places], most)
     parts: list[State] = []
     events: list[Event] = []
     for i, place in enumerate(places):
@@ -130,8 +136,8 @@ def written(held: Sequence[GroupedElement], ahead: InputPosition) -> list[State]
     return [[[key, size] for key, (_, size) in groups.items()], parts]
 
 
-def _starts(numbers: list[int]) -> set[int]:
+def _starts(numbers: list[int], most: int) -> set[int]:
     """Return at which of *numbers* a part begins: the first, and those far behind the last."""
     far = [i for i in range(1, len(numbers)) if numbers[i] - numbers[i - 1] > FAR]
     far.sort(key=lambda i: numbers[i - 1] - numbers[i])
-    return {0, *far[: MOST - 1]}
+    return {0, *far[: most - 1]}

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from penstock.element import Element
 from penstock.engine.block_size import BlockSizer
 from penstock.engine.iterator import ELEMENT_ERRORS, OpIterator, State
 from penstock.engine.unacked import joined, only_tags, unacked_exactly
 from penstock.errors import Closed, StateError
-from penstock.ops.internal.group_buffer import Event, GroupedElement, Groups, InputPosition, written
+from penstock.ops.internal.group_buffer import (
+    MOST,
+    Event,
+    GroupedElement,
+    Groups,
+    InputPosition,
+    written,
+)
 from penstock.ops.internal.tracked_shuffle import TrackedInput
 
 Slot: TypeAlias = tuple[Element, InputPosition]
@@ -46,11 +53,13 @@ class GroupInput(Protocol):
 
 
 class ReplayedGroupInput:
-    """A `GroupInput` that can be read again from any position."""
+    """A `GroupInput` that can be read again from any position, or *once*: from the oldest on."""
 
-    def __init__(self, open_input: Callable[[State], OpIterator], state: State) -> None:
+    def __init__(
+        self, open_input: Callable[[State], OpIterator], state: State, *, once: bool = False
+    ) -> None:
         groups, parts = state or ([], [[None, 0, 0, []]])
-        self._open = open_input
+        self._open, self._most_parts = open_input, 1 if once else MOST
         self._groups: list[tuple[int, int]] = [(key, size) for key, size in groups]
         self._parts: deque[tuple[State, int, int, list[Event]]] = deque(map(tuple, parts))
         self._pace = BlockSizer()
@@ -95,7 +104,7 @@ class ReplayedGroupInput:
             ahead = waiting[0][1]
         else:
             ahead = InputPosition(self._number, self._errors, self._input.mark(), 0)
-        return lambda held, current: [*written(held, ahead), current]
+        return lambda held, current: [*written(held, ahead, most=self._most_parts), current]
 
     def close(self) -> None:
         """See `GroupInput.close`."""
@@ -181,17 +190,32 @@ class TrackedGroupInput:
 
     State: what is unacked, and the input's, see `penstock.engine.unacked`. Opened at one, it begins
     with empty groups: what they held was requeued, and comes again.
+
+    Where just that comes again in the order in which it came, a state may also say to which group
+    each of these elements belongs. The input is *alike* if its elements are then as they were.
     """
 
-    restored = True
+    def __init__(self, lender: TrackedInput, state: State, *, alike: bool) -> None:
+        groups, parts = state or ([], [[None, 0, 0, []]])
+        self._input, self._alike = lender, alike
+        self._groups: list[tuple[int, int]] = [(key, size) for key, size in groups]
+        _, number, _, events = cast("tuple[State, int, int, list[Event]]", parts[0])
+        self._number, self._events = number, deque(events)
+        """The number of the next element, and what is still to be read again."""
 
-    def __init__(self, lender: TrackedInput, number: int) -> None:
-        self._input = lender
-        self._number = number
-        """The number of the next element."""
+    @property
+    def restored(self) -> bool:
+        """See `GroupInput.restored`."""
+        return not self._events
 
     def restore(self, held: Groups) -> None:
         """See `GroupInput.restore`."""
+        while self._events:
+            run = _held_first(self._events)
+            if run:
+                self._replay_elements(run, held)
+            else:
+                self._number -= cast("int", self._events.popleft())
 
     def pull(self, n: int) -> list[Slot]:
         """See `GroupInput.pull`."""
@@ -207,17 +231,39 @@ class TrackedGroupInput:
         """See `GroupInput.mark`."""
         input_owes, below = self._input.mark()
         number, left = self._number, [place.origin for _, place in waiting]
+        ahead = waiting[0][1] if waiting else InputPosition(number, 0, _nowhere, 0)
 
-        def at(held: Sequence[GroupedElement], current: State) -> State:  # noqa: ARG001  it comes again
+        def at(held: Sequence[GroupedElement], current: State) -> State:
             owed = only_tags([*(arrival.place.origin for arrival in held), *left])
-            place = [[], [[below(), number, 0, []]], None]
-            return unacked_exactly(joined((owed, input_owes)), place)
+            source = below()
+
+            def again() -> State:
+                groups, ((_, *events),) = written(held, ahead, most=1)
+                return [groups, [[source, *events]], current]
+
+            place = [[], [[source, number, 0, []]], None]
+            owes = joined((owed, input_owes))
+            return unacked_exactly(owes, place, again if self._alike else None)
 
         return at
 
     def close(self) -> None:
         """See `GroupInput.close`."""
         self._input.close()
+
+    def _replay_elements(self, run: list[int], held: Groups) -> None:
+        """Read elements of these groups, or the first of them."""
+        try:
+            slots = self.pull(len(run))
+        except ELEMENT_ERRORS:
+            self._events.popleft()  # its group is one short
+            self._number += 1
+            raise
+        if not slots:
+            self._events.clear()  # not what was held: begin with what came
+        for (element, place), group in zip(slots, run, strict=False):
+            self._events.popleft()
+            held.add(GroupedElement(*self._groups[group], place), element)
 
 
 def _nowhere(back: int) -> State:  # noqa: ARG001
