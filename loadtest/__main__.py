@@ -27,14 +27,18 @@ def main(
         ),
     ],
     readers: Annotated[int | None, typer.Option(min=1, help="simulated readers")] = None,
-    seconds: Annotated[float | None, typer.Option(min=1, help="how long, in all")] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="length of the whole test")] = None,
     rate: Annotated[
         float | None,
-        typer.Option(min=0, help="elements a second for each reader; 0: all it can, as by default"),
+        typer.Option(
+            min=0, help="elements a second for each reader; 0 (the default) is as many as possible"
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=0, help="jobs that readers take turns to read (1); 0: each has its own"),
+        typer.Option(
+            min=0, help="number of jobs that readers share (1); 0 gives each reader its own"
+        ),
     ] = None,
     preset: Annotated[
         Preset | None,
@@ -43,18 +47,17 @@ def main(
         ),
     ] = None,
     mode: Annotated[
-        str, typer.Option(help="parallel_epochs, distributed_epoch, or a policy, as data")
+        str, typer.Option(help="parallel_epochs, distributed_epoch, or a policy such as data")
     ] = "distributed_epoch",
     element_bytes: Annotated[int, typer.Option(min=4, help="bytes of an element")] = 64 * 1024,
-    work_ms: Annotated[
-        float, typer.Option(min=0, help="CPU time that an element takes to make")
-    ] = 0.1,
+    work_ms: Annotated[float, typer.Option(min=0, help="CPU time to make an element")] = 0.1,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="seconds that the dispatcher or all workers may be away")
+        float, typer.Option(min=0.1, help="seconds to wait for the dispatcher or a worker")
     ] = 60.0,
     json: Annotated[Path | None, typer.Option(help="write all figures to this file")] = None,
     plot_to: Annotated[
-        Path | None, typer.Option("--plot", help="draw the course to this file (matplotlib)")
+        Path | None,
+        typer.Option("--plot", help="draw the figures over time to this file (matplotlib)"),
     ] = None,
 ) -> None:
     """Read from a running cluster, and say what the readers waited and what it cost.

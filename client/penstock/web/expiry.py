@@ -18,7 +18,7 @@ def certificate_end(entrance: Entrance) -> Iterable[Metric]:
     if isinstance(found, ServiceCredentials):
         yield gauge(
             "penstock_certificate_expiry_timestamp_seconds",
-            "When the certificate that is shown ends, in seconds of Unix time",
+            "Expiry of the service's certificate, in seconds of Unix time",
             _end(found.client.tls.certificate),
         )
 

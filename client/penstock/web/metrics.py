@@ -102,16 +102,16 @@ def of_every_service(versions: Versions, security: str, calls: CallCounts) -> It
         "protocol": str(versions.protocol),
         "security": security,
     }
-    yield InfoMetricFamily("penstock_build", "What runs here", value=info)
+    yield InfoMetricFamily("penstock_build", "Versions of this service", value=info)
     yield counters(
         "penstock_calls",
-        "Calls of gRPC, streams among them",
+        "gRPC calls, including streams",
         ["method"],
         (((_method(path),), count) for path, count in calls.opened.items()),
     )
     yield counters(
         "penstock_calls_failed",
-        "Calls that were refused, or ended with an error, by its name",
+        "gRPC calls that were refused or failed, by error",
         ["method", "error"],
         (((_method(path), error), count) for (path, error), count in calls.failed.items()),
     )

@@ -18,79 +18,78 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command()
 @with_defaults(DispatcherConfig)
 def run(  # noqa: PLR0913, PLR0917  # an option for each setting
-    port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free one")] = None,
+    port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free port")] = None,
     host: Annotated[str | None, typer.Option(help="interface to listen on")] = None,
     work_dir: Annotated[
-        str | None, typer.Option(help="folder of this dispatcher's own, to go on from at a restart")
+        str | None, typer.Option(help="folder for the journal, from which a restart continues")
     ] = None,
     durability: Annotated[
         Durability | None,
-        typer.Option(help="what is told outlasts the death of the process, or a power failure"),
+        typer.Option(help="decisions survive a crash of the process, or a power failure"),
     ] = None,
     worker_address: Annotated[
         list[str] | None,
-        typer.Option(help="a worker that may register: host:port, host or host:*; repeatable"),
+        typer.Option(help="a worker that may register, as host:port, host or host:*; repeatable"),
     ] = None,
     worker_timeout: Annotated[
-        float | None, typer.Option(help="seconds that a worker may be silent")
+        float | None, typer.Option(help="seconds of silence after which a worker is lost")
     ] = None,
     client_timeout: Annotated[
-        float | None, typer.Option(help="seconds that a reader may be silent")
+        float | None, typer.Option(help="seconds of silence after which a reader is lost")
     ] = None,
     job_gc_timeout: Annotated[
-        float | None, typer.Option(help="seconds that an iteration without readers is kept")
+        float | None, typer.Option(help="seconds to keep a pass without readers")
     ] = None,
     job_gc_check_interval: Annotated[
-        float | None, typer.Option(help="seconds between looks for what may be forgotten")
+        float | None,
+        typer.Option(help="seconds between searches for passes and datasets to delete"),
     ] = None,
     dataset_gc_timeout: Annotated[
-        float | None, typer.Option(help="seconds that a pipeline is kept that nothing uses")
+        float | None, typer.Option(help="seconds to keep a dataset that nobody uses")
     ] = None,
     linger: Annotated[
         float | None,
-        typer.Option(
-            help="seconds to answer on, and to say that it ends, after it is told to stop"
-        ),
+        typer.Option(help="seconds to keep answering after the order to stop"),
     ] = None,
     gc_dynamic_sharding_jobs: Annotated[
         bool | None,
         typer.Option(
             "--gc-dynamic-sharding-jobs",
-            help="forget named DYNAMIC jobs, too: readers that come back get an error",
+            help="also delete named DYNAMIC jobs; returning readers get an error",
         ),
     ] = None,
     reassign_static_tasks: Annotated[
         bool | None,
         typer.Option(
             "--reassign-static-tasks",
-            help="give the part of a listed worker that is not there to another one",
+            help="give the part of an absent listed worker to another worker",
         ),
     ] = None,
     credentials: Annotated[
-        str | None, typer.Option(help="folder of its credentials, which `penstock keys init` makes")
+        str | None, typer.Option(help="folder of credentials, made by `penstock keys init`")
     ] = None,
     insecure: Annotated[
         bool | None,
-        typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
+        typer.Option("--insecure", help="accept every client that can connect, without TLS"),
     ] = None,
     tensorflow_port: Annotated[
         int | None,
-        typer.Option(help="another port, for TensorFlow's clients, which have no credentials"),
+        typer.Option(help="extra port for TensorFlow's own clients, without credentials"),
     ] = None,
     tensorflow_host: Annotated[
-        str | None, typer.Option(help="interface of that port; by default the other one's")
+        str | None, typer.Option(help="interface of the TensorFlow port; by default that of --host")
     ] = None,
     tensorflow_dataset: Annotated[
         list[str] | None,
-        typer.Option(help="an id that may be read without credentials there; repeatable"),
+        typer.Option(help="a dataset id that TensorFlow's clients may read; repeatable"),
     ] = None,
     http_port: Annotated[
         int | None,
-        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+        typer.Option(help="port for HTTP, such as /metrics; 0 is any free port"),
     ] = None,
-    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface for HTTP")] = None,
     health_file: Annotated[
-        str | None, typer.Option(help="a file that is touched each second while this works")
+        str | None, typer.Option(help="a file to touch every second while the service works")
     ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats of a worker")
@@ -100,12 +99,12 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="a limit, as max_connections=100; repeatable; see the page Limits"),
+        typer.Option(help="a limit, such as max_connections=100; repeatable"),
     ] = None,
 ) -> None:
-    """Run a dispatcher until it is told to stop (SIGTERM or Ctrl-C).
+    """Run a dispatcher until SIGTERM or Ctrl-C.
 
-    What is not given is read from PENSTOCK_* variables: PENSTOCK_PORT and so on.
+    Each option can also be a variable, such as PENSTOCK_PORT.
     """
     given = dict(locals())
     # The command `penstock` has these options in its help: that loads no service.

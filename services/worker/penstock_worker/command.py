@@ -22,89 +22,89 @@ def run(  # noqa: PLR0913, PLR0917  # an option for each setting
         str | None, typer.Option(help="address that readers connect to; %port% is the bound port")
     ] = None,
     host: Annotated[str | None, typer.Option(help="interface to listen on")] = None,
-    port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free one")] = None,
+    port: Annotated[int | None, typer.Option(help="port to listen on; 0 is any free port")] = None,
     socket_dir: Annotated[
         str | None,
-        typer.Option(help="folder of the socket by which readers on this host share its memory"),
+        typer.Option(help="folder of the socket for shared memory with readers on this host"),
     ] = None,
     credentials: Annotated[
-        str | None, typer.Option(help="folder of its credentials, which `penstock keys init` makes")
+        str | None, typer.Option(help="folder of credentials, made by `penstock keys init`")
     ] = None,
     insecure: Annotated[
         bool | None,
-        typer.Option("--insecure", help="let in everybody who can connect, without TLS"),
+        typer.Option("--insecure", help="accept every client that can connect, without TLS"),
     ] = None,
     tensorflow_port: Annotated[
         int | None,
-        typer.Option(help="another port, for TensorFlow's clients, which have no credentials"),
+        typer.Option(help="extra port for TensorFlow's own clients, without credentials"),
     ] = None,
     tensorflow_host: Annotated[
-        str | None, typer.Option(help="interface of that port; by default the other one's")
+        str | None, typer.Option(help="interface of the TensorFlow port; by default that of --host")
     ] = None,
     http_port: Annotated[
         int | None,
-        typer.Option(help="port of HTTP, to look at it: /metrics, /healthz; 0 is any free one"),
+        typer.Option(help="port for HTTP, such as /metrics; 0 is any free port"),
     ] = None,
-    http_host: Annotated[str | None, typer.Option(help="interface of HTTP")] = None,
+    http_host: Annotated[str | None, typer.Option(help="interface for HTTP")] = None,
     health_file: Annotated[
-        str | None, typer.Option(help="a file that is touched each second while this works")
+        str | None, typer.Option(help="a file to touch every second while the service works")
     ] = None,
     heartbeat_interval: Annotated[
         float | None, typer.Option(help="seconds between heartbeats")
     ] = None,
     dispatcher_timeout: Annotated[
-        float | None, typer.Option(help="seconds that the dispatcher may be absent at the start")
+        float | None, typer.Option(help="seconds to wait for the dispatcher at the start")
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(help="tasks of a DYNAMIC job that run at once; by default one for each core"),
+        typer.Option(help="tasks of a DYNAMIC job to run at once; by default one for each core"),
     ] = None,
     buffer_bytes: Annotated[
-        int | None, typer.Option(help="bytes of a job that may be produced before they are acked")
+        int | None, typer.Option(help="bytes that a job may produce ahead of its readers")
     ] = None,
     total_buffer_bytes: Annotated[
         int | None,
-        typer.Option(help="the same of all jobs together; by default a quarter of the memory"),
+        typer.Option(help="the same for all jobs together; by default a quarter of the memory"),
     ] = None,
     max_element_bytes: Annotated[
-        int | None, typer.Option(help="bytes of the largest element that is delivered")
+        int | None, typer.Option(help="bytes of the largest element")
     ] = None,
     cross_trainer_cache_size_bytes: Annotated[
         int | None, typer.Option(help="bytes that a job with a cross-trainer cache may keep")
     ] = None,
     runner_memory_bytes: Annotated[
-        int | None, typer.Option(help="bytes of memory that a runner may have for itself")
+        int | None, typer.Option(help="bytes of memory for each runner")
     ] = None,
     runner_niceness: Annotated[
-        int | None, typer.Option(help="how much nicer runners are than the worker, 0 to 19")
+        int | None, typer.Option(help="niceness of runners above the worker's, 0 to 19")
     ] = None,
     runner_user: Annotated[
-        str | None, typer.Option(help="user that runners become; the worker is root then")
+        str | None, typer.Option(help="user of the runners, if the worker runs as root")
     ] = None,
     runner_read_only: Annotated[
         bool | None,
-        typer.Option("--runner-read-only", help="let runners change no files, by Landlock"),
+        typer.Option("--runner-read-only", help="forbid runners to change files (Landlock)"),
     ] = None,
     runner_writable: Annotated[
         list[str] | None,
-        typer.Option(help="a path below which runners may change files even so; repeatable"),
+        typer.Option(help="a path below which runners may still change files; repeatable"),
     ] = None,
     drain: Annotated[
-        float | None, typer.Option(help="seconds that handing over the tasks may take at the stop")
+        float | None, typer.Option(help="seconds to hand tasks over before the worker stops")
     ] = None,
     worker_tag: Annotated[
-        list[str] | None, typer.Option(help="a word shown in the worker's status; repeatable")
+        list[str] | None, typer.Option(help="a tag, such as COLOCATED; repeatable")
     ] = None,
     limit: Annotated[
         list[str] | None,
-        typer.Option(help="a limit, as max_connections=100; repeatable; see the page Limits"),
+        typer.Option(help="a limit, such as max_connections=100; repeatable"),
     ] = None,
 ) -> None:
-    """Run a worker until it is told to stop (SIGTERM or Ctrl-C): then its tasks go on elsewhere.
+    """Run a worker until SIGTERM or Ctrl-C; it then hands its tasks to other workers.
 
-    Told again, it stops at once.
+    A second signal stops it at once.
 
-    What is not given is read from PENSTOCK_* variables: PENSTOCK_DISPATCHER_ADDRESS and so on.
+    Each option can also be a variable, such as PENSTOCK_DISPATCHER_ADDRESS.
     """
     given = dict(locals())
     # The command `penstock` has these options in its help: that loads no service.

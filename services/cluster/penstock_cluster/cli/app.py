@@ -36,7 +36,7 @@ from penstock_health.probe import probe
 app = typer.Typer(
     name="penstock",
     help="Input data for training, prepared by a cluster of workers.",
-    epilog="Exit codes: 0 done; 1 it failed; 2 called wrongly; 3 no answer from the address.",
+    epilog="Exit codes: 0 success; 1 failure; 2 wrong usage; 3 no answer from the address.",
     no_args_is_help=True,
 )
 
@@ -61,11 +61,11 @@ SERVICES = frozenset(["dispatcher", "worker"])
 
 
 JobChoice = Annotated[
-    str, typer.Option("--job", help="the job with that name, or jobs with it in their names")
+    str, typer.Option("--job", help="only the job of this name, or jobs whose names contain it")
 ]
 """The option of commands that show jobs."""
 
-Everything = Annotated[bool, typer.Option("--all", help="all jobs and workers, and no line folded")]
+Everything = Annotated[bool, typer.Option("--all", help="show all jobs, workers and tasks")]
 
 
 @app.callback()
@@ -73,7 +73,9 @@ def penstock(
     ctx: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_version, help="show it, and end"),
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="print the version and exit"
+        ),
     ] = False,
 ) -> None:
     """Input data for training, prepared by a cluster of workers."""
@@ -86,17 +88,22 @@ def penstock(
 @app.command()
 @explained
 def up(
-    workers: Annotated[int, typer.Option(min=0, help="worker processes")] = 2,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="number of worker processes")] = 2,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="port of the dispatcher; 0 is any free port")
+    ] = 0,
     work_dir: Annotated[
-        Path | None, typer.Option(help="the dispatcher's folder; a temporary one by default")
+        Path | None,
+        typer.Option(help="folder of the dispatcher's journal; by default a temporary one"),
     ] = None,
     slots: Annotated[
         int | None,
-        typer.Option(min=1, help="tasks that each worker runs at once; its part of the cores"),
+        typer.Option(
+            min=1, help="tasks that each worker runs at once; by default its share of the cores"
+        ),
     ] = None,
     fixed: Annotated[
-        bool, typer.Option("--fixed", help="these workers alone, as static sharding needs it")
+        bool, typer.Option("--fixed", help="let only these workers register, for static sharding")
     ] = False,
     http_port: Annotated[
         int | None,
@@ -104,11 +111,11 @@ def up(
             min=1,
             max=65535,
             envvar="PENSTOCK_HTTP_PORT",
-            help="port of the page and the metrics; no HTTP by default",
+            help="port of the status page and the metrics; by default none",
         ),
     ] = None,
 ) -> None:
-    """Run a whole cluster on this machine, in the foreground; Ctrl-C ends it."""
+    """Run a dispatcher and workers on this machine, in the foreground. Ctrl-C stops them."""
     folder = str(work_dir) if work_dir is not None else None
     run_cluster(workers, port, folder, slots, fixed=fixed, http_port=http_port)
 
@@ -118,22 +125,23 @@ def up(
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="the script with its arguments, or -m and a module", metavar="COMMAND"),
+        typer.Argument(help="a script and its arguments, or -m and a module", metavar="COMMAND"),
     ] = None,
     data_workers: Annotated[
-        str, typer.Option(help="on this host; auto is one, unless there are hosts for them")
+        str, typer.Option(help="workers to start on this host: a number, or auto")
     ] = "auto",
     work_dir: Annotated[
-        Path | None, typer.Option(help="the dispatcher's folder; a temporary one by default")
+        Path | None,
+        typer.Option(help="folder of the dispatcher's journal; by default a temporary one"),
     ] = None,
     module: Annotated[
-        str | None, typer.Option("-m", help="run a module as a script", metavar="MODULE")
+        str | None, typer.Option("-m", help="run a module instead of a script", metavar="MODULE")
     ] = None,
 ) -> None:
-    """Run a training script on a host of any launcher, with what its role in the cluster asks for.
+    """Run a training script, with a dispatcher and workers that end with it.
 
-    The same command on every host: the chief starts the dispatcher, hosts that train start data
-    workers beside the script. All ends with the script.
+    Use the same command on every host of a launcher such as Slurm or torchrun. The chief starts the
+    dispatcher; each training host starts workers next to the script.
     """
     program = [*(["-m", module] if module else []), *(command or [])]
     folder = str(work_dir) if work_dir is not None else None
@@ -153,13 +161,13 @@ def _count_of(data_workers: str) -> int | None:
 def status(
     target: Target,
     watch: Annotated[
-        bool, typer.Option("--watch", help="full screen, each second; q ends")
+        bool, typer.Option("--watch", help="full screen, updated every second; q quits")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="all counters, as JSON")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print all counters as JSON")] = False,
     job: JobChoice = "",
     everything: Everything = False,
 ) -> None:
-    """Show on one screen the jobs, the worst first, and workers; all of one job with --job."""
+    """Show the jobs and workers of a cluster, those with problems first."""
     if as_json:
         print(status_json(target, job))  # noqa: T201  as it is, not as rich would fold it
     elif watch:
@@ -177,19 +185,19 @@ def top(
         list[str] | None,
         typer.Argument(
             metavar="[TARGET] [SUBJECTS]...",
-            help=f"{DISPATCHER}; then {', '.join(SUBJECTS)}: all of them by default",
+            help=f"{DISPATCHER}; then any of {', '.join(SUBJECTS)}: all by default",
             autocompletion=lambda: SUBJECTS,
         ),
     ] = None,
     sort: Annotated[
-        Order, typer.Option(help="what comes first: most time, most or fewest elements/s, names")
+        Order, typer.Option(help="order: busiest, most or fewest elements/s, or by name")
     ] = Order.TIME,
     once: Annotated[
-        bool, typer.Option("--once", help="look for two seconds, print it, and end")
+        bool, typer.Option("--once", help="measure for two seconds, print the lists and exit")
     ] = False,
     job: JobChoice = "",
 ) -> None:
-    """Show operators, tasks and workers by their time or rate, each second; q ends."""
+    """List the busiest operators, tasks and workers, updated every second. q quits."""
     target, named = split_places(ctx, places, within=SUBJECTS)
     wanted = list(dict.fromkeys(Subject(one) for one in named)) or list(Subject)
     if once:
@@ -203,11 +211,11 @@ def top(
 @explained
 def explain(
     target: Target,
-    as_json: Annotated[bool, typer.Option("--json", help="as JSON, for a program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
     job: JobChoice = "",
     everything: Everything = False,
 ) -> None:
-    """Say of each pass, the worst first, what its loops wait for, and what would hide that."""
+    """Say what training waits for, and what would help."""
     if as_json:
         print(explanations_json(target, job))  # noqa: T201  as it is, not as rich would fold it
     else:
@@ -218,12 +226,12 @@ def explain(
 @explained
 def trace(
     target: Target,
-    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="how long to look")] = 5.0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=600, help="how long to record")] = 5.0,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="the file to write", dir_okay=False)
     ] = Path("trace.json"),
 ) -> None:
-    """Write what becomes of each frame, for Perfetto: made, sent, received, decoded, taken."""
+    """Record when each frame is made, sent and read, as a file for ui.perfetto.dev."""
     run_trace(target, seconds, output)
 
 
@@ -231,9 +239,9 @@ def trace(
 @explained
 def jobs(
     target: Target,
-    as_json: Annotated[bool, typer.Option("--json", help="as JSON, for a program")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """List the passes that the dispatcher knows, a line each."""
+    """List all passes that the dispatcher knows, one a line."""
     if as_json:
         print(jobs_json(target))  # noqa: T201  as it is, not as rich would fold it
     else:
@@ -247,11 +255,11 @@ def drain(
     places: Annotated[
         list[str],
         typer.Argument(
-            metavar="[TARGET] WORKER", help=f"{DISPATCHER}; then the worker's own host:port"
+            metavar="[TARGET] WORKER", help=f"{DISPATCHER}; then the worker's host:port"
         ),
     ],
 ) -> None:
-    """Have a worker leave: other workers continue its tasks, and its process ends."""
+    """Stop a worker cleanly: it hands its tasks to other workers, then ends."""
     *before, worker = places
     target, _ = split_places(ctx, before)
     ask(target, lambda dispatcher: dispatcher.drain(WorkerId(worker)))
@@ -263,11 +271,13 @@ def drain(
 def health(
     address: Annotated[
         str,
-        typer.Argument(envvar=TARGET, help="of a dispatcher or a worker, as host:port"),
+        typer.Argument(envvar=TARGET, help="host:port of a dispatcher or worker"),
     ],
-    timeout: Annotated[float, typer.Option(min=0.1, help="seconds")] = PATIENCE,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="seconds to wait for an answer")
+    ] = PATIENCE,
 ) -> None:
-    """Ask a service whether it serves, by the gRPC health protocol. For health checks."""
+    """Check that a dispatcher or worker serves; exit with 1 if not."""
     place = service_of(address)
     answer = probe(place, timeout, caller_of(place, role=OPERATOR).tls)
     screen.print(answer.text, soft_wrap=True)
@@ -277,9 +287,11 @@ def health(
 @app.command("errors")
 @explained
 def explain_error(
-    name: Annotated[str | None, typer.Argument(help="an error, as WaitedTooLong")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="name of an error, such as WaitedTooLong")
+    ] = None,
 ) -> None:
-    """Say what an error means and what to do; without a name, list all errors."""
+    """Explain an error and what to do. Without a name, list all errors."""
     show_error(name)
 
 

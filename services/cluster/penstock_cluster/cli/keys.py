@@ -15,22 +15,22 @@ from penstock_cluster.cli.client import explained, screen
 
 app = typer.Typer(
     name="keys",
-    help="Make credentials: a CA, certificates, signed tokens.",
+    help="Make credentials for a cluster: a CA, certificates and tokens.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Folder = Annotated[Path, typer.Argument(help="of the authority", metavar="DIR")]
+Folder = Annotated[Path, typer.Argument(help="folder of the credentials", metavar="DIR")]
 Hosts = Annotated[
     list[str] | None,
-    typer.Option(help="a name or address that the dispatcher is called by; repeatable"),
+    typer.Option(help="a name or address of the dispatcher; repeatable"),
 ]
 
 
 @app.command()
 @explained
 def init(folder: Folder, host: Hosts = None) -> None:
-    """Make an authority in DIR, and beside it a folder of credentials for each role."""
+    """Make a CA and a signing key in DIR/authority, and a folder of credentials for each role."""
     from penstock.credentials import authority  # noqa: PLC0415  it loads `cryptography`
 
     _show(authority.init(folder, tuple(host or ()), datetime.now(UTC)))
@@ -41,17 +41,21 @@ def init(folder: Folder, host: Hosts = None) -> None:
 @explained
 def token(
     folder: Folder,
-    role: Annotated[AccessRole, typer.Option(help="what it may do")],
-    expires: Annotated[str, typer.Option(help="how long it lasts: 30d, 12h, 90m")] = "30d",
-    name: Annotated[str | None, typer.Option(help="whom it is for; by default the role")] = None,
+    role: Annotated[AccessRole, typer.Option(help="what its owner may do")],
+    expires: Annotated[
+        str, typer.Option(help="how long it is valid, such as 30d, 12h or 90m")
+    ] = "30d",
+    name: Annotated[
+        str | None, typer.Option(help="name of its owner in logs; by default the role")
+    ] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="a folder to make, with a certificate too; else a token is printed"),
+        typer.Option(help="a folder to make, with a certificate and a token"),
     ] = None,
 ) -> None:
-    """Make credentials of a person's or a job's own: a folder, or print a token.
+    """Print a token for a person or a job, or make a folder of credentials with --into.
 
-    A token alone is enough for HTTP; other calls are made with a certificate of the same role.
+    A token is enough for HTTP. All other calls also need a certificate of the same role.
     """
     from penstock.credentials import authority  # noqa: PLC0415  as above
 
@@ -67,7 +71,7 @@ def token(
 @app.command()
 @explained
 def renew(folder: Folder, host: Hosts = None) -> None:
-    """Make the certificates and tokens of all roles again, from the keys there are."""
+    """Renew the certificates and tokens of all roles with the existing keys."""
     from penstock.credentials import authority  # noqa: PLC0415  as above
 
     _show(authority.renew(folder, tuple(host or ()), datetime.now(UTC)))
@@ -76,7 +80,7 @@ def renew(folder: Folder, host: Hosts = None) -> None:
 @app.command()
 @explained
 def rotate(folder: Folder) -> None:
-    """Go half of the way to a new CA and a new signing key: first trust them, then use them."""
+    """Replace the CA and the signing key: the first run trusts new keys, the second uses them."""
     from penstock.credentials import authority  # noqa: PLC0415  as above
 
     folders, in_use = authority.rotate(folder, datetime.now(UTC))

@@ -16,10 +16,10 @@ from penstock_cluster.local import LocalCluster
 def main(
     corpus: Annotated[
         Path | None,
-        typer.Option(help="Train on all files below this folder instead of Python's own sources."),
+        typer.Option(help="train on all files below this folder; by default Python's own sources"),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the text.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="number of worker processes")] = 2,
+    epochs: Annotated[int, typer.Option(min=1, help="passes over the text")] = 2,
     target: Annotated[
         str | None,
         typer.Option(
@@ -28,7 +28,7 @@ def main(
         ),
     ] = None,
 ) -> None:
-    """Train a small language model on text that a cluster prepares: a local one, or any.
+    """Train a small language model on text that a local or given cluster prepares.
 
     Exits with 1 when a file was not read exactly once an epoch, or the loss did not fall.
     """

@@ -30,38 +30,46 @@ from penstock_dispatcher.web.job_totals import JobCounts
 from penstock_dispatcher.web.sampler import JobNow, Sampler
 
 ELEMENTS: tuple[tuple[str, str, str], ...] = (
-    ("elements", "elements", "Elements that there are, as far as they were produced"),
-    ("produced", "elements_produced", "Elements produced, replayed ones included"),
-    ("replayed", "elements_replayed", "Elements produced again, after a process died"),
+    ("elements", "elements", "Different elements of all passes, counted when first produced"),
+    ("produced", "elements_produced", "Elements produced, including elements produced again"),
+    ("replayed", "elements_replayed", "Elements produced again because a process died"),
     ("sent", "elements_sent", "Elements sent to readers"),
-    ("requeued", "elements_requeued", "Elements that readers gave back unused"),
-    ("acked", "elements_acked", "Elements that a training loop has had"),
-    ("consumed", "elements_consumed", "Elements handed to training loops"),
-    ("redelivered", "elements_redelivered", "Elements handed out that were before"),
-    ("in_doubt", "elements_in_doubt", "Elements requeued that an expired reader may have had"),
-    ("skipped", "elements_skipped", "Elements that pipelines left out on purpose"),
-    ("errors", "element_errors", "Elements left out as a function raised"),
-    ("lost", "elements_lost", "Elements that may be lost: of nondeterministic pipelines"),
-    ("splits", "splits", "Splits that were handed out"),
+    ("requeued", "elements_requeued", "Elements that readers returned unused"),
+    ("acked", "elements_acked", "Elements that training loops have taken and acknowledged"),
+    (
+        "consumed",
+        "elements_consumed",
+        "Elements handed to training loops, including redelivered elements",
+    ),
+    ("redelivered", "elements_redelivered", "Elements handed to training loops a second time"),
+    (
+        "in_doubt",
+        "elements_in_doubt",
+        "Elements requeued although a lost reader may have used them",
+    ),
+    ("skipped", "elements_skipped", "Elements that pipelines skipped on purpose"),
+    ("errors", "element_errors", "Elements skipped because a function raised an error"),
+    ("lost", "elements_lost", "Elements that nondeterministic pipelines may have lost"),
+    ("splits", "splits", "Splits handed to tasks"),
 )
 """Fields of `JobCounts`, and their metrics."""
 
 OF_A_JOB: tuple[tuple[str, str], ...] = (
-    ("iterations", "Passes that run"),
-    ("readers", "Readers that are live"),
-    ("iterations_unread", "Passes that run and that nobody reads"),
+    ("iterations", "Running passes"),
+    ("readers", "Live readers"),
+    ("iterations_unread", "Running passes without readers"),
     (
         "iterations_unbalanced",
-        "Passes that are over and whose account does not balance: a promise was broken",
+        "Finished passes whose element counts do not add up, which is a fault of Penstock",
     ),
-    ("readers_lost", "Readers that died and in whose place none has come"),
+    ("readers_lost", "Readers that died and were not replaced"),
     (
         "wait_ratio",
-        "The share of the last ten seconds that loops waited; none if no reader is heard",
+        "Share of the last ten seconds that training loops waited; absent if no reader reports",
     ),
     (
         "longest_wait",
-        "Seconds that a loop has waited by now for its next element, the longest wait",
+        "Seconds that a training loop has waited so far for its next element, the longest",
     ),
 )
 """Fields of `JobNow`, and what their metrics say."""
@@ -97,50 +105,56 @@ class DispatcherMetrics:
         states = worker_states(core, now())
         yield gauges(
             "penstock_workers",
-            "Workers by state; one that died is disconnected for 15 minutes, or until it is back",
+            "Workers by state; a lost worker is disconnected for 15 minutes, or until it returns",
             ["state"],
             (((state,), states[state]) for state in WORKER_STATES),
         )
         yield gauge("penstock_worker_slots", "Slots of all workers", sample.slots)
-        yield gauge("penstock_worker_slots_used", "Slots that make a task now", sample.slots_used)
-        yield gauge("penstock_tasks", "Tasks of running passes that are not done", sample.tasks)
+        yield gauge("penstock_worker_slots_used", "Slots that run a task", sample.slots_used)
+        yield gauge("penstock_tasks", "Unfinished tasks of running passes", sample.tasks)
         yield gauge(
-            "penstock_tasks_waiting", "Tasks among these that no worker has", sample.waiting_tasks
+            "penstock_tasks_waiting", "Unfinished tasks that no worker runs", sample.waiting_tasks
         )
-        yield gauge("penstock_datasets", "Datasets that are registered", len(core.state.datasets))
-        yield gauge("penstock_jobs", "Jobs that are known", len(core.state.jobs))
-        yield gauge("penstock_silent_readers", "Readers that are silent", len(soft.silent))
-        yield gauge("penstock_silent_workers", "Workers that are silent", len(soft.quiet))
+        yield gauge("penstock_datasets", "Registered datasets", len(core.state.datasets))
+        yield gauge("penstock_jobs", "Jobs that the dispatcher knows", len(core.state.jobs))
+        yield gauge(
+            "penstock_silent_readers", "Readers that have not reported lately", len(soft.silent)
+        )
+        yield gauge(
+            "penstock_silent_workers", "Workers that have not reported lately", len(soft.quiet)
+        )
 
     def _of_decisions(self) -> Iterable[Metric]:
         counts = self._dispatcher.core.ctx.counts
-        yield counter("penstock_facts", "Decisions that were journaled", counts.facts)
-        yield counter("penstock_iterations_opened", "Passes that were opened", counts.opened)
+        yield counter("penstock_facts", "Decisions written to the journal", counts.facts)
+        yield counter("penstock_iterations_opened", "Opened passes", counts.opened)
         yield counter(
             "penstock_workers_lost",
-            "Workers that died or were silent too long",
+            "Workers that died or were silent for too long",
             counts.workers_lost,
         )
         yield counter(
-            "penstock_readers_expired", "Readers that were silent too long", counts.readers_expired
+            "penstock_readers_expired",
+            "Readers that were silent for too long",
+            counts.readers_expired,
         )
         yield counter(
             "penstock_tasks_moved",
-            "Times that a task was started again, most often on another worker",
+            "Restarts of tasks, mostly on another worker",
             counts.tasks_moved,
         )
         yield counters(
             "penstock_heartbeats",
-            "Heartbeats that came in",
+            "Heartbeats received",
             PEERS,
             [(("worker",), counts.worker_heartbeats), (("reader",), counts.reader_heartbeats)],
         )
         yield counter(
-            "penstock_split_requests", "Times that tasks asked for splits", counts.split_requests
+            "penstock_split_requests", "Requests of tasks for splits", counts.split_requests
         )
         yield histograms(
             "penstock_decision_seconds",
-            "How long decisions took, by what they were about",
+            "Time to decide, by kind of event",
             ["event"],
             (((name,), took) for name, took in self._dispatcher.decisions.by_event.items()),
         )
@@ -149,13 +163,13 @@ class DispatcherMetrics:
         journal = self._dispatcher.journal
         yield histograms(
             "penstock_journal_write_seconds",
-            "How long transactions of the journal took, until they were durable",
+            "Time of a journal transaction until it is durable",
             [],
             [((), journal.writes)],
         )
         yield gauge(
             "penstock_journal_blocked",
-            "1 while nothing is decided, as the journal has no room or is far behind",
+            "1 while the dispatcher decides nothing because the journal is full or slow",
             journal.blocked or bool(journal.halted),
         )
 
@@ -189,7 +203,7 @@ def _of_jobs(jobs: dict[str, JobNow]) -> Iterable[Metric]:
         worst = 0.0  # nobody reads, so nobody waits
     yield gauges(
         "penstock_worst_wait_ratio",
-        "The wait ratio of the job that waits most; none while no reader of any job is heard",
+        "The largest wait ratio of all jobs; 0 without readers, absent if no reader reports",
         [],
         [] if worst is None else [((), worst)],
     )

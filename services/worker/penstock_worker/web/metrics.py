@@ -15,20 +15,32 @@ from penstock_worker.service import WorkerService
 from penstock_worker.stats import BufferStats
 
 COUNTERS: tuple[tuple[str, str, str], ...] = (
-    ("frames_made", "frames_made", "Frames that runners made"),
-    ("elements_made", "elements_made", "Elements in them"),
-    ("bytes_made", "made_bytes", "Bytes of them"),
+    ("frames_made", "frames_made", "Frames made by runners"),
+    ("elements_made", "elements_made", "Elements in the frames that runners made"),
+    ("bytes_made", "made_bytes", "Bytes of the frames that runners made"),
     ("frames_sent", "frames_sent", "Frames sent to readers"),
     ("elements_sent", "elements_sent", "Elements sent to readers"),
-    ("bytes_sent", "sent_bytes", "Bytes sent to readers, as they travel"),
-    ("elements_acked", "elements_acked", "Elements that readers' loops have had"),
-    ("requeued", "elements_requeued", "Elements that readers gave back unused"),
-    ("in_doubt", "elements_in_doubt", "Elements requeued that an expired reader may have had"),
-    ("frames_dropped", "frames_dropped", "Frames dropped while readers have their elements"),
-    ("recalls", "recalls", "Requests to loops to give elements back"),
-    ("lent", "frames_lent", "Frames that readers on this host read where they were made"),
-    ("copied_out", "frames_copied_out", "Frames that they copied, as they keep too many"),
-    ("runs_started", "runs_started", "Runs of pipelines that were started"),
+    ("bytes_sent", "sent_bytes", "Bytes sent to readers, compressed"),
+    (
+        "elements_acked",
+        "elements_acked",
+        "Elements that training loops have taken and acknowledged",
+    ),
+    ("requeued", "elements_requeued", "Elements that readers returned unused"),
+    (
+        "in_doubt",
+        "elements_in_doubt",
+        "Elements requeued although a lost reader may have used them",
+    ),
+    ("frames_dropped", "frames_dropped", "Frames dropped whose elements readers already have"),
+    ("recalls", "recalls", "Requests to readers to return elements"),
+    ("lent", "frames_lent", "Frames that readers on this host read in shared memory"),
+    (
+        "copied_out",
+        "frames_copied_out",
+        "Frames that readers on this host copied from shared memory",
+    ),
+    ("runs_started", "runs_started", "Tasks started in a runner"),
     ("runners_lost", "runners_lost", "Runners that died"),
 )
 """Fields of `WorkerStats`, and their metrics."""
@@ -50,31 +62,31 @@ class WorkerMetrics:
         states = Counter(task.state for task in stats.tasks)
         yield gauges(
             "penstock_worker_tasks",
-            "Tasks that are here, by what their runners do",
+            "Assigned tasks, by state",
             ["state"],
             (((state,), count) for state, count in states.items()),
         )
-        yield gauge("penstock_worker_streams", "Streams of readers that are open", stats.streams)
-        yield gauge("penstock_worker_draining", "1 while it hands its tasks on", stats.draining)
+        yield gauge("penstock_worker_streams", "Open streams of readers", stats.streams)
+        yield gauge("penstock_worker_draining", "1 while the worker drains", stats.draining)
         yield from _of_buffers(stats.buffers)
         yield gauge(
             "penstock_worker_cache_bytes",
-            "Bytes in the windows of cached jobs",
+            "Bytes in the windows of cross-trainer caches",
             sum(window.nbytes for window in stats.caches),
         )
         yield counter(
             "penstock_worker_cpu_seconds",
-            "Processor time of this process and all its runners",
+            "Processor time of the worker and its runners",
             stats.usage.cpu,
         )
         yield gauge(
             "penstock_worker_cores",
-            "Cores that this process and all its runners may use",
+            "Cores that the worker and its runners may use",
             stats.usage.cores,
         )
         yield gauge(
             "penstock_worker_memory_bytes",
-            "Memory of this process and all its runners; what they share counts once",
+            "Memory of the worker and its runners; shared memory counts once",
             stats.usage.memory,
         )
 
@@ -87,7 +99,11 @@ def _of_buffers(buffers: Iterable[BufferStats]) -> Iterable[Metric]:
         bounds[kind] += one.bound
     for name, text, values in (
         ("buffer_bytes", "Bytes in buffers", held),
-        ("buffer_limit_bytes", "Bytes that may be in them; 0 is bounded by something else", bounds),
+        (
+            "buffer_limit_bytes",
+            "Limit of the bytes in a buffer; 0 if another limit applies",
+            bounds,
+        ),
     ):
         rows = (((kind,), float(nbytes)) for kind, nbytes in values.items())
         yield gauges(f"penstock_worker_{name}", text, ["buffer"], rows)
