@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.credentials.entrance import entrance_of
 from penstock.web.server import serving
+from penstock_dispatcher.fact_log import Notice, NoticeKind
 from penstock_dispatcher.page.feed import PageFeed
 from penstock_dispatcher.page.history import History
 from penstock_dispatcher.page.routes import page_routes
@@ -16,8 +17,10 @@ from penstock_dispatcher.page.routes import page_routes
 class SceneServer:
     """Shows *scene* from *seconds* on, as if it had been looked at each second before."""
 
-    def __init__(self, scene, seconds=100, seen=100):
+    def __init__(self, scene, seconds=100, seen=100, hears_facts=False):
         self._scene, self._seconds, self._seen = scene, seconds, seen
+        self._hears_facts = hears_facts
+        self._history = History(hears_facts=hears_facts)
         self._ready = threading.Event()
         self.url = ""
 
@@ -35,7 +38,9 @@ class SceneServer:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         began, at = time.time(), [0.0]
         clock = lambda: began + at[0] - self._seconds
-        feed = PageFeed(lambda: self._scene(at[0]), clock, History(hears_facts=False))
+        feed = PageFeed(lambda: self._scene(at[0]), clock, self._history)
+        if not self._hears_facts:
+            self._history.tell(Notice(NoticeKind.STARTED, "the dispatcher started"), clock())
         for second in range(max(0, self._seconds - self._seen), self._seconds):
             at[0] = float(second)
             feed.look()

@@ -13,7 +13,7 @@ from penstock_cluster import LocalCluster
 from penstock_dispatcher import DispatcherConfig
 from tests.browser import chromium
 from tests.browser.scene_server import SceneServer
-from tests.dispatcher.page import scenes
+from tests.dispatcher.page import scenes, troubled_scenes
 
 if chromium.found() is None:
     pytest.skip(
@@ -219,12 +219,79 @@ def test_all_of_it_is_reached_by_keys(shown):
 
         page.get_by_role("button", name="Table").focus()
         page.keyboard.press("Enter")
-        page.get_by_role("link", name="7110").focus()
+        page.get_by_role("link", name="task 10").first.focus()
         page.keyboard.press("Enter")
-        page.wait_for_selector("h1:has-text('7110')")
+        page.wait_for_selector("h1:has-text('task 10')")
         page.wait_for_selector("text=held up")
         assert page.evaluate("document.activeElement.id") == "first"
         assert page.url.endswith("#/task/7110")
+
+
+@pytest.mark.parametrize("address", ["#/job/7100", "#/worker/worker-0.local%3A7001", "#/task/7111"])
+def test_tasks_are_called_by_their_number_in_the_job_and_have_the_long_one_on_hover(shown, address):
+    with SceneServer(scenes.slow_map, seen=5) as server:
+        page = shown(server.url)
+        page.goto(server.url + address)
+        page.wait_for_selector("text=task 11")
+        said = page.locator("main").inner_text().replace("local:7001", "").replace(",", "")
+
+        assert page.get_by_text("task 11", exact=True).first.get_attribute("title") == (
+            "task 7111 of the dispatcher"
+        )
+        assert "7111" not in said and "7100" not in said
+
+
+def test_states_badges_figures_and_the_first_line_have_their_meaning_on_hover(shown):
+    with SceneServer(scenes.slow_map, seen=5) as server:
+        page = shown(server.url)
+        meaning = lambda of: page.locator(of).first.get_attribute("title")
+
+        assert "data" in meaning(".first .tone .term")
+        assert "waits for data" in meaning("h1 abbr:has-text('waits')")
+        assert page.locator(".totals dt > span:not([title])").count() == 0
+        assert "at least 5 %" in meaning("article .state .term")
+        page.goto(server.url + "#/job/7100")
+        page.wait_for_selector("tbody td .term")
+        assert page.locator("tbody .term:not([title]), thead th:not([title])").count() == 0
+
+
+def test_the_workers_have_host_cpu_memory_version_and_their_rate_beside_the_median(shown):
+    with SceneServer(scenes.slow_worker, seen=12) as server:
+        page = shown(server.url)
+        page.goto(server.url + "#/workers")
+        row = page.locator("tbody tr", has_text="worker-2.local:7001")
+        row.locator("text=slow").wait_for()
+        heads = page.locator("thead th").all_text_contents()
+        seen = dict(zip(heads, row.locator("th, td").all_inner_texts(), strict=True))
+
+    assert (seen["host"], seen["CPU, busy cores"]) == ("worker-2.local", "1.8 of 4")
+    assert (seen["memory"], seen["version"]) == ("209.7 MB", "0.1.0")
+    assert heads.index("median of peers") == heads.index("elements/s") + 1
+    assert float(seen["elements/s"]) < float(seen["median of peers"])
+
+
+@pytest.mark.parametrize(
+    ("scene", "first", "badge"),
+    [
+        ("blocked", "imagenet waits 100 % of its time, for map(decode) on workers", "Waiting"),
+        ("workers-dead", "No worker is registered at dispatcher.local:5050", "Stopped"),
+        ("disk-full", "it has no room to write /data/penstock/journal.db", "Stopped"),
+        ("trainers-gone", "31 of 32 readers died", "31 of 32 readers died"),
+    ],
+)
+def test_what_is_wrong_is_the_first_line_and_nothing_shows_an_old_figure(
+    shown, scene, first, badge
+):
+    with SceneServer(troubled_scenes.SCENES[scene], seen=45) as server:
+        page = shown(server.url)
+        page.wait_for_selector("article .state")
+
+        assert first in page.locator("h1").inner_text()
+        assert badge in page.locator("article .state").inner_text()
+        assert page.locator("article .tone-good").count() == 0
+        if scene != "trainers-gone":
+            totals = totals_of(page)
+            assert (totals["elements/s"], totals["bytes/s"]) == ("0", "0.0 MB")
 
 
 def test_thirty_jobs_are_a_table_with_the_healthy_ones_folded_and_a_filter(shown):

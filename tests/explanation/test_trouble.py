@@ -76,10 +76,10 @@ def test_after_a_restart_workers_have_time_to_reconnect():
     ("jobs", "words"),
     [
         ([JobFacts(1)] + [JobFacts(0, lost=1, unread=40.0)] * 31,
-         "31 died of 32 readers; nobody reads 31 of 32 jobs"),
-        ([JobFacts(1, lost=31)], "31 died of 32 readers"),
-        ([JobFacts(32, silent=31)], "31 are silent of 32 readers"),
-        ([JobFacts(2, silent=1, lost=1)], "1 died and 1 is silent of 3 readers"),
+         "31 of 32 readers died; nobody reads 31 of 32 jobs"),
+        ([JobFacts(1, lost=31)], "31 of 32 readers died"),
+        ([JobFacts(32, silent=31)], "31 of 32 readers are silent"),
+        ([JobFacts(2, silent=1, lost=1)], "1 of 3 readers died, and 1 is silent"),
     ],
 )  # fmt: skip
 def test_readers_that_died_are_told_however_many_go_on(jobs, words):

@@ -231,7 +231,7 @@ def test_of_readers_that_are_silent_or_gone_no_old_figure_is_told():
     gone = replace(silent, readers=JobFacts(0, lost=1, unread=510.0))
 
     assert explain_job(silent).sentence == (
-        "nothing is known of the loops of job 'train': 2 are silent of 2 readers"
+        "nothing is known of the loops of job 'train': 2 of 2 readers are silent"
     )
     assert explain_job(gone).sentence == "nobody has read job 'train' for 8.5 min, 1 died"
     assert {explain_job(one).limit for one in (silent, gone)} == {Bottleneck.READERS}
@@ -240,7 +240,7 @@ def test_of_readers_that_are_silent_or_gone_no_old_figure_is_told():
 def test_readers_that_died_are_told_beside_those_that_go_on():
     look = replace(job(0.01, task()), readers=JobFacts(1, lost=31))
 
-    assert explain_job(look).sentence.startswith("of 32 readers 31 died; the trainer waits 1 %")
+    assert explain_job(look).sentence.startswith("31 of 32 readers died; the trainer waits 1 %")
 
 
 def test_what_stops_all_jobs_is_all_that_is_told_of_a_job():

@@ -5,6 +5,7 @@ What stops everything comes before what stops a job, and that before what slows 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -79,7 +80,8 @@ class MeshFacts:
 def first_trouble(mesh: MeshFacts) -> Trouble | None:
     """Return the worst that is wrong with *mesh*; None if all is well."""
     if mesh.halted:
-        return Trouble(TroubleKind.HALTED, f"The dispatcher decides nothing: {mesh.halted}")
+        why = re.sub("^the dispatcher ", "it ", mesh.halted)
+        return Trouble(TroubleKind.HALTED, f"The dispatcher decides nothing: {why}")
     wanted = any(job.live for job in mesh.jobs)
     found = _workers(mesh) if wanted else None
     return _readers(mesh.jobs) if found is None else found
@@ -112,22 +114,24 @@ def _readers(jobs: Iterable[JobFacts]) -> Trouble | None:
     if not lost and not silent:
         return None
     all_of = sum(job.live for job in known) + lost
-    sentence = f"{readers_lost(lost, silent)} of {_counted(all_of, 'reader')}"
+    sentence = readers_lost(lost, silent, all_of)
     unread = [job for job in known if not job.live]
     if unread and len(known) > 1:
         sentence += f"; nobody reads {len(unread)} of {len(known)} jobs"
     return Trouble(TroubleKind.READERS_LOST, sentence)
 
 
-def readers_lost(lost: int, silent: int) -> str:
-    """Return in words how many readers died, and how many are silent.
+def readers_lost(lost: int, silent: int, all_of: int) -> str:
+    """Return in words how many of *all_of* readers died, and how many are silent, if any.
 
-    >>> readers_lost(31, 0), readers_lost(2, 1), readers_lost(0, 1)
-    ('31 died', '2 died and 1 is silent', '1 is silent')
+    >>> readers_lost(31, 0, 32), readers_lost(2, 1, 4), readers_lost(0, 1, 1)
+    ('31 of 32 readers died', '2 of 4 readers died, and 1 is silent', '1 of 1 reader is silent')
     """
-    said = [f"{lost:,} died"] if lost else []
-    said += [f"{silent:,} {'is' if silent == 1 else 'are'} silent"] if silent else []
-    return " and ".join(said)
+    of = f" of {_counted(all_of, 'reader')}"
+    quiet = "is silent" if silent == 1 else "are silent"
+    if lost:
+        return f"{lost:,}{of} died" + f", and {silent:,} {quiet}" * bool(silent)
+    return f"{silent:,}{of} {quiet}" if silent else ""
 
 
 def _ago(seconds: float) -> str:

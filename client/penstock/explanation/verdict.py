@@ -153,13 +153,18 @@ def explain_job(job: JobLook, *, asked: LoopTime | None = None, words: str = "")
     words = (
         words or _without_element(loop) or _waits(loop.share, f"{loop.rate:,.0f} steps a second")
     )
-    if lost := readers_lost(job.readers.lost, job.readers.silent):
-        words = f"of {job.readers.live + job.readers.lost} readers {lost}; {words}"
+    if lost := _readers_lost(job):
+        words = f"{lost}; {words}"
     if loop.waiting >= BLOCKED:
         found = _why_without_element(job, loop, words)
     else:
         found = _why(job, loop, words)
     return replace(found, figures=figures, slowest=last)
+
+
+def _readers_lost(job: JobLook) -> str:
+    known = job.readers
+    return readers_lost(known.lost, known.silent, known.live + known.lost)
 
 
 def _why(job: JobLook, loop: LoopTime, words: str) -> Explanation:
@@ -225,12 +230,11 @@ def _told_first(job: JobLook, loop: LoopTime | None) -> Explanation | None:
         return Explanation(job.stopped.sentence, Bottleneck.STOPPED, share)
     if loop is not None and (loop.total or loop.waiting >= BLOCKED):
         return None
-    gone, of = readers_lost(readers.lost, readers.silent), readers.live + readers.lost
     if readers.silent and readers.silent == readers.live:
-        sentence = f"nothing is known of the loops of job {job.job!r}: {gone} of {of} readers"
+        sentence = f"nothing is known of the loops of job {job.job!r}: {_readers_lost(job)}"
         return Explanation(sentence, Bottleneck.READERS, 0.0)
     if readers.unread is not None:
-        how = f", {readers_lost(readers.lost, 0)}" if readers.lost else ""
+        how = f", {readers.lost:,} died" if readers.lost else ""
         sentence = f"nobody has read job {job.job!r} for {duration(readers.unread)}{how}"
         return Explanation(sentence, Bottleneck.READERS, 0.0)
     had = f"the loops of job {job.job!r} have had {job.had:,} elements; nothing newer is known yet"

@@ -114,7 +114,7 @@ def test_a_job_that_lost_readers_or_failed_is_not_healthy():
 
     assert [(row.name, row.grade, row.what) for row in rows[:3]] == [
         ("job-01", Grade.FAILED, "failed: map(f) failed: ValueError: no"),
-        ("job-00", Grade.NOTED, "3 died of 4 readers"),
+        ("job-00", Grade.NOTED, "3 of 4 readers died"),
         ("job-02", Grade.NOTED, "left out 2 errors"),
     ]
     assert {row.grade for row in rows[3:]} == {Grade.HEALTHY}

@@ -219,7 +219,11 @@ def thirty_jobs(t):
         mine, one = a_job(t, wait, count=1, number=10_000 + 100 * i, job=f"trial-{i:02d}")
         name = f"worker-{i}.local:7001"
         workers.append(replace(mine[0], address=name))
-        passes.append(replace(one, tasks=tuple(replace(x, worker=name) for x in one.tasks)))
+        read = [
+            replace(r, links=tuple(replace(k, worker=name) for k in r.links)) for r in one.readers
+        ]
+        tasks = tuple(replace(x, worker=name) for x in one.tasks)
+        passes.append(replace(one, tasks=tasks, readers=tuple(read)))
     return mesh(workers, passes)
 
 

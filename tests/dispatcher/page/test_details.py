@@ -1,5 +1,7 @@
 """A worker, a task, and lists of them: what the status call says, in rows."""
 
+from dataclasses import replace
+
 from penstock_dispatcher.page import details
 from penstock_dispatcher.page.mesh_view import worker_groups
 from tests.dispatcher.page import scenes
@@ -49,3 +51,24 @@ def test_lists_say_how_many_there_are_and_have_only_so_many():
     assert (tasks.total, len(tasks.tasks)) == (334, details.LISTED)
     assert (readers.total, len(readers.readers)) == (16, 16)
     assert details.workers_listed(moment, "none such").total == 0
+
+
+def test_a_task_has_its_number_within_its_job_and_a_worker_its_memory_and_version():
+    _, moment = looked(scenes.slow_map, 3)
+
+    (task, *_) = details.tasks_listed(moment, 7100).tasks
+    (worker, *_) = details.workers_listed(moment).workers
+    assert (task.task, task.number) == (7110, 10)
+    assert (worker.host, worker.memory, worker.version) == ("worker-0.local", 200 << 20, "0.1.0")
+
+
+def test_the_memory_of_a_worker_that_is_not_heard_is_not_shown():
+    def scene(t):
+        seen = scenes.slow_map(t)
+        silent = (replace(seen.workers[0], silent=9.0), *seen.workers[1:])
+        return replace(seen, workers=silent)
+
+    _, moment = looked(scene, 3)
+    assert [one.memory is None for one in details.workers_listed(moment).workers] == [True] + [
+        False
+    ] * 3

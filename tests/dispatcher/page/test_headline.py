@@ -7,7 +7,7 @@ import pytest
 from penstock.protocol.loop_time import LoopTime
 from penstock_dispatcher.page.headline import headline
 from penstock_dispatcher.page.job_view import job_view
-from tests.dispatcher.page import scenes
+from tests.dispatcher.page import scenes, troubled_scenes
 from tests.dispatcher.page.looking import looked
 
 NONE = "None of 2 jobs is waiting for data:"
@@ -98,7 +98,7 @@ def test_thirty_one_of_thirty_two_trainers_killed_is_not_green():
         gone = replace(it, readers=(), unread=40.0, readers_lost=1)
         return replace(seen, iterations=(it, *(replace(gone, iteration=n) for n in range(31))))
 
-    assert said(scene) == ("bad", "31 died of 33 readers; nobody reads 31 of 32 jobs")
+    assert said(scene) == ("bad", "31 of 33 readers died; nobody reads 31 of 32 jobs")
 
 
 def test_readers_that_are_silent_are_not_green_and_have_no_old_figure():
@@ -110,7 +110,7 @@ def test_readers_that_are_silent_are_not_green_and_have_no_old_figure():
 
     _, moment = looked(scene, 6)
     (sample,) = moment.samples.values()
-    assert said(scene) == ("bad", "2 are silent of 2 readers")
+    assert said(scene) == ("bad", "2 of 2 readers are silent")
     assert (sample.steps, sample.nbytes, sample.held) == (0.0, 0.0, 0.0)
 
 
@@ -127,3 +127,14 @@ def test_a_loop_that_is_blocked_is_not_green():
     view = job_view(moment.stats.iterations[0], moment)
     assert view.sentence.startswith("the trainer has waited for its next element for 2.5 min")
     assert moment.samples[view.iteration].steps == 0.0
+
+
+def test_of_a_long_sentence_on_what_is_wrong_the_first_clause_is_the_first_line():
+    _, moment = looked(troubled_scenes.disk_full, 100)
+    found = headline([job_view(moment.stats.iterations[0], moment)], 4, moment.trouble)
+
+    assert found.before == (
+        "The dispatcher decides nothing: it has no room to write /data/penstock/journal.db"
+    )
+    assert found.detail.startswith(found.before)
+    assert "free space there, or raise the quota or limit" in found.detail

@@ -6,7 +6,7 @@ import pytest
 
 from penstock_dispatcher.fact_log import Notice, NoticeKind
 from penstock_dispatcher.page.history import LINES_KEPT, LONGEST, NOTICES_KEPT, History
-from tests.dispatcher.page import scenes
+from tests.dispatcher.page import scenes, troubled_scenes
 from tests.dispatcher.page.looking import looked
 
 EARLIER = "earlier events are only in its log"
@@ -113,3 +113,10 @@ def test_the_line_of_a_pass_that_is_over_stays():
     looked(scenes.empty, 8, history, first=6)
 
     assert [len(line.columns()["at"]) for line in history.lines.values()] == [6]
+
+
+def test_readers_that_expire_are_told_once_where_nobody_tells_of_facts():
+    history, _ = looked(troubled_scenes.trainers_gone, 100, History(hears_facts=False))
+
+    lost = [words for kind, words in told(history) if kind is NoticeKind.LOST]
+    assert lost == ["31 readers expired: they read job imagenet (repetition 1)"]

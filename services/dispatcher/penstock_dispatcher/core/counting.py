@@ -78,10 +78,16 @@ def collect(
     )
 
 
+HALTED = "the dispatcher, which decides nothing now"
+"""What a pass waits for then: *why* is said once, of the dispatcher."""
+
+
 def while_halted(found: DispatcherStats, why: str) -> DispatcherStats:
     """Return *found* of a dispatcher that decides nothing: all that runs waits for just that."""
     passes = tuple(
-        it if it.finished else replace(it, waiting_for=why if it.live_readers else "", held_by="")
+        it
+        if it.finished
+        else replace(it, waiting_for=HALTED if it.live_readers else "", held_by="")
         for it in found.iterations
     )
     return replace(found, halted=why, iterations=passes)

@@ -19,7 +19,7 @@ from penstock_dispatcher.page.mesh_view import (
     worker_groups,
 )
 from penstock_dispatcher.page.standing import LOST
-from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of
+from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of, memory_of
 
 LISTED = 200
 """The most workers, tasks and readers of a list; it says how many there are."""
@@ -41,6 +41,9 @@ class WorkerRow:
     """What the median of its peers would make of its tasks, if it has peers."""
     host: str = ""
     load: WorkerLoad = NO_LOAD
+    memory: int | None = None
+    """Bytes that its processes use, if it has said so of late."""
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class TaskRow:
     rate: float
     standing: str
     failure: str
+    number: int
+    """Its number within its pass, by which people call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +214,8 @@ def worker_row(worker: WorkerSummary, moment: Moment) -> WorkerRow:
         median_of([worker], moment),
         worker.host,
         load_of([worker]),
+        memory_of(worker),
+        "" if worker.versions is None else worker.versions.penstock,
     )
 
 
@@ -232,4 +239,5 @@ def task_row(it: IterationStats, task: TaskStats, moment: Moment) -> TaskRow:
         round(moment.by_task.get(task.task, 0.0), 2),
         standing,
         task.failure or "",
+        task.index,
     )

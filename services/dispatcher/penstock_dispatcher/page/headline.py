@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -13,6 +14,12 @@ from penstock_dispatcher.page.standing import PassStanding
 
 WAITS = 0.05
 """A loop that waits for less of its time gains little by more workers."""
+
+
+LONGEST = 110
+"""Of a longer sentence on what is wrong, the first clause is the first line; all of it is below."""
+
+_FIRST_CLAUSE = re.compile(r" \(|, and |; |\. ")
 
 
 class Tone(Enum):
@@ -61,9 +68,12 @@ def headline(jobs: Sequence[JobView], workers: int, trouble: Trouble | None) -> 
 
 def _troubled(trouble: Trouble, worst: JobView | None = None) -> Headline:
     tone = Tone.WAITS if trouble.kind is TroubleKind.RECOVERING else Tone.BAD
+    sentence, detail = trouble.sentence, ""
+    if len(sentence) > LONGEST:
+        sentence, detail = _FIRST_CLAUSE.split(sentence, maxsplit=1)[0], sentence
     if worst is None:
-        return Headline(tone.value, trouble.sentence, "", "")
-    return Headline(tone.value, trouble.sentence, "", "", worst.sentence, worst.iteration)
+        return Headline(tone.value, sentence, "", "", detail)
+    return Headline(tone.value, sentence, "", "", detail or worst.sentence, worst.iteration)
 
 
 def _unbalanced(one: JobView) -> Headline | None:

@@ -216,12 +216,12 @@ def _decided(before: Moment | None, now: Moment) -> Iterator[Notice]:
     if before is None:
         return
     were, are = ({w.address: w for w in moment.stats.workers} for moment in (before, now))
-    for name in were.keys() - are.keys():
-        drained = were[name].draining
-        yield Notice(
-            NoticeKind.LEFT if drained else NoticeKind.LOST, f"worker {name} is gone", worker=name
-        )
-    for name in are.keys() - were.keys():
+    for name in sorted(were.keys() - are.keys()):
+        kind, became = NoticeKind.LOST, "is lost"
+        if were[name].draining:
+            kind, became = NoticeKind.LEFT, "is gone"
+        yield Notice(kind, f"worker {name} {became}", worker=name)
+    for name in sorted(are.keys() - were.keys()):
         yield Notice(NoticeKind.JOINED, f"worker {name} registered", worker=name)
     over = {it.iteration: it.finished for it in before.stats.iterations}
     for it in now.stats.iterations:
@@ -229,13 +229,31 @@ def _decided(before: Moment | None, now: Moment) -> Iterator[Notice]:
         if it.iteration not in over:
             words = f"{title_of(it.job, it.repetition)} begins"
             yield Notice(NoticeKind.OPENED, words, job, it.iteration)
-        elif it.finished and not over[it.iteration]:
+            continue
+        yield from _died(before, it)
+        if it.finished and not over[it.iteration]:
             yield Notice(
                 NoticeKind.FINISHED,
                 f"{title_of(it.job, it.repetition)} is finished",
                 job,
                 it.iteration,
             )
+
+
+def _died(before: Moment, it: IterationStats) -> Iterator[Notice]:
+    lived = {
+        one.reader
+        for was in before.stats.iterations
+        if was.iteration == it.iteration
+        for one in was.readers
+        if one.status == "live"
+    }
+    died = [one for one in it.readers if one.status == "expired" and one.reader in lived]
+    if died:
+        which = f"the reader on {died[0].process}" if len(died) == 1 else f"{len(died)} readers"
+        words = f"{which} expired: {'it' if len(died) == 1 else 'they'} read "
+        words += title_of(it.job, it.repetition)
+        yield Notice(NoticeKind.LOST, words, printable(it.job), it.iteration)
 
 
 def _of_worker(was: WorkerSummary | None, worker: WorkerSummary) -> Iterator[Notice]:

@@ -32,8 +32,8 @@ def graded(it: IterationStats, look: JobLook, told: Explanation) -> tuple[Grade,
         return Grade.FAILED, f"failed: {failure.strip().partition(chr(10))[0]}"
     if stopped := _stopped(it, look, told):
         return Grade.STOPPED, stopped
-    died = readers_lost(look.readers.lost, look.readers.silent)
-    of = f"{died} of {counted(look.readers.live + look.readers.lost, 'reader')}" if died else ""
+    readers = look.readers
+    of = readers_lost(readers.lost, readers.silent, readers.live + readers.lost)
     if told.limit is Bottleneck.UNKNOWN and told.wait < WAITS:
         return Grade.UNKNOWN, of or told.sentence
     if told.limit is not Bottleneck.NOTHING:

@@ -86,6 +86,8 @@ class TaskFlow:
     count: int
     rate: float
     nbytes: float
+    number: int | None = None
+    """The number of the task within its pass, by which people call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,8 @@ def _task_flows(
         for it, task in going:
             rate = round(moment.by_task.get(task.task, 0.0), 2)
             size = round(nbytes.get(task.task, 0.0), 1)
-            yield TaskFlow(keys[task.worker or ""], where[it.iteration], task.task, 1, rate, size)
+            ends = keys[task.worker or ""], where[it.iteration]
+            yield TaskFlow(*ends, task.task, 1, rate, size, task.index)
         return
     together: dict[tuple[str, int], list[TaskStats]] = defaultdict(list)
     for it, task in going:

@@ -45,6 +45,15 @@ def load_of(workers: Iterable[WorkerSummary]) -> WorkerLoad:
     )
 
 
+def memory_of(worker: WorkerSummary) -> int | None:
+    """Return the bytes that the processes of *worker* use; None if it has not said so of late."""
+    stats: Mapping[str, Any] | None = worker.stats
+    if stats is None or standing_of_worker(worker) in NOT_HEARD:
+        return None
+    usage: Mapping[str, Any] = stats.get("usage") or {}
+    return usage.get("memory") or None
+
+
 def _whole(parts: Sequence[N | None]) -> N | None:
     known = [one for one in parts if one is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(parts) else None

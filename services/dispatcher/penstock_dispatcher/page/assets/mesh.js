@@ -1,11 +1,13 @@
 // The picture of the mesh: readers on the left, jobs in the middle, workers on the right.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
+import { Heads, meaningOf, State } from "./terms.js";
 import { ago, apart, busyCores, bytes, count, counted, fitting, megabytes, percent, place, rate, runningTasks, toneOf } from "./words.js";
 
 const ROW = 40; // pixels of a node and the space below it
 const NODE = 32;
 const TOP = 26;
 const WIDEST = 22; // pixels of the widest flow
+const HEARD = ["live", "waits"]; // states of readers whose figures are current
 const CORES = 12; // the most cores that are drawn one by one
 
 /** Return [width, ref] of an element that is as wide as there is room. */
@@ -86,11 +88,17 @@ function Cores({ x, y, node, narrow }) {
   )}`;
 }
 
+const said = (standing) => (meaningOf(standing) ? `${standing} (${meaningOf(standing)})` : standing);
 const readerWords = (one) =>
-  `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${one.standing}, waits ${percent(one.wait)} of its time, ${bytes(one.nbytes)}/s`;
+  `${one.label}: ${one.count > 1 ? `${counted(one.count, "reader")}, ` : ""}${said(one.standing)}${HEARD.includes(one.standing) ? `, waits ${percent(one.wait)} of its time, ${bytes(one.nbytes)}/s` : ""}`;
 const workerWords = (one) => one.lost != null
   ? `${one.count > 1 ? counted(one.count, "worker") : one.label}: lost, last heard ${ago(one.lost)}`
-  : `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${one.standing}, busy cores ${busyCores(one.load)}, running tasks ${runningTasks(one.load)}, assigned ${count(one.load.assigned)}, ${rate(one.rate)} elements a second${beside(one)}`;
+  : `${one.label}: ${one.count > 1 ? `${counted(one.count, "worker")}, ` : ""}${said(one.standing)}, busy cores ${busyCores(one.load)}, running tasks ${runningTasks(one.load)}, assigned ${count(one.load.assigned)}, ${rate(one.rate)} elements a second${beside(one)}`;
+/** What is said below the name of a reader: no figures of one that is not heard. */
+function belowReader(one, narrow) {
+  if (!HEARD.includes(one.standing)) return one.standing;
+  return narrow ? `${percent(one.wait)} wait` : `waits ${percent(one.wait)}, ${bytes(one.nbytes)}/s`;
+}
 /** Beside what a worker makes: what the median of its peers would make of its tasks. */
 const beside = (one) => (one.median == null ? "" : `, median of peers ${rate(one.median)}`);
 /** What is said below the name of a worker. */
@@ -134,6 +142,7 @@ export function Picture({ mesh }) {
   const rightWorker = fanned(right, "worker", "iteration", workerAt, jobAt, rightWidths);
   const rightJob = fanned(right, "iteration", "worker", jobAt, workerAt, rightWidths);
   const largest = Math.max(...left.map(size), ...right.map(size), 0);
+  const readerName = new Map(mesh.readers.map((one) => [one.key, one.label]));
   const jobName = new Map(mesh.jobs.map((one) => [one.iteration, one.label]));
 
   return html`<div ref=${ref}>
@@ -143,14 +152,14 @@ export function Picture({ mesh }) {
       <text class="title" x=${width} y="14" text-anchor="end">${narrow ? "Workers" : "Workers, with busy cores"}</text>
       ${left.map((flow, i) => readerAt.has(flow.reader) && jobAt.has(flow.iteration) && html`<${Flow} key=${`${flow.iteration} ${flow.reader}`}
         path=${curve(xs.job, leftJob[i], xs.reader + side, leftReader[i])} width=${leftWidths[i]} size=${size(flow)} most=${largest}
-        label=${`from ${jobName.get(flow.iteration)} to ${flow.reader}: ${bytes(flow.nbytes)}/s`} />`)}
+        label=${`from ${jobName.get(flow.iteration)} to ${readerName.get(flow.reader)}: ${bytes(flow.nbytes)}/s`} />`)}
       ${right.map((flow, i) => workerAt.has(flow.worker) && jobAt.has(flow.iteration) && html`<${Flow} key=${`${flow.worker} ${flow.iteration} ${flow.task}`}
         path=${curve(xs.worker, rightWorker[i], xs.job + center, rightJob[i])} width=${rightWidths[i]} size=${size(flow)} most=${largest}
         href=${flow.task == null ? null : place.task(flow.task)}
-        label=${`${flow.task == null ? counted(flow.count, "task") : `task ${flow.task}`} of ${jobName.get(flow.iteration)} on ${flow.worker}: ${rate(flow.rate)} elements a second, ${bytes(flow.nbytes)}/s`} />`)}
+        label=${`${flow.task == null ? counted(flow.count, "task") : `task ${flow.number}`} of ${jobName.get(flow.iteration)} on ${flow.worker}: ${rate(flow.rate)} elements a second, ${bytes(flow.nbytes)}/s`} />`)}
       ${readers.map((one, i) => html`<${Node} key=${one.key} x=${xs.reader} y=${one.y} width=${side} tone=${toneOf(one.standing) === "good" ? "" : toneOf(one.standing)}
         name=${readerNames[i]} upper=${one.count > 1 ? `× ${count(one.count)}` : ""} href=${ofJob.get(one.key) ? place.job(ofJob.get(one.key)) : null} label=${readerWords(one)}
-        lower=${narrow ? `${percent(one.wait)} wait` : `waits ${percent(one.wait)}, ${bytes(one.nbytes)}/s`} />`)}
+        lower=${belowReader(one, narrow)} />`)}
       ${jobs.map((one, i) => html`<${Node} key=${one.iteration} x=${xs.job} y=${one.y} width=${center} tone="idle" name=${jobNames[i]}
         href=${one.iteration ? place.job(one.iteration) : "#/"} label=${`${one.label}: ${rate(one.rate)} elements a second acked`}
         lower=${narrow ? `${rate(one.rate)}/s` : `${rate(one.rate)} elements/s`} />`)}
@@ -165,11 +174,11 @@ export function Picture({ mesh }) {
 export function MeshTable({ mesh }) {
   const names = new Map(mesh.jobs.map((one) => [one.iteration, one.label]));
   return html`<div class="stack">
-    <div class="scroll"><table><caption>Workers</caption><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">busy cores</th><th scope="col" class="right">running tasks</th><th scope="col" class="right">assigned</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th></tr></thead>
-      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.lost != null ? `lost ${ago(one.lost)}` : one.standing}</td><td class="right">${busyCores(one.load)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
-    <div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">MB/s</th></tr></thead>
-      <tbody>${mesh.readers.map((one) => html`<tr key=${one.key}><th scope="row">${one.label}${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${percent(one.wait)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div>
-    <div class="scroll"><table><caption>Tasks: what flows</caption><thead><tr><th scope="col">task</th><th scope="col">job</th><th scope="col">worker</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">MB/s</th></tr></thead>
-      <tbody>${mesh.task_flows.map((flow) => html`<tr key=${`${flow.worker} ${flow.iteration} ${flow.task}`}><th scope="row">${flow.task == null ? counted(flow.count, "task") : html`<a href=${place.task(flow.task)}>${flow.task}</a>`}</th><td>${names.get(flow.iteration)}</td><td>${flow.worker}</td><td class="right">${rate(flow.rate)}</td><td class="right">${megabytes(flow.nbytes)}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><caption>Workers</caption><${Heads} names=${["worker", "state", ">busy cores", ">running tasks", ">assigned", ">elements/s", ">median of peers", ">buffered, MB"]} />
+      <tbody>${mesh.workers.map((one) => html`<tr key=${one.key}><th scope="row"><a href=${workerPlace(one)}>${one.label}</a>${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td><${State} tone=${toneOf(one.standing)} of=${one.standing}>${one.lost != null ? `lost ${ago(one.lost)}` : one.standing}<//></td><td class="right">${busyCores(one.load)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><caption>Readers</caption><${Heads} names=${["reader", "state", ">waits", ">MB/s"]} />
+      <tbody>${mesh.readers.map((one) => html`<tr key=${one.key}><th scope="row">${one.label}${one.count > 1 ? ` × ${count(one.count)}` : ""}</th><td><${State} tone=${toneOf(one.standing)} of=${one.standing} /></td><td class="right">${HEARD.includes(one.standing) ? percent(one.wait) : "–"}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div>
+    <div class="scroll"><table><caption>Tasks: what flows</caption><${Heads} names=${["task", "job", "worker", ">elements/s", ">MB/s"]} />
+      <tbody>${mesh.task_flows.map((flow) => html`<tr key=${`${flow.worker} ${flow.iteration} ${flow.task}`}><th scope="row">${flow.task == null ? counted(flow.count, "task") : html`<a href=${place.task(flow.task)} title=${`task ${flow.task} of the dispatcher`}>task ${flow.number}</a>`}</th><td>${names.get(flow.iteration)}</td><td>${flow.worker}</td><td class="right">${rate(flow.rate)}</td><td class="right">${megabytes(flow.nbytes)}</td></tr>`)}</tbody></table></div>
   </div>`;
 }

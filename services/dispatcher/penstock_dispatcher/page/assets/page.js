@@ -45,7 +45,7 @@ function Bar({ shown, live, since, address, theme, choose }) {
     <span class="end small soft">
       <span class="address">${shown?.dispatcher.address}${shown?.dispatcher.penstock && `, penstock ${shown.dispatcher.penstock}`}</span>
       ${shown?.dispatcher.insecure && html`<span class="tone-bad">insecure: whoever can connect may run code</span>`}
-      <span><i class=${`dot ${live ? "" : "away"}`} aria-hidden="true"></i>${live ? "live" : since ? "away" : "connecting"}</span>
+      <span><i class=${`dot ${live ? "" : "away"}`} aria-hidden="true"></i><span class="term" title=${live ? "This page shows what the dispatcher says now" : "The dispatcher does not answer: what is below is old"}>${live ? "live" : since ? "away" : "connecting"}</span></span>
       <button class="plain" onClick=${() => choose(next)} aria-label=${`Colours: ${theme}; change to ${next}`}>${theme === "system" ? "◑ system" : theme === "light" ? "○ light" : "● dark"}</button>
     </span></header>`;
 }
@@ -57,7 +57,7 @@ function Overview({ shown, theme }) {
       ${running.length > CARDS && html`<${JobTable} jobs=${running} lines=${shown.lines} />`}
       <${Mesh} mesh=${shown.mesh} />
       ${running.length <= CARDS && running.map((job) => html`<${JobCard} key=${job.iteration} job=${job} columns=${shown.lines[job.iteration]} notices=${shown.notices} theme=${theme}
-        compact=${running.length > 2} told=${running.length === 1 && job.iteration === shown.headline.iteration} />`)}
+        compact=${running.length > 2} told=${(running.length === 1 && job.iteration === shown.headline.iteration) || [shown.headline.before, shown.headline.detail].includes(job.sentence)} />`)}
       <${Finished} jobs=${shown.jobs.filter((job) => !running.includes(job))} />
     </div><div class="stack"><${Log} notices=${shown.notices} /></div></div>`;
 }
@@ -67,7 +67,7 @@ function View({ shown, address, theme, live }) {
   if (kind === "job") {
     const job = shown.jobs.find((one) => String(one.iteration) === name);
     if (job) return html`<${JobPage} key=${name} job=${job} columns=${shown.lines[name]} notices=${notices} theme=${theme} live=${live} />`;
-    return html`<section class="first"><p class="tone tone-idle">job</p><h1 id="first" tabindex="-1">iteration ${name}</h1><p>It is not known any more, or was never opened.</p></section><${Log} notices=${notices.filter((one) => String(one.iteration) === name)} />`;
+    return html`<section class="first"><p class="tone tone-idle">job</p><h1 id="first" tabindex="-1">A job that is over</h1><p>The pass with the number ${name} is not known any more, or was never opened.</p></section><${Log} notices=${notices.filter((one) => String(one.iteration) === name)} />`;
   }
   if (kind === "worker") return html`<${WorkerPage} key=${name} address=${name} notices=${notices} live=${live} />`;
   if (kind === "task") return html`<${TaskPage} key=${name} task=${Number(name)} notices=${notices} live=${live} />`;
@@ -90,7 +90,7 @@ function Page() {
   useEffect(() => {
     if (!shown) return;
     const { before, number, after } = shown.headline;
-    const about = address.kind === "job" ? nameOf(shown.jobs.find((one) => String(one.iteration) === address.name) ?? { job: "job" }) : address.name;
+    const about = address.kind === "job" ? nameOf(shown.jobs.find((one) => String(one.iteration) === address.name) ?? { job: "job" }) : address.kind === "task" ? "" : address.name;
     document.title = address.kind ? `${about || address.kind} – Penstock` : `${`${before} ${number} ${after}`.trim()} – Penstock`;
   }, [shown, address.kind, address.name]);
   return html`<a class="skip" href="#first" onClick=${(event) => { event.preventDefault(); document.getElementById("first")?.focus(); }}>Skip to what it says</a>

@@ -2,19 +2,22 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact-3.1.1.js";
 import { Chart, NO_COLUMNS, TimeTable } from "./chart.js";
 import { MeshTable, Picture } from "./mesh.js";
+import { explained, Heads, Name, State } from "./terms.js";
 import { ago, busyCores, bytes, count, counted, MARKS, megabytes, nameOf, percent, place, rate, runningTasks, time, toneOf } from "./words.js";
 
 const TONES = { good: ["●", "Healthy"], waits: ["◐", "Waiting"], bad: ["✕", "Needs attention"], idle: ["○", "Idle"] };
+const GRADES = { failed: "Failed", stopped: "Stopped", waits: "Waiting", unknown: "Not known yet", noted: "Healthy, but", healthy: "Healthy" };
 const RECENT = 300; // seconds that the charts of the first view show
 
 export function Headline({ headline }) {
   const { tone, before, number, after, detail, iteration } = headline;
   const [sign, word] = TONES[tone];
-  const sentence = html`${before} <span class=${`tone-${tone}`}>${number}</span>${after && (after.startsWith(",") ? after : ` ${after}`)}`;
+  const seen = new Set();
+  const sentence = html`${explained(before, seen)} <span class=${`tone-${tone}`}>${explained(number, seen)}</span>${after && explained(after.startsWith(",") ? after : ` ${after}`, seen)}`;
   return html`<section class="first" aria-labelledby="first">
-    <p class=${`tone tone-${tone}`}><span aria-hidden="true">${sign}</span>${word}</p>
+    <p class=${`tone tone-${tone}`}><span aria-hidden="true">${sign}</span><${State} of=${word} /></p>
     <h1 id="first" tabindex="-1">${sentence}</h1>
-    ${detail && html`<p class="told">${detail}${iteration && html` <a href=${place.job(iteration)}>Look at this job</a>`}</p>`}
+    ${detail && html`<p class="told">${explained(detail, seen)}${iteration && html` <a href=${place.job(iteration)}>Look at this job</a>`}</p>`}
   </section>`;
 }
 
@@ -44,7 +47,7 @@ export function Totals({ totals }) {
     ["elements/s", rate(totals.elements)],
     ["bytes/s", bytes(totals.nbytes)],
   ];
-  return html`<dl class="totals">${facts.map(([name, value, more]) => html`<div key=${name}><dt>${name}</dt><dd>${value}${more ? html` <small>${more}</small>` : ""}</dd></div>`)}</dl>`;
+  return html`<dl class="totals">${facts.map(([name, value, more]) => html`<div key=${name}><dt><${Name} of=${name} /></dt><dd>${value}${more ? html` <small>${more}</small>` : ""}</dd></div>`)}</dl>`;
 }
 
 /** Return whether a table is chosen in the place of a picture, and the buttons that choose; *of* says of what. */
@@ -81,7 +84,9 @@ function Balance({ balance, finished }) {
 
 function stateOf(job) {
   const since = job.unread != null ? ` for ${count(job.unread)} s` : "";
-  return html`<span class=${`state tone-${toneOf(job.standing)}`}>${job.standing}${since}</span>`;
+  const grade = GRADES[job.grade];
+  if (job.standing === "running" && grade) return html`<span class="state"><${State} tone=${toneOf(job.grade)} of=${grade} />${job.grade === "noted" && `: ${job.matter}`}</span>`;
+  return html`<span class="state"><${State} tone=${toneOf(job.standing)} of=${job.standing}>${job.standing}${since}<//></span>`;
 }
 
 function recent(columns) {
@@ -107,14 +112,13 @@ export function JobCard({ job, columns, notices, theme, compact, told }) {
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
       ${job.held_by && html`<p class="tone-waits">${job.held_by}</p>`}
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
-      <dl class="facts">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+      <dl class="facts">${facts.map(([name, value]) => html`<div key=${name}><dt><${Name} of=${name} /></dt><dd>${value}</dd></div>`)}</dl>
       <${Operators} operators=${job.operators.slice(0, compact ? 2 : 5)} />
       <${Balance} balance=${job.balance} finished=${false} />
     </div><${Chart} kind="wait" columns=${recent(columns ?? NO_COLUMNS)} marks=${marksOf(notices, job.iteration)} theme=${theme} height=${compact ? 104 : 150} /></div>`}
   </article>`;
 }
 
-const GRADES = { failed: "Failed", stopped: "Stopped", waits: "Waiting", unknown: "Not known yet", noted: "Healthy, but", healthy: "Healthy" };
 const SPARK = 60; // looks that the line of a job in the table shows
 
 /** How much of its time a loop waited of late, as a small line; the figure beside it says it in words. */
@@ -135,15 +139,15 @@ export function JobTable({ jobs, lines }) {
   return html`<section class="card" aria-labelledby="jobs"><header><h2 id="jobs">${counted(jobs.length, "job")}, the worst first</h2>
       <span class="end choice"><input type="search" placeholder="Filter by name" aria-label="Filter jobs by name" value=${wanted} onInput=${(event) => setWanted(event.target.value)} />
       ${healthy.length > 0 && !wanted.trim() && html`<button class="plain" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Fold" : "Show"} ${count(healthy.length)} healthy</button>`}</span></header>
-    ${rows.length > 0 ? html`<div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right" title="The share of its time that the loop waits for data">waits</th><th scope="col">of late</th><th scope="col">for what</th><th scope="col" class="right" title="Steps of training loops a second">steps/s</th><th scope="col" class="right" title="Elements acknowledged a second">elements/s</th></tr></thead><tbody>
-      ${rows.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class=${`right number tone-${toneOf(job.grade)}`}>${["stopped", "unknown"].includes(job.grade) && !job.wait ? "–" : percent(job.wait)}</td><td><${Spark} columns=${lines[job.iteration]} /></td><td><span class=${`tone-${toneOf(job.grade)}`}>${GRADES[job.grade] ?? job.grade}</span>${job.matter && `: ${job.matter}`}</td><td class="right">${job.sample ? rate(job.sample.steps) : "–"}</td><td class="right">${job.sample ? rate(job.sample.elements) : "–"}</td></tr>`)}</tbody></table></div>` : html`<p class="empty">${wanted.trim() ? "No job has this in its name." : `All ${count(healthy.length)} jobs are healthy: not waiting for data.`}</p>`}
+    ${rows.length > 0 ? html`<div class="scroll"><table><${Heads} names=${["job", ">waits", "of late", "for what", ">steps/s", ">elements/s"]} /><tbody>
+      ${rows.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class=${`right number tone-${toneOf(job.grade)}`}>${["stopped", "unknown"].includes(job.grade) && !job.wait ? "–" : percent(job.wait)}</td><td><${Spark} columns=${lines[job.iteration]} /></td><td><${State} tone=${toneOf(job.grade)} of=${GRADES[job.grade] ?? job.grade} />${job.matter && `: ${job.matter}`}</td><td class="right">${job.sample ? rate(job.sample.steps) : "–"}</td><td class="right">${job.sample ? rate(job.sample.elements) : "–"}</td></tr>`)}</tbody></table></div>` : html`<p class="empty">${wanted.trim() ? "No job has this in its name." : `All ${count(healthy.length)} jobs are healthy: not waiting for data.`}</p>`}
   </section>`;
 }
 
 export function Finished({ jobs }) {
   if (!jobs.length) return null;
   return html`<section class="card" aria-labelledby="finished"><header><h2 id="finished">Finished</h2></header>
-    <div class="scroll"><table><thead><tr><th scope="col">job</th><th scope="col" class="right">pass</th><th scope="col" class="right">acked</th><th scope="col" class="right">consumed</th><th scope="col">account</th></tr></thead><tbody>
+    <div class="scroll"><table><${Heads} names=${["job", ">pass", ">acked", ">consumed", "account"]} /><tbody>
     ${jobs.map((job) => html`<tr key=${job.iteration}><th scope="row"><a href=${place.job(job.iteration)}>${nameOf(job)}</a></th><td class="right">${count(job.repetition)}</td><td class="right">${count(job.balance.acked)}</td><td class="right">${count(job.balance.consumed)}</td><td>balances</td></tr>`)}
     </tbody></table></div></section>`;
 }
@@ -189,8 +193,8 @@ const Gone = ({ kind, name }) => html`<${Title} kind=${kind} name=${name}><p cla
 
 function TaskTable({ tasks, total, caption, withJob }) {
   return html`<div class="scroll"><table><caption>${caption}${total > tasks.length ? ` (${count(tasks.length)} of ${count(total)})` : ""}</caption>
-    <thead><tr><th scope="col">task</th>${withJob && html`<th scope="col">job</th>`}<th scope="col">state</th>${!withJob && html`<th scope="col">worker</th>`}<th scope="col" class="right">attempt</th><th scope="col" class="right">produced</th><th scope="col" class="right">acked</th><th scope="col" class="right">splits</th><th scope="col" class="right">elements/s</th></tr></thead>
-    <tbody>${tasks.map((one) => html`<tr key=${one.task}><th scope="row"><a href=${place.task(one.task)}>${one.task}</a></th>${withJob && html`<td><a href=${place.job(one.iteration)}>${one.job}</a></td>`}<td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td>${!withJob && html`<td>${one.worker && html`<a href=${place.worker(one.worker)}>${one.worker}</a>`}</td>`}<td class="right">${count(one.attempt)}</td><td class="right">${count(one.head)}</td><td class="right">${count(one.acked)}</td><td class="right">${count(one.splits)}</td><td class="right">${rate(one.rate)}</td></tr>`)}</tbody></table>
+    <${Heads} names=${["task", withJob && "job", "state", !withJob && "worker", ">attempt", ">produced", ">acked", ">splits", ">elements/s"]} />
+    <tbody>${tasks.map((one) => html`<tr key=${one.task}><th scope="row"><a href=${place.task(one.task)} title=${`task ${one.task} of the dispatcher`}>task ${one.number}</a></th>${withJob && html`<td><a href=${place.job(one.iteration)}>${one.job}</a></td>`}<td><${State} tone=${toneOf(one.standing)} of=${one.standing} /></td>${!withJob && html`<td>${one.worker && html`<a href=${place.worker(one.worker)}>${one.worker}</a>`}</td>`}<td class="right">${count(one.attempt)}</td><td class="right">${count(one.head)}</td><td class="right">${count(one.acked)}</td><td class="right">${count(one.splits)}</td><td class="right">${rate(one.rate)}</td></tr>`)}</tbody></table>
     ${!tasks.length && html`<p class="empty">none</p>`}</div>`;
 }
 
@@ -207,7 +211,7 @@ export function JobPage({ job, columns, notices, theme, live }) {
   const rows = Object.entries(job.balance).filter(([name]) => name !== "faults");
   const running = job.standing !== "finished";
   return html`
-    <${Title} kind=${html`job, pass ${job.repetition}, ${job.mode}: ${job.standing}`} name=${nameOf(job)}>
+    <${Title} kind=${html`job, pass ${job.repetition}, ${job.mode}: <${State} of=${job.standing} />`} name=${nameOf(job)}>
       <p class="told sentence">${job.sentence}</p>${job.slowest && html`<p class="told small">${job.slowest}</p>`}
       ${job.waiting_for && html`<p class="tone-waits">waits for ${job.waiting_for}</p>`}
       ${job.troubles.map((one) => html`<p class="tone-bad" key=${one}>${one}</p>`)}
@@ -216,11 +220,11 @@ export function JobPage({ job, columns, notices, theme, live }) {
       ${running && html`<${TimeLine} columns=${columns ?? NO_COLUMNS} marks=${marksOf(notices, job.iteration)} theme=${theme} />`}
       ${job.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${job.operators} /></section>`}
       ${running && html`<section class="card"><${TaskTable} tasks=${tasks?.tasks ?? []} total=${tasks?.total ?? 0} caption="Tasks that are not done" /></section>`}
-      <section class="card"><div class="scroll"><table><caption>Readers</caption><thead><tr><th scope="col">reader</th><th scope="col">state</th><th scope="col" class="right">waits</th><th scope="col" class="right">steps/s</th><th scope="col" class="right">consumed</th><th scope="col" class="right">MB/s</th></tr></thead><tbody>
-        ${(readers?.readers ?? []).map((one) => html`<tr key=${one.reader}><th scope="row">${one.label}</th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing}</td><td class="right">${percent(one.wait)}</td><td class="right">${rate(one.steps)}</td><td class="right">${count(one.consumed)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div></section>
+      <section class="card"><div class="scroll"><table><caption>Readers</caption><${Heads} names=${["reader", "state", ">waits", ">steps/s", ">consumed", ">MB/s"]} /><tbody>
+        ${(readers?.readers ?? []).map((one) => html`<tr key=${one.reader}><th scope="row">${one.label}</th><td><${State} tone=${toneOf(one.standing)} of=${one.standing} /></td><td class="right">${["live", "waits"].includes(one.standing) ? percent(one.wait) : "–"}</td><td class="right">${rate(one.steps)}</td><td class="right">${count(one.consumed)}</td><td class="right">${megabytes(one.nbytes)}</td></tr>`)}</tbody></table></div></section>
     </div><div class="stack">
       <section class=${`card ${job.balance.faults.length ? "wrong" : ""}`} aria-labelledby="account"><header><h2 id="account">Account</h2></header><${Balance} balance=${job.balance} finished=${!running} />
-        <table><tbody>${rows.map(([name, n]) => html`<tr key=${name}><th scope="row">${name.replace("_", " ")}</th><td class="right">${count(n)}</td></tr>`)}</tbody></table></section>
+        <table><tbody>${rows.map(([name, n]) => html`<tr key=${name}><th scope="row"><${Name} of=${name.replace("_", " ")} /></th><td class="right">${count(n)}</td></tr>`)}</tbody></table></section>
       <${Log} notices=${notices.filter((one) => one.iteration === job.iteration || one.kind === "restarted")} title="Log of this job" />
     </div></div>`;
 }
@@ -234,11 +238,11 @@ export function WorkerPage({ address, notices, live }) {
   const facts = [
     ["busy cores", busyCores(worker.load)], ["running tasks", runningTasks(worker.load)], ["assigned tasks", count(worker.load.assigned)], ["elements/s", rate(worker.rate)], ["produced", count(stats?.elements_made ?? 0)],
     ["buffered, MB", megabytes(worker.buffered)], ["sent, MB", megabytes(stats?.bytes_sent ?? 0)], ["runners lost", count(stats?.runners_lost ?? 0)],
-    ["silent for", `${worker.silent} s`], ["memory, MB", megabytes(stats?.usage?.memory ?? 0)],
+    ["silent for", `${worker.silent} s`], ["memory, MB", worker.memory == null ? "–" : megabytes(worker.memory)], ["version", worker.version || "–"],
   ];
-  return html`<${Title} kind=${html`worker: <span class=${`tone-${toneOf(worker.standing)}`}>${worker.standing}</span>`} name=${address}>
+  return html`<${Title} kind=${html`worker: <${State} tone=${toneOf(worker.standing)} of=${worker.standing} />`} name=${address}>
       <p class="told small">host ${seen.host || "unknown"}${seen.tags.length > 0 && `, tags ${seen.tags.join(", ")}`}, read by ${seen.transports.join(", ") || "grpc"}, incarnation ${seen.incarnation}${seen.unreachable > 0 && `, unreachable for ${counted(seen.unreachable, "reader")}`}</p><//>
-    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt><${Name} of=${name} /></dt><dd>${value}</dd></div>`)}</dl>
     <div class="columns"><div class="stack">
       <section class="card"><${TaskTable} tasks=${seen.tasks} total=${worker.tasks} caption="Tasks" withJob /></section>
       ${seen.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${seen.operators} /></section>`}
@@ -248,18 +252,18 @@ export function WorkerPage({ address, notices, live }) {
 export function TaskPage({ task, notices, live }) {
   const seen = usePolled(`api/page?task=${task}`, live);
   const log = html`<${Log} notices=${notices.filter((one) => one.task === task || one.kind === "restarted")} title="Log of this task" />`;
-  if (seen === null) return html`<${Gone} kind="task" name=${String(task)} />${log}`;
-  if (!seen) return html`<${Title} kind="task" name=${String(task)} />`;
+  if (seen === null) return html`<${Gone} kind="task" name="A task that is over" />${log}`;
+  if (!seen) return html`<${Title} kind="task" name="task" />`;
   const one = seen.task;
   const facts = [
     ["attempt", count(one.attempt)], ["produced", count(one.head)], ["acked", count(one.acked)], ["elements/s", rate(one.rate)], ["splits", count(one.splits)],
     ["ready", count(seen.ready)], ["held up", percent(seen.held_up)], ["without splits", percent(seen.starved)],
     ["buffer full", seen.room ? percent(seen.nbytes / seen.room) : "–"],
   ];
-  return html`<${Title} kind=${html`task: <span class=${`tone-${toneOf(one.standing)}`}>${one.standing}</span>`} name=${String(task)}>
+  return html`<${Title} kind=${html`task: <${State} tone=${toneOf(one.standing)} of=${one.standing} />`} name=${html`<span title=${`task ${task} of the dispatcher`}>task ${one.number}</span>`}>
       <p class="told">of <a href=${place.job(one.iteration)}>${one.job}</a>${one.worker && html`, on <a href=${place.worker(one.worker)}>${one.worker}</a>`}${seen.compression && `, compression ${seen.compression}`}</p>
       ${one.failure && html`<p class="tone-bad">${one.failure}</p>`}<//>
-    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    <dl class="totals">${facts.map(([name, value]) => html`<div key=${name}><dt><${Name} of=${name} /></dt><dd>${value}</dd></div>`)}</dl>
     <div class="columns"><div class="stack">${seen.operators.length > 0 && html`<section class="card" aria-labelledby="ops"><header><h2 id="ops">Operators by time</h2></header><${Operators} operators=${seen.operators} /></section>`}</div><div class="stack">${log}</div></div>`;
 }
 
@@ -267,6 +271,6 @@ export function WorkersPage({ group, totals, live }) {
   const seen = usePolled(`api/page?workers=${encodeURIComponent(group)}`, live);
   const rows = seen?.workers ?? [];
   return html`<${Title} kind="workers" name=${group || "All workers"}><p class="told">${counted(seen?.total ?? 0, "worker")} of ${count(totals.workers)}${seen && seen.total > rows.length ? `; the first ${count(rows.length)} are listed, penstock status --json has all` : ""}</p><//>
-    <section class="card"><div class="scroll"><table><thead><tr><th scope="col">worker</th><th scope="col">state</th><th scope="col" class="right">busy cores</th><th scope="col" class="right">running tasks</th><th scope="col" class="right">assigned</th><th scope="col" class="right">elements/s</th><th scope="col" class="right">median of peers</th><th scope="col" class="right">buffered, MB</th><th scope="col" class="right">silent, s</th></tr></thead><tbody>
-      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td class=${`tone-${toneOf(one.standing)}`}>${one.standing === "lost" ? `lost ${ago(one.silent)}` : one.standing}</td><td class="right">${busyCores(one.load)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "" : rate(one.median)}</td><td class="right">${megabytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
+    <section class="card"><div class="scroll"><table><${Heads} names=${["worker", "state", "host", ">CPU, busy cores", ">memory", "version", ">elements/s", ">median of peers", ">running tasks", ">assigned", ">buffered", ">silent, s"]} /><tbody>
+      ${rows.map((one) => html`<tr key=${one.address}><th scope="row"><a href=${place.worker(one.address)}>${one.address}</a></th><td><${State} tone=${toneOf(one.standing)} of=${one.standing}>${one.standing === "lost" ? `lost ${ago(one.silent)}` : one.standing}<//></td><td>${one.host || "–"}</td><td class="right">${busyCores(one.load)}</td><td class="right">${one.memory == null ? "–" : bytes(one.memory)}</td><td>${one.version || "–"}</td><td class="right">${rate(one.rate)}</td><td class="right">${one.median == null ? "–" : rate(one.median)}</td><td class="right">${runningTasks(one.load)}</td><td class="right">${count(one.load.assigned)}</td><td class="right">${bytes(one.buffered)}</td><td class="right">${one.silent}</td></tr>`)}</tbody></table></div></section>`;
 }
