@@ -313,7 +313,7 @@ JOB_STATE = {
         "acked": {"floor": 300, "more": [[310, 320]]}, "place": 9,
     }],
     "account": {"produced": 400, "in_doubt": [[[1, 2], 3, 4.5]], "letters": ["x"]},
-    "rounds": {"round": 17, "turn": 1, "consumers": 8}, "shards": 2, "ordered": True,
+    "rounds": {"round": 17, "turn": 1, "consumers": 8, "log": [0]}, "shards": 2, "ordered": True,
     "stride": {"consumers": 2, "tasks": 3, "elements": 900},
 }  # fmt: skip
 OF_FILES = {

@@ -78,12 +78,15 @@ def test_one_reader_gets_each_bucket_as_it_would_have_come(cluster):
     assert seen == [batch.tolist() for batch in local]
 
 
-@pytest.mark.parametrize("build", [packed, shuffled, bucketed])
-def test_consumers_of_one_order_continue_each_with_its_own_state(cluster, build):
+@pytest.mark.parametrize(
+    ("build", "ordered"),
+    [(packed, True), (packed, False), (shuffled, True), (bucketed, True)],
+)
+def test_consumers_continue_each_with_its_own_state(cluster, build, ordered):
 
     def read(job, k, steps, state=None):
-        name = f"{build.__name__} {job}"
-        how = {"ordered": True, "consumer_index": k, "num_consumers": 2, "job_name": name}
+        name = f"{build.__name__} {job} {ordered}"
+        how = {"ordered": ordered, "consumer_index": k, "num_consumers": 2, "job_name": name}
         with build(cluster.target, **how).iterator(state) as it:
             out = [next(it).tolist() for _ in range(steps)]
             saved = it.state()

@@ -38,7 +38,7 @@ def test_a_save_at_equal_rounds_says_where_each_task_goes_on():
     world, state = saved()
 
     known = json.loads(state)
-    assert known["rounds"] == {"round": 3, "turn": 0, "consumers": 2}
+    assert known["rounds"] == {"round": 3, "turn": 0, "consumers": 2, "log": [1, 0, 1, 0, 1]}
     assert [task["acked"]["floor"] for task in known["tasks"]] == [4, 2]
     assert known["tasks"][0]["checkpoint"]["number"] == 2
 
@@ -55,7 +55,7 @@ def test_a_save_at_different_rounds_fails_for_all_and_says_why():
     assert result(a) == result(b)
     assert "consumer 0 (host host, pid 101) at round 3" in result(a)
     assert "consumer 1 (host host, pid 101) at round 2" in result(a)
-    assert "belong before it" in result(a)
+    assert "belong before distribute" in result(a)
 
 
 def test_a_save_waits_for_consumers_that_are_not_there():
@@ -71,7 +71,23 @@ def test_a_save_waits_for_consumers_that_are_not_there():
     assert "consumer 2 did not come to it" in result(a)
 
 
-@pytest.mark.parametrize("consumers", [1, 2, 3])
+def test_a_restored_pass_begins_with_the_rounds_that_were_released():
+    world, state = saved()
+    world.opens(restore=state)
+    world.consumers.clear()
+    a, _ = world.joins(0), world.joins(1)
+    t0, t1 = world.tasks[-2:]
+
+    entries = ((t1, 0), (t0, 0), (t1, 1), (t0, 1), (t1, 2))
+    assert (a.view.rounds.first, a.view.rounds.entries) == (3, entries)
+    world.all_hold(t0=4, t1=4)
+    assert world.released == [0, 1, 0], "the turn is that of the task behind the last round"
+    restarted = world.core.state
+    world.restart()
+    assert world.core.state == restarted
+
+
+@pytest.mark.parametrize("consumers", [1, 3])
 def test_a_restored_pass_goes_on_at_the_round_with_any_number_of_consumers(consumers):
     world, state = saved()
 
@@ -121,6 +137,7 @@ def test_rounds_are_not_restored_without_rounds_nor_the_other_way_round():
         ({"round": -3, "turn": 0, "consumers": 2}, "$.rounds.round"),
         ({"round": 3, "turn": 0, "consumers": 0}, "$.rounds.consumers"),
         ({"round": 3, "turn": 0}, "consumers"),
+        ({"round": 3, "turn": 0, "consumers": 2, "log": [0, 2]}, "$.rounds.log"),
     ],
 )
 def test_a_state_that_makes_no_sense_is_refused_with_the_place(rounds, place):

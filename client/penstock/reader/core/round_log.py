@@ -83,7 +83,7 @@ class RoundLog:
         """Return why there is no save when it is `out_of_order`."""
         return SaveFailed(
             f"the loop has rounds behind round {self.taken}, which it has not: operators behind "
-            "distribute that reorder elements (shuffle) belong before it"
+            "distribute that reorder elements (shuffle) belong before it, or need ordered=True"
         )
 
     def on_view(self, view: RoundsView) -> None:

@@ -6,7 +6,8 @@
      "tasks": [{"index": 0, "checkpoint": {"number": 256, "positions": [3], "state": …},
                 "logs": [{"start": 3, "splits": [[500, 600], [620, 700]]}],
                 "acked": {"floor": 300, "more": [[310, 320]]}}],
-     "account": {"produced": 400, …}, "rounds": {"round": 17, "turn": 1, "consumers": 8},
+     "account": {"produced": 400, …},
+     "rounds": {"round": 17, "turn": 1, "consumers": 8, "log": [0, 1]},
      "shards": 2, "stride": {"consumers": 2, "tasks": 3, "elements": 900}}
 
 Of files it holds numbers: *files* of a provider says which listing they are of (see `listings`).
@@ -127,15 +128,17 @@ class AccountState(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     letters: tuple[str, ...] = ()
 
 
-class RoundsState(Struct, frozen=True, forbid_unknown_fields=True):
+class RoundsState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Coordinated reads go on at *round*, behind a turn of the task of index *turn*, if any.
 
-    *consumers* is how many there were; there may be more or fewer from here on.
+    *consumers* is how many there were; there may be more or fewer from here on. With as many, the
+    first rounds come from the tasks of the indices in *log*, as they were released.
     """
 
     round: Count
     turn: Count | None
     consumers: Annotated[int, Meta(ge=1)]
+    log: tuple[Count, ...] = ()
 
 
 class JobState(Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,7 +198,8 @@ def _begun(job: JobRecord, iteration: IterationRecord) -> JobState:
     at: RoundsState | UnsetType = UNSET
     if rounds is not None:
         turn = None if rounds.floor_turn == FIRST else rounds.floor_turn
-        at = RoundsState(rounds.floor, turn, rounds.consumers)
+        log = tuple(rounds.tasks[name].index for name in rounds.log)
+        at = RoundsState(rounds.floor, turn, rounds.consumers, log)
     return JobState(
         VERSION,
         "job",

@@ -73,8 +73,8 @@ def plan(ctx: DecisionContext, event: OpenIteration, now: float) -> jobs.Plan:
     facts: list[Fact] = []
     if job is None:
         facts.append(JobCreated(name, parameters, state.seed, request.job_name is None))
-    rounds = _rounds(state, request)
     restored = _restored(state, iteration, name, origin, sources)
+    rounds = _rounds(state, request, restored.tasks)
     facts.append(replace(restored, rounds=rounds, stride=strides.restored(state, request)))
     if state.finished:
         facts.append(IterationFinished(iteration))
@@ -97,12 +97,17 @@ def _with_own_seed(made: JobParameters, asked: JobParameters) -> JobParameters:
     return replace(made, seed=None) if asked.seed is None else made
 
 
-def _rounds(state: JobState, request: OpenIterationRequest) -> RestoredRounds | None:
+def _rounds(
+    state: JobState, request: OpenIterationRequest, tasks: Sequence[RestoredTask]
+) -> RestoredRounds | None:
     if state.rounds is UNSET or request.num_consumers is None:
         return None
     at = state.rounds
     turn = FIRST if at.turn is None else at.turn
-    return RestoredRounds(at.round, turn, request.num_consumers)
+    names = {task.index: task.task for task in tasks}
+    same = request.num_consumers == at.consumers  # else a group has another number of elements
+    log = tuple(names[index] for index in at.log) if same else ()
+    return RestoredRounds(at.round, turn, request.num_consumers, log)
 
 
 def _providers(state: JobState, providers: Sequence[SplitProviderSpec]) -> list[SplitProvider]:

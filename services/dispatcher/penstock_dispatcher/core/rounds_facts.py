@@ -13,12 +13,13 @@ from penstock.protocol.types import IterationId, ReaderId, TaskId
 class RestoredRounds:
     """Where coordinated reads go on: at *round*, behind a turn of task number *turn*.
 
-    From there on the job has so many *consumers*.
+    From there on the job has so many *consumers*. The first rounds come from the tasks in *log*.
     """
 
     round: int
     turn: int
     consumers: int
+    log: tuple[TaskId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

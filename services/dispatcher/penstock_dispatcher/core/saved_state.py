@@ -103,11 +103,7 @@ def check_whole(state: JobState, providers: Sequence[SplitProvider]) -> None:
         raise _bad(
             "$.tasks", f"their indexes must differ and be below {state.next_task}: {indexes}"
         )
-    if state.rounds is not UNSET:
-        if (state.rounds.turn or 0) >= max(1, state.next_task):
-            raise _bad("$.rounds.turn", f"there are {state.next_task} tasks")
-        if any(task.acked.more for task in state.tasks):
-            raise _bad("$.tasks", "of tasks that are read in rounds all is acked up to a place")
+    _check_rounds(state, indexes)
     _check_places(state)
     if state.shards is not UNSET and state.next_task not in (0, state.shards):
         raise _bad("$.next_task", f"there are {state.shards} shards, each of which is a task")
@@ -133,6 +129,18 @@ def _check_provider(place: str, at: job_state.ProviderState, provider: SplitProv
             f"unit {at.offset} of pass {at.pass_number} is not within {passes} of {provider.units} "
             "units",
         )
+
+
+def _check_rounds(state: JobState, tasks: Sequence[int]) -> None:
+    """Refuse rounds that are not of the *tasks* that the state has."""
+    if state.rounds is UNSET:
+        return
+    if (state.rounds.turn or 0) >= max(1, state.next_task):
+        raise _bad("$.rounds.turn", f"there are {state.next_task} tasks")
+    if not set(state.rounds.log).issubset(tasks):
+        raise _bad("$.rounds.log", f"the state has the tasks {list(tasks)}")
+    if any(task.acked.more for task in state.tasks):
+        raise _bad("$.tasks", "of tasks that are read in rounds all is acked up to a place")
 
 
 def _check_places(state: JobState) -> None:

@@ -97,7 +97,8 @@ def _save_rounds(
         )
         why = (
             f"its consumers are at different rounds: {places}. All consumers must save at the same "
-            "step; operators behind distribute that reorder elements (shuffle) belong before it"
+            "step. Operators that reorder elements (shuffle), leave some out (filter) or cut them "
+            "into pieces belong before distribute, or need ordered=True"
         )
         _fail(ctx, name, iteration, barriers, why)
         return

@@ -267,8 +267,7 @@ class DispatcherState:
                 acked=at.acked,
                 place=at.place,
             )
-            if iteration.rounds is not None:
-                iteration.rounds.add_task(at.task, at.index, at.acked.floor)
+            rounds_state.restore_task(iteration, at.task)
             self.owners[at.task] = fact.iteration
             self._used(at.task)
 
