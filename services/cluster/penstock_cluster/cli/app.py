@@ -90,11 +90,19 @@ def penstock(
 def up(
     workers: Annotated[int, typer.Option(min=0, help="number of worker processes")] = 2,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="port of the dispatcher; 0 is any free port")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="port of the dispatcher; by default PENSTOCK_PORT, or else 0: any free port",
+        ),
+    ] = None,
     work_dir: Annotated[
         Path | None,
-        typer.Option(help="folder of the dispatcher's journal; by default a temporary one"),
+        typer.Option(
+            envvar="PENSTOCK_WORK_DIR",
+            help="folder of the dispatcher's journal; by default a temporary one",
+        ),
     ] = None,
     slots: Annotated[
         int | None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.credentials.caller import OPERATOR, Caller, caller_of
@@ -33,10 +35,27 @@ def trace(target: str, seconds: float, output: Path) -> None:
         ConfigError: when *output* cannot be written, before anything is asked.
         Unavailable: when no dispatcher answers.
     """
+    with _writable(output):
+        _record(target, seconds, output)
+
+
+@contextmanager
+def _writable(output: Path) -> Iterator[None]:
+    """Raise at once if *output* cannot be written; leave no empty file where the block fails."""
+    made = not output.exists()
     try:
         output.open("ab").close()
     except OSError as exc:
         raise ConfigError(f"--output {str(output)!r} cannot be written: {exc.strerror}") from exc
+    try:
+        yield
+    except BaseException:
+        if made:
+            output.unlink(missing_ok=True)
+        raise
+
+
+def _record(target: str, seconds: float, output: Path) -> None:
     before = look(target)
     workers = [one.address for one in before.stats.workers]
     found = asyncio.run(_of_all(workers, seconds, caller_of(service_of(target), role=OPERATOR)))
