@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
 import pytest
 
+from penstock import Dataset
 from penstock.errors import Closed
 from penstock.executors.thread_pool import ThreadPool
 
@@ -130,3 +133,72 @@ def test_a_crew_that_is_closed_in_the_middle_of_a_submit_leaves_nobody_waiting(m
 
     with pytest.raises(Closed):
         crew.submit(lambda: None).result(10)
+
+
+def in_fork(call):
+    """Return what *call* returns in a forked child, as text, or the error that it raises."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        try:
+            said = str(call())
+        except BaseException as exc:  # noqa: BLE001  it is told
+            said = f"{type(exc).__name__}: {exc}"
+        os.write(into, said.encode())
+        os._exit(0)
+    os.close(into)
+    with open(out) as told:  # noqa: PTH123  a descriptor
+        said = told.read()
+    os.waitpid(pid, 0)
+    return said
+
+
+def same(x):
+    return x
+
+
+def inner(_):
+    return Dataset.range(9)
+
+
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+SOURCE = Dataset.range(100)
+THREADED = {
+    "prefetch": SOURCE.prefetch(2),
+    "prefetch, map": SOURCE.prefetch(2).map(same),
+    "map": SOURCE.map(same, num_parallel_calls=2),
+    "map in processes": SOURCE.map(same, num_parallel_calls=2, executor="process"),
+    "interleave": SOURCE.interleave(inner, cycle_length=2, num_parallel_calls=2),
+}
+
+
+@FORKS
+@pytest.mark.parametrize("name", THREADED)
+def test_a_child_that_goes_on_where_its_parent_has_threads_is_told_why_it_cannot(name):
+    with iter(THREADED[name]) as elements:
+        next(elements)
+        said = in_fork(lambda: list(elements))
+        rest = list(elements)
+
+    assert said.startswith(f"{Closed.__name__}: this iterator belongs to process {os.getpid()}")
+    assert "make the iterator in the child" in said
+    assert len(rest) >= 99
+
+
+@FORKS
+def test_a_child_makes_an_iterator_of_its_own():
+    with iter(THREADED["prefetch"]) as elements:
+        next(elements)
+
+        assert in_fork(lambda: len(list(THREADED["prefetch"]))) == "100"
+
+
+@FORKS
+def test_a_child_goes_on_with_its_copy_where_there_are_no_threads():
+    with iter(SOURCE.map(same)) as elements:
+        next(elements)
+
+        assert in_fork(lambda: int(next(elements))) == "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -34,6 +35,19 @@ def start_thread(target: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
+def check_process(process: int) -> None:
+    """Check that this is still the *process* that started an iterator's threads.
+
+    Raises:
+        Closed: when this is a fork of it, where nothing would ever come of them.
+    """
+    if os.getpid() != process:
+        raise Closed(
+            f"this iterator belongs to process {process}, and this is a child that was forked from "
+            "it: threads do not survive a fork; make the iterator in the child"
+        )
+
+
 def await_any(futures: Iterable[Future[Any]]) -> None:
     """Wait until one of *futures* is done, or for a moment: whoever waits looks again."""
     wait(tuple(futures), A_MOMENT, FIRST_COMPLETED)
@@ -60,6 +74,7 @@ class ThreadPool:
         self._limit, self._name = limit, name
         self._todo: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
         self._started = 0
         """How many of them are not told to end."""
         self._waiting: set[Future[Any]] = set()
@@ -73,6 +88,7 @@ class ThreadPool:
             Closed: when the pool was closed.
             RuntimeError: when the system does not let it have a single thread.
         """
+        self.check_process()
         future: Future[T] = Future()
         with self._lock:
             if self._closed:
@@ -85,6 +101,15 @@ class ThreadPool:
         if self._closed:  # by a signal handler, in the middle of this
             self._drop_all()
         return future
+
+    def check_process(self) -> None:
+        """Check that this is no fork of the process that its threads are in.
+
+        Raises:
+            Closed: when it is: see `check_process`.
+        """
+        if self._threads:
+            check_process(self._process)
 
     def resize(self, limit: int) -> None:
         """Have up to *limit* threads from now on; surplus ones end behind what was submitted."""

@@ -16,6 +16,7 @@ collected, closes the lane, and so ends the thread, which closes the input.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import deque
@@ -31,7 +32,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.engine.op_times import begin_wait, waited
 from penstock.errors import Closed
-from penstock.executors.thread_pool import LOOK_AROUND, start_thread
+from penstock.executors.thread_pool import LOOK_AROUND, check_process, start_thread
 from penstock.graph.node import Node
 from penstock.options import check_count_or_auto
 from penstock.runtime.interrupts import InterruptibleCondition
@@ -221,6 +222,7 @@ class _PrefetchIterator(OpIterator):
         self._upstream = upstream
         self._lane = lane
         self._thread: threading.Thread | None = None
+        self._process = os.getpid()
         self._current = _Handed([], upstream.mark())
         self._ended = False
 
@@ -270,7 +272,9 @@ class _PrefetchIterator(OpIterator):
         thread = self._thread
         if thread is None:
             work = partial(_fill, self._upstream, self._lane)
+            self._process = os.getpid()
             self._thread = thread = start_thread(work, "penstock-prefetch")
+        check_process(self._process)
         handed = self._lane.take()
         self._current = _Handed(handed.block, handed.mark)
         if handed.last:

@@ -97,7 +97,10 @@ class Slots:
 
         Raises:
             StateError: when the outer dataset does not reach as far as it did.
+            Closed: in a fork of the process that reads ahead.
         """
+        if self.pool is not None:
+            self.pool.check_process()
         while self._missing:
             slot, offset, state = self._missing[-1]
             self._pass_to(self._base + offset)

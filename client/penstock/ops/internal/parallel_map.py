@@ -16,6 +16,7 @@ Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -29,7 +30,12 @@ from penstock.engine.rows import Block, joined
 from penstock.engine.unacked import unacked_exactly
 from penstock.errors import Closed
 from penstock.executors.function import FunctionCaller
-from penstock.executors.thread_pool import LOOK_AROUND, join_threads, start_thread
+from penstock.executors.thread_pool import (
+    LOOK_AROUND,
+    check_process,
+    join_threads,
+    start_thread,
+)
 from penstock.ops.internal.call_batch import CallBatch, InputRange, tail, unacked_of
 from penstock.ops.internal.row_placer import RowPlacer
 from penstock.protocol.ranges import RangeSet
@@ -43,6 +49,9 @@ CLOSING_SECONDS = 0.2
 
 class ParallelMap(RowsIterator):
     """*call* on each element of *upstream*, in *threads* threads."""
+
+    _process = 0
+    """The process in which its threads are."""
 
     def __init__(
         self,
@@ -88,6 +97,8 @@ class ParallelMap(RowsIterator):
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
+        if self._puller is not None:
+            check_process(self._process)
         out: Block = []
         with self._changed:
             self._last = []
@@ -233,6 +244,7 @@ class ParallelMap(RowsIterator):
 
     def _start(self) -> None:
         if self._puller is None and not self._closed:
+            self._process = os.getpid()
             self._puller = start_thread(self._told(self._pull), NAME)
 
     def _told(self, work: Callable[[], None]) -> Callable[[], None]:
