@@ -131,7 +131,6 @@ TRIED_THROUGH = {
     "penstock_worker.web.routes": "web/test_answering.py",
     "penstock_cluster.cli.client": "cluster/cli/test_status.py",
     "penstock_cluster.cli.look": "cluster/cli/test_picture.py",
-    "penstock_cluster.cli.up": "cluster/cli/test_app.py",
     "penstock_cluster.member": "cluster/test_local.py",
     "penstock_cluster.preloaded": "cluster/test_nursery.py",
     # What operators share is tried through them, at every state.

@@ -56,12 +56,12 @@ def settings_of(
     Raises:
         ConfigError: when a variable cannot be read, or settings contradict themselves.
     """
-    worker = replace(WorkerConfig.from_env(env, slots=slots), **OWN)
+    worker = replace(WorkerConfig.from_env(env=env, slots=slots), **OWN)
     if worker.slots is None:
         worker = replace(worker, slots=max(1, cores() // max(1, workers)))
     entries = (worker.host,) * workers if fixed else None
     given = {"port": port, "http_port": http_port, "worker_addresses": entries}
-    return DispatcherConfig.from_env(env, **given), worker
+    return DispatcherConfig.from_env(env=env, **given), worker
 
 
 def up(
