@@ -75,16 +75,31 @@ def test_a_restored_pass_begins_with_the_rounds_that_were_released():
     world, state = saved()
     world.opens(restore=state)
     world.consumers.clear()
-    a, _ = world.joins(0), world.joins(1)
-    t0, t1 = world.tasks[-2:]
+    world.joins(0), world.joins(1)
 
-    entries = ((t1, 0), (t0, 0), (t1, 1), (t0, 1), (t1, 2))
-    assert (a.view.rounds.first, a.view.rounds.entries) == (3, entries)
-    world.all_hold(t0=4, t1=4)
-    assert world.released == [0, 1, 0], "the turn is that of the task behind the last round"
+    world.all_hold(t0=2)
+    assert world.released == [], "the round of task 1 comes first"
+    world.all_hold(t1=2)
+    assert world.released == [1, 0, 1, 0]
+    world.all_hold(t0=4)
+    assert world.released == [1, 0, 1, 0], "another round of task 1 was released, too"
+    world.all_hold(t1=4)
+    assert world.released == [1, 0, 1, 0, 1, 0, 1, 0], "then tasks take turns"
     restarted = world.core.state
     world.restart()
     assert world.core.state == restarted
+
+
+def test_a_plan_ends_where_a_task_has_less_than_before():
+    world, state = saved()
+    world.opens(restore=state)
+    world.consumers.clear()
+    world.joins(0), world.joins(1)
+    _, t1 = world.tasks[-2:]
+
+    world.made(t1, 4, ended=True)  # of which 2 were taken before
+    world.all_hold(t0=4, t1=1)
+    assert world.released == [1, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("consumers", [1, 3])

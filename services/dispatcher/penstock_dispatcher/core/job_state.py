@@ -198,7 +198,7 @@ def _begun(job: JobRecord, iteration: IterationRecord) -> JobState:
     at: RoundsState | UnsetType = UNSET
     if rounds is not None:
         turn = None if rounds.floor_turn == FIRST else rounds.floor_turn
-        log = tuple(rounds.tasks[name].index for name in rounds.log)
+        log = tuple(rounds.tasks[name].index for name in (*rounds.log, *rounds.planned))
         at = RoundsState(rounds.floor, turn, rounds.consumers, log)
     return JobState(
         VERSION,

@@ -2,11 +2,13 @@
 
 A group is released when all consumers have their elements of it, made by the task's newest
 attempt. Tasks take turns. One whose next group is not complete loses its turn while consumers have
-few rounds in hand; if they have enough, it is waited for.
+few rounds in hand; if they have enough, it is waited for. After a restore the first rounds are
+those that were released before, so operators behind readers continue exactly.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -119,6 +121,7 @@ class _Walk:
     _holders: list[ReaderLiveness] | None = field(init=False)
     _lacking: dict[TaskId, int] = field(init=False)
     _turn: int = field(init=False)
+    _planned: deque[TaskId] = field(init=False)
 
     def __post_init__(self) -> None:
         known, progress = self.rounds.tasks, self.ctx.soft_state.progress
@@ -132,7 +135,7 @@ class _Walk:
         }
         self._holders = consumers.holders(self.ctx, self.iteration, self.now)
         self._lacking = consumers.waited(self.ctx, self.name, self.now).lacking
-        self._turn = self.rounds.turn
+        self._turn, self._planned = self.rounds.turn, deque(self.rounds.planned)
 
     def run(self, in_hand: int) -> _End | None:
         """Take turns as long as there is something to release; return the end if it is reached."""
@@ -159,6 +162,13 @@ class _Walk:
         }
 
     def _next(self, in_hand: int) -> TaskId | _End | _Turn:
+        if self._planned:
+            name = self._planned[0]
+            if self._is_complete(name):
+                return self._planned.popleft()
+            if not self._exhausted(name):
+                return _Turn.WAITS
+            self._planned.clear()  # there is less of it than before the restore
         waiting = not self._order
         for name in self._rotation():
             if self._exhausted(name):

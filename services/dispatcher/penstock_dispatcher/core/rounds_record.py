@@ -104,6 +104,8 @@ class RoundsRecord:
     turn: int = FIRST
     floor_turn: int = FIRST
     log: list[TaskId] = field(default_factory=list)
+    planned: list[TaskId] = field(default_factory=list)
+    """The tasks of the next rounds, where these were released before a restore."""
     tasks: dict[TaskId, GroupedTask] = field(default_factory=dict)
     members: dict[int, ConsumerRecord] = field(default_factory=dict)
     displaced: dict[str, Displaced] = field(default_factory=dict)
@@ -205,6 +207,8 @@ class RoundsRecord:
         self.log.extend(entries)
         for name in entries:
             self.tasks[name].released += 1
+        as_planned = self.planned[: len(entries)] == list(entries)[: len(self.planned)]
+        self.planned = self.planned[len(entries) :] if as_planned else []
         for name, total in totals.items():
             self.tasks[name].total = total
         settled, self.log = self.log[: floor - self.floor], self.log[floor - self.floor :]

@@ -71,17 +71,7 @@ def restore(job: JobRecord, iteration: IterationRecord, at: RestoredRounds) -> N
     iteration.rounds = rounds = rounds_of(job.parameters)
     if rounds is not None:
         rounds.floor, rounds.turn, rounds.floor_turn = at.round, at.turn, at.turn
-        rounds.log = list(at.log)
-
-
-def restore_task(iteration: IterationRecord, name: TaskId) -> None:
-    """Let a restored task take its part in the rounds; those that were released stay so."""
-    rounds, task = iteration.rounds, iteration.tasks[name]
-    if rounds is not None:
-        rounds.add_task(name, task.index, task.acked.floor)
-        rounds.tasks[name].released = rounds.log.count(name)
-        if rounds.log and rounds.log[-1] == name:
-            rounds.turn = task.index
+        rounds.planned = list(at.log)
 
 
 def finish_task(iteration: IterationRecord, name: TaskId, acked: AckedSet) -> None:

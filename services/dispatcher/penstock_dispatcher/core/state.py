@@ -267,7 +267,8 @@ class DispatcherState:
                 acked=at.acked,
                 place=at.place,
             )
-            rounds_state.restore_task(iteration, at.task)
+            if iteration.rounds is not None:
+                iteration.rounds.add_task(at.task, at.index, at.acked.floor)
             self.owners[at.task] = fact.iteration
             self._used(at.task)
 
