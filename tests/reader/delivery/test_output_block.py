@@ -85,9 +85,10 @@ def test_what_is_recalled_at_any_moment_is_handed_out_once(sessions, fake_sessio
     other = random.Random(-seed)
 
     def recall():
-        while not done.is_set():
+        for _ in range(50):  # each holds the loop up
             elsewhere.update(map(int, sessions[0].recall(lambda _: other.random() < 0.1)))
-            done.wait(0.02)
+            if done.wait(0.02):
+                break
 
     with iter(ds) as it:
         thread = threading.Thread(target=recall)
