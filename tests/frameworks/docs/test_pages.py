@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock import Dataset
-from tests.docs.pages import FRAMEWORKS, ROOT, UP_LOG, blocks, script
+from tests.docs.pages import DOCS, FRAMEWORKS, ROOT, UP_LOG, blocks, script
 from tests.docs.test_code_blocks import TARGET, Mesh
 from tests.frameworks.warm import Program
 
@@ -20,6 +20,7 @@ PACKAGES = ["penstock.torch", "penstock.jax", "penstock.tensorflow"]
 PUBLIC = [f"{name}.{each}" for name in PACKAGES for each in importlib.import_module(name).__all__]
 SOURCES = [f"penstock.Dataset.{name}" for name in ("from_torch", "from_huggingface", "from_tf")]
 PAGES = [page for page in sorted(FRAMEWORKS.glob("*.md")) if page.stem != "reference"]
+PAGES += sorted(DOCS.glob("coming-from-*.md"))
 
 
 @pytest.fixture(scope="module")
