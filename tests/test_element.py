@@ -16,6 +16,7 @@ from penstock.element import (
     read_only,
     rebuild,
     structure,
+    unlike,
 )
 from penstock.errors import ElementError
 from penstock.normalise import normalise
@@ -40,6 +41,17 @@ def test_structures_tell_nests_apart():
 
     assert len({structure(nest) for nest in nests}) == len(nests)
     assert structure((1, "a")) == structure((np.zeros(3), b"b"))
+
+
+def test_the_first_element_is_found_that_has_another_structure():
+    nests = [1, (1,), (1, 1), Point(1, 1), {"a": 1}, {"b": 1}, {"a": (1,)}, ({"a": 1}, 2)]
+
+    for one in nests:
+        assert unlike([one, one, one]) is None
+        for other in nests:
+            if other is not one:
+                assert unlike([one, one, other, (7, 7, 7)]) is other
+    assert unlike([{"a": 1, "b": (2,)}, {"b": ("x",), "a": np.zeros(3)}]) is None
 
 
 def test_collate_stacks_leaf_by_leaf():

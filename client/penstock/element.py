@@ -64,6 +64,27 @@ def structure(element: Element) -> Any:
     return None
 
 
+def unlike(elements: Sequence[Element]) -> Element | None:
+    """Return which of *elements* is the first of another structure than the first one, if any."""
+    if _same_nests(elements):
+        return None
+    shape = structure(elements[0])
+    return next(element for element in elements if structure(element) != shape)
+
+
+def _same_nests(elements: Sequence[Element]) -> bool:
+    """Return whether all have one structure: column by column, most of it is done in C."""
+    first = elements[0]
+    if isinstance(first, tuple):
+        same = len(set(map(type, elements))) == 1 and len(set(map(len, elements))) == 1
+        return same and all(map(_same_nests, zip(*elements, strict=True)))
+    if isinstance(first, dict):
+        keys = first.keys()
+        same = all(isinstance(each, dict) and each.keys() == keys for each in elements)
+        return same and all(_same_nests([each[key] for each in elements]) for key in keys)
+    return not any(issubclass(kind, (tuple, dict)) for kind in set(map(type, elements)))
+
+
 def arranged(like: Element, element: Element) -> Element | None:
     """Return *element* with the keys of its dicts in the order of *like*.
 
@@ -184,17 +205,18 @@ def collate(elements: Sequence[Element]) -> Element:
     Raises:
         ElementError: when structures, dtypes or shapes differ; the message shows both.
     """
+    if (other := unlike(elements)) is not None:
+        raise _differ(elements[0], other)
+    return _collated(elements)
+
+
+def _collated(elements: Sequence[Element]) -> Element:
     first = elements[0]
-    if isinstance(first, (tuple, dict)):
-        shape = structure(first)
-        for other in elements:
-            if structure(other) != shape:
-                raise _differ(first, other)
     if isinstance(first, tuple):
-        columns = [collate(column) for column in zip(*elements, strict=True)]
+        columns = [_collated(column) for column in zip(*elements, strict=True)]
         return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
     if isinstance(first, dict):
-        return {key: collate([element[key] for element in elements]) for key in first}
+        return {key: _collated([element[key] for element in elements]) for key in first}
     return _stack(elements)
 
 

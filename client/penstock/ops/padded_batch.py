@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, collate, describe, is_namedtuple, shown, structure
+from penstock.element import Element, collate, describe, is_namedtuple, shown, unlike
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
@@ -59,10 +59,13 @@ def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
     Raises:
         ElementError: when the elements, or what they are to be padded to, do not fit together.
     """
+    if (other := unlike(elements)) is not None:
+        raise _differ("structure", elements[0], other)
+    return _padded(elements, shapes, values)
+
+
+def _padded(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
     first = elements[0]
-    for other in elements:
-        if structure(other) != structure(first):
-            raise _differ("structure", first, other)
     if isinstance(first, tuple):
         below = zip(
             zip(*elements, strict=True),
@@ -70,7 +73,7 @@ def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
             parts("padding_values", values, first),
             strict=True,
         )
-        columns = [pad(*part) for part in below]
+        columns = [_padded(*part) for part in below]
         return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
     if isinstance(first, dict):
         below = zip(
@@ -79,7 +82,7 @@ def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
             parts("padding_values", values, first),
             strict=True,
         )
-        return dict(zip(first, (pad(*part) for part in below), strict=True))
+        return dict(zip(first, (_padded(*part) for part in below), strict=True))
     return _pad_leaf(elements, shapes, values)
 
 
