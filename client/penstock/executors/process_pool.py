@@ -33,10 +33,11 @@ class ProcessSettings:
     """Settings for ``executor="process"``, each also as a ``PENSTOCK_*`` variable.
 
     Attributes:
-        process_memory: bytes that a process may have for itself; above, another replaces it.
-            One whose first elements took more than half as much may have twice what these took.
+        process_memory: bytes that a process may have for itself. Above that, another process
+            replaces it. If its first elements took more than half of it, the limit is twice
+            what they took.
         process_idle: seconds for which an unused process waits for the next iteration.
-        processes_idle: how many may wait; None is two for each core.
+        processes_idle: how many unused processes may wait; None is two for each core.
     """
 
     process_memory: int = 2 << 30

@@ -37,11 +37,11 @@ MOST_SUM = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class DispatcherConfig(ServiceSettings):
-    """Everything that can be set, from code or from ``PENSTOCK_*`` variables. Times in seconds.
+    """All settings of a dispatcher, from code or ``PENSTOCK_*`` variables. Times are in seconds.
 
-    Names and places are those of tf.data service, without ``_ms``. What it has and this has not:
-    ``worker_max_concurrent_snapshots`` (there are no snapshots), and times below zero, which mean
-    "never" there (here that is ``math.inf``, of `job_gc_timeout` and `dataset_gc_timeout` alone).
+    Names are those of tf.data service, without ``_ms``. Two things differ: there is no
+    ``worker_max_concurrent_snapshots``, and a time below zero does not mean "never". For that,
+    `job_gc_timeout` and `dataset_gc_timeout` accept ``math.inf``.
 
     Raises:
         ConfigError: naming the setting and its value, when it is malformed or contradicts another.
@@ -54,161 +54,168 @@ class DispatcherConfig(ServiceSettings):
     role: ClassVar[str] = "dispatcher"
 
     port: int = 0
-    """The port to listen on; 0 takes any free one."""
+    """The port to listen on. 0 takes any free port."""
 
     protocol: str | None = None
-    """How to talk: ``"grpc"``, the only one there is."""
+    """The protocol: ``"grpc"``, the only one."""
 
     work_dir: str | None = None
-    """A folder of this dispatcher's own. Its journal is there, and definitions of datasets: with
-    the same folder and port a restarted dispatcher goes on where it was. Without one it forgets."""
+    """A folder of this dispatcher alone, for its journal and the definitions of datasets. A
+    dispatcher that restarts with the same folder and port continues all jobs. Without a folder
+    it forgets them."""
 
     fault_tolerant_mode: bool = False
-    """Whether a restarted dispatcher must go on where it was: that needs `work_dir`, and with one
-    it always does."""
+    """Require that a restarted dispatcher continues. It then needs a `work_dir`; with one, it
+    always continues."""
 
     worker_addresses: tuple[str, ...] | None = None
-    """The workers that may register, each entry one of them: ``host:port``; ``host`` or ``host:*``
-    is any port of it (so is ``host:%port%``). Under static sharding its place is the number of its
-    part. None is any number of any workers, and no static sharding."""
+    """The workers that may register, one for each entry: ``host:port``, or ``host``, ``host:*``
+    or ``host:%port%`` for any port of a host. Under static sharding, a worker's position in
+    this list is the number of its part. None accepts any workers, and allows no static
+    sharding."""
 
     job_gc_check_interval: float = 10.0
-    """Time between looks for what may be forgotten."""
+    """Seconds between searches for passes and datasets to delete."""
 
     job_gc_timeout: float = 300.0
-    """How long an iteration without readers is kept. What is left of a named job under DYNAMIC
-    sharding is kept longer, without a worker: see `gc_dynamic_sharding_jobs`."""
+    """Seconds to keep a pass without readers. A named job under DYNAMIC sharding is kept
+    longer, without workers: see `gc_dynamic_sharding_jobs`."""
 
     worker_timeout: float = 5.0
-    """The worker lease: how long a worker may be silent before it expires. Short: readers
-    wait as long."""
+    """The lease of a worker: after this many seconds of silence it is lost. Readers wait
+    this long for its elements."""
 
     _: KW_ONLY
 
     client_timeout: float = 30.0
-    """The reader lease: how long a reader may be silent before what it has unacked is requeued, and
-    how long readers go on without a dispatcher."""
+    """The lease of a reader: after this many seconds of silence, other readers get its
+    unacknowledged elements. Readers also continue this long without a dispatcher."""
 
     consumer_timeout: float = 10.0
-    """How long a consumer of coordinated reads may be silent, or not there at all, before loops
-    that wait for it get `ConsumerLost`; never longer than `client_timeout`."""
+    """Seconds that a consumer of coordinated reads may be silent or absent before the others
+    get `ConsumerLost`. It is at most `client_timeout`."""
 
     reassign_static_tasks: bool = False
-    """Whether the part of a worker of `worker_addresses` that is not there goes on at another one,
-    after `worker_timeout`. If not, it waits for a worker at that address, and readers get an error
-    when that takes longer than their own ``timeout``."""
+    """Give the part of an absent worker of `worker_addresses` to another worker after
+    `worker_timeout`. Otherwise the part waits for its worker, and readers get an error after
+    their own ``timeout``."""
 
     gc_dynamic_sharding_jobs: bool = False
-    """Whether named jobs under DYNAMIC sharding, too, are forgotten after `job_gc_timeout`. If not,
-    new readers go on where those before were; if so, that is an error."""
+    """Also delete named jobs under DYNAMIC sharding after `job_gc_timeout`, so that later
+    readers get an error. Otherwise later readers continue them."""
 
     host: str = "127.0.0.1"
-    """The interface to listen on. On loopback, processes of this user are let in and no others;
-    other interfaces need `credentials`, or `insecure`."""
+    """The interface to listen on. On loopback, the service accepts only processes of this user.
+    Other interfaces need `credentials` or `insecure`."""
 
     credentials: str | None = None
-    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
-    tokens, on every interface. Files in it may be replaced while this runs."""
+    """The folder of this role's credentials, made by ``penstock keys init``. With it, the
+    service uses TLS and signed tokens on every interface. You can replace its files while the
+    service runs."""
 
     insecure: bool = False
-    """Whether everybody who can connect is let in, without TLS, to run code on the workers: for
-    networks whose every member is trusted. Each start logs it, and ``penstock status`` shows it."""
+    """Accept every client that can connect, without TLS. Clients can run code on the workers,
+    so use it only in a network whose members you trust. Each start logs it, and ``penstock
+    status`` shows it."""
 
     linger: float = 0.0
-    """Seconds for which a dispatcher that is told to stop still answers, and says that it ends:
-    `penstock run` on other hosts ends what it started there."""
+    """Seconds for which a stopped dispatcher still answers and says that it ends. On other
+    hosts, `penstock run` then stops its workers."""
 
     http_port: int | None = None
-    """The port of HTTP, for the page, ``/metrics``, ``/healthz`` and ``/readyz``; 0 takes any free
-    one, None is no HTTP."""
+    """The port for HTTP: the page, ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free
+    port, None turns HTTP off."""
 
     http_host: str = "127.0.0.1"
-    """The interface of HTTP. On loopback whoever is on this machine may look; on others it takes
-    `credentials`, or `insecure`."""
+    """The interface for HTTP. On loopback, every user of this machine may read. Other
+    interfaces need `credentials` or `insecure`."""
 
     health_file: str | None = None
-    """A file that is touched each second while this works, and removed at the end: a health check
-    looks at its age, which costs less than to start a client."""
+    """A file that the service touches every second while it works, and removes at its end. A
+    health check reads its age, which costs less than starting a client."""
 
     max_calls: int = MAX_CALLS
-    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+    """How many calls and streams may be open at once. The service refuses more with
+    `Overloaded`."""
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have: who a token names, or without one an address."""
+    """How many calls and streams one identity may have open. An identity is the name in a token
+    or, without a token, an address."""
 
     max_connections: int = MAX_CONNECTIONS
-    """How many connections there may be; more are closed at once."""
+    """How many connections there may be. The service closes further ones at once."""
 
     max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
-    """How many of them one identity may have, and how many may come from one address without
-    showing one: of these the oldest are closed."""
+    """How many connections one identity may have, and how many one address may have without
+    showing an identity. Of the latter, the service closes the oldest."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    """How large a heartbeat, or a request with a saved state may be. What is larger is refused."""
+    """How large a heartbeat or a request with a saved state may be. The service refuses a
+    larger one."""
 
     max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many connections of HTTP there may be. Where there are as many, one that asks for nothing
-    is closed for a new one."""
+    """How many HTTP connections there may be. At this number, the service closes an idle one
+    for each new one."""
 
     tensorflow_port: int | None = None
-    """A second port, where TensorFlow's own clients are answered: they have no credentials, and
-    speak no TLS. Whoever reaches it may read the `tensorflow_datasets`, and do nothing else. None
-    is no such port; each start with one logs it."""
+    """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
+    Everyone who reaches it can read the `tensorflow_datasets`, and do nothing else. None opens
+    no such port. Each start with one logs it."""
 
     tensorflow_host: str | None = None
-    """The interface of `tensorflow_port`; by default `host`."""
+    """The interface of `tensorflow_port`. By default it is `host`."""
 
     tensorflow_datasets: tuple[str, ...] = ()
-    """The ids of datasets that may be read without credentials at `tensorflow_port`, of this
-    dispatcher and of workers that have one. `status` shows them."""
+    """The ids of datasets that TensorFlow's own clients may read, at the `tensorflow_port` of
+    this dispatcher and of workers. `status` shows them."""
 
     max_openings: int = 256
-    """How many datasets and jobs may be being registered and opened at once; more are refused with
-    `Overloaded`, which says when to try again, so that those who read already are served."""
+    """How many calls that register datasets or open jobs may run at once. The dispatcher
+    refuses more with `Overloaded`, which says when to try again. It so keeps time for connected
+    readers."""
 
     max_jobs: int = 1 << 16
-    """How many jobs may be open at once, `max_readers` and `max_datasets` likewise; more are
-    refused with `Overloaded`."""
+    """How many jobs may be open at once. The dispatcher refuses more with `Overloaded`."""
 
     max_jobs_per_identity: int = 1 << 15
-    """How many of them one identity may have opened, since this dispatcher started."""
+    """How many jobs one identity may have opened since the dispatcher started."""
 
     max_readers: int = 1 << 16
     """How many readers may be connected."""
 
     max_readers_per_identity: int = 1 << 15
-    """How many of them may be of one identity."""
+    """How many readers of one identity may be connected."""
 
     max_datasets: int = 1 << 16
     """How many datasets may be registered."""
 
     durability: str = "process"
-    """What the journal outlasts. ``"process"``: the death of this process, however it comes; when
-    the machine loses power, its last moments may be gone. ``"power"``: that too, for an fsync with
-    each transaction."""
+    """What the journal survives. ``"process"``: a crash of the process; a power failure may
+    lose the last decisions. ``"power"``: also a power failure, with an fsync for each
+    transaction."""
 
     dataset_gc_timeout: float = 3600.0
-    """How long a pipeline is kept that no job uses, and with it the id that `register_dataset` made
-    for it. A pipeline with an id of the user's choice is kept for ever."""
+    """Seconds to keep a dataset that no job uses, with an id that `register_dataset` chose. A
+    dataset with an id of your choice is kept forever."""
 
     heartbeat_interval: float = 1.0
-    """Time between heartbeats of a worker."""
+    """Seconds between heartbeats of a worker."""
 
     refresh_interval: float = 1.0
-    """Time between heartbeats of a reader."""
+    """Seconds between heartbeats of a reader."""
 
     max_name_bytes: int = LONGEST_NAME
-    """How long a name may be that users give: of a job, of a trainer, of what is saved."""
+    """How many bytes the name of a job, a trainer or a save may have."""
 
     max_registered_bytes: int = 1 << 32
-    """How many bytes all registered pipelines may take, on disk or in memory."""
+    """How many bytes all registered datasets may take, on disk or in memory."""
 
     max_registered_bytes_per_identity: int = 1 << 31
-    """How many of them one identity may have brought, since this dispatcher started."""
+    """How many bytes one identity may have registered since the dispatcher started."""
 
     max_definition_bytes: int = 1 << 28
-    """How large a pipeline may be that a client registers: its functions, and the arrays in it.
-    What is larger is refused before it is read; large data belong into files."""
+    """How large a dataset may be when a client registers it, with its functions and arrays. The
+    dispatcher refuses a larger one before it reads it. Put large data into files."""
 
     def __post_init__(self) -> None:
         self._check_listening()

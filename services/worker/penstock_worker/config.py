@@ -39,7 +39,7 @@ CACHE_SIZE = 10 << 30
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig(ServiceSettings):
-    """Everything that can be set, from code or from ``PENSTOCK_*`` variables. Times in seconds.
+    """All settings of a worker, from code or ``PENSTOCK_*`` variables. Times are in seconds.
 
     Raises:
         ConfigError: naming the setting and its value, when it is malformed.
@@ -52,150 +52,152 @@ class WorkerConfig(ServiceSettings):
     role: ClassVar[str] = "worker"
 
     dispatcher_address: str | None = None
-    """Where the dispatcher is: ``host:port``, ``grpc://host:port``, or with `credentials`
+    """The dispatcher's address: ``host:port``, ``grpc://host:port``, or with `credentials`
     ``grpcs://host:port``. A worker needs one."""
 
     worker_address: str | None = None
-    """The address that readers are told, with ``%port%`` for the port that is bound.
-
-    By default it is `host`, or this machine's name where `host` means all interfaces.
-    """
+    """The address that readers connect to. ``%port%`` stands for the bound port. By default it
+    is `host`, or this machine's name if `host` means all interfaces."""
 
     port: int = 0
-    """The port to listen on; 0 takes any free one."""
+    """The port to listen on. 0 takes any free port."""
 
     protocol: str | None = None
-    """How to talk: ``"grpc"``, the only one there is."""
+    """The protocol: ``"grpc"``, the only one."""
 
     heartbeat_interval: float | None = None
-    """Time between heartbeats to the dispatcher; by default what the dispatcher asks for."""
+    """Seconds between heartbeats to the dispatcher. By default the dispatcher decides."""
 
     dispatcher_timeout: float | None = None
-    """How long the dispatcher may be absent when the worker starts; 60 s by default. A worker
-    that has been registered waits for ever."""
+    """Seconds to wait for the dispatcher when the worker starts; 60 by default. A worker that
+    has registered once waits forever."""
 
     data_transfer_protocol: str | None = None
-    """The name of a transport that readers may use. Each worker offers ``"grpc"``, ``"local"`` to
-    readers in its own process, and ``"shm"`` to readers on its host where that can be."""
+    """The name of a transport that readers may use. Every worker offers ``"grpc"``, ``"local"``
+    to readers in its own process and, if possible, ``"shm"`` to readers on its host."""
 
     data_transfer_address: str | None = None
-    """The address that readers are told for `data_transfer_protocol`."""
+    """The address of `data_transfer_protocol` that readers connect to."""
 
     socket_dir: str | None = None
-    """The folder of the unix socket by which readers on this host share memory with this worker;
-    by default one of this user's own, for temporary files. Containers of a host have to share it,
-    under the same path. A worker leaves no socket behind, and removes those that killed ones left.
-    Its empty files ``start-N.lock`` stay: by them the workers of a host let few runs begin at once.
-    """
+    """The folder of the unix socket for shared memory with readers on this host. By default it
+    is a folder of this user for temporary files. Containers of a host must share it under the
+    same path. A worker removes its socket at its end, and the sockets of workers that were
+    killed. Empty files ``start-N.lock`` stay: with them, the workers of a host limit how many
+    tasks start at once."""
 
     host: str = "127.0.0.1"
-    """The interface to listen on. On loopback, processes of this user are let in and no others;
-    other interfaces need `credentials`, or `insecure`."""
+    """The interface to listen on. On loopback, the service accepts only processes of this user.
+    Other interfaces need `credentials` or `insecure`."""
 
     worker_tags: tuple[str, ...] = ()
-    """Words about this worker, shown in its status. With ``COLOCATED`` among them the worker is for
-    the training process that it runs in: readers in others read it only with
-    ``target_workers="ANY"``."""
+    """Tags of this worker, shown in its status. A worker with the tag ``COLOCATED`` is for the
+    training process that it runs in. Other readers read it only with ``target_workers="ANY"``."""
 
     slots: int | None = None
-    """How many tasks of a `DYNAMIC` job run here at once, each in a process of its own; by default
-    the cores that this process may use, as affinity and control groups have it. Jobs share them.
-    With other policies, in coordinated reads and with a cache a job has one task here, which
-    AUTOTUNE may spread over as many processes."""
+    """How many tasks of a `DYNAMIC` job run at once, each in a process of its own. By default
+    it is the number of cores that this process may use (CPU affinity and container limit). Jobs
+    share the slots. Other policies, coordinated reads and caches give a job one task on the
+    worker, which AUTOTUNE may spread over as many processes."""
 
     buffer_bytes: int = 64 << 20
-    """How many bytes of a job may be produced here before they are acked. Tasks that run at once
-    share them equally."""
+    """How many bytes of a job the worker may produce before readers acknowledge them. Tasks
+    that run at once share them equally."""
 
     total_buffer_bytes: int | None = None
-    """How many bytes of all jobs may be produced here before they are acked, but for those with a
-    cache; by default a quarter of the memory that the worker may use. Where their `buffer_bytes`
-    would be more, their tasks have equal parts of it, of 4 MiB at least."""
+    """The same for all jobs together, except jobs with a cache. By default it is a quarter of
+    the memory that the worker may use. If the `buffer_bytes` of all jobs would be more, their
+    tasks share this number equally, with at least 4 MiB for each task."""
 
     max_element_bytes: int = 1 << 30
-    """The largest element that is delivered; a larger one is an error of its task."""
+    """The largest element that the worker delivers. A larger one is an error of its task."""
 
     cross_trainer_cache_size_bytes: int = CACHE_SIZE
-    """How many bytes the tasks of a job with a `CrossTrainerCache` may keep here, together. It is
-    never more than half the memory that the worker may use."""
+    """How many bytes all tasks of a job with a `CrossTrainerCache` may keep here. It is never
+    more than half the memory that the worker may use."""
 
     drain: float = 10.0
-    """How long the worker may take to drain when it is told to: readers get what is there, and the
-    tasks go on elsewhere from just there. After that, or with 0, it just ends, and what readers
-    had not acked is replayed. Give containers longer than this before they are killed."""
+    """Seconds that the worker may take to drain: readers get the elements that are ready, and
+    other workers continue its tasks. After that, or with 0, the worker ends and its
+    unacknowledged elements are produced again. Give containers more time than this before they
+    are killed."""
 
     credentials: str | None = None
-    """The folder of this role's credentials, as ``penstock keys init`` makes it: TLS and signed
-    tokens, on every interface. Files in it may be replaced while this runs."""
+    """The folder of this role's credentials, made by ``penstock keys init``. With it, the
+    service uses TLS and signed tokens on every interface. You can replace its files while the
+    service runs."""
 
     insecure: bool = False
-    """Whether everybody who can connect is let in, without TLS, to read what is made here: for
-    networks whose every member is trusted. Each start logs it, and its status shows it."""
+    """Accept every client that can connect, without TLS. Clients can read all elements, so use
+    it only in a network whose members you trust. Each start logs it, and the worker's status
+    shows it."""
 
     http_port: int | None = None
-    """The port of HTTP, for ``/metrics``, ``/healthz`` and ``/readyz``; 0 takes any free one, None
-    is no HTTP."""
+    """The port for HTTP: ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free port,
+    None turns HTTP off."""
 
     http_host: str = "127.0.0.1"
-    """The interface of HTTP. On loopback whoever is on this machine may look; on others it takes
-    `credentials`, or `insecure`."""
+    """The interface for HTTP. On loopback, every user of this machine may read. Other
+    interfaces need `credentials` or `insecure`."""
 
     health_file: str | None = None
-    """A file that is touched each second while this works, and removed at the end: a health check
-    looks at its age, which costs less than to start a client."""
+    """A file that the service touches every second while it works, and removes at its end. A
+    health check reads its age, which costs less than starting a client."""
 
     max_calls: int = MAX_CALLS
-    """How many calls and streams may be open here at once; more are refused with `Overloaded`."""
+    """How many calls and streams may be open at once. The service refuses more with
+    `Overloaded`."""
 
     max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have: who a token names, or without one an address."""
+    """How many calls and streams one identity may have open. An identity is the name in a token
+    or, without a token, an address."""
 
     max_connections: int = MAX_CONNECTIONS
-    """How many connections there may be; more are closed at once."""
+    """How many connections there may be. The service closes further ones at once."""
 
     max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
-    """How many of them one identity may have, and how many may come from one address without
-    showing one: of these the oldest are closed."""
+    """How many connections one identity may have, and how many one address may have without
+    showing an identity. Of the latter, the service closes the oldest."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    """How large a request of a reader may be. What is larger is refused."""
+    """How large a request of a reader may be. The worker refuses a larger one."""
 
     max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many connections of HTTP there may be. Where there are as many, one that asks for nothing
-    is closed for a new one."""
+    """How many HTTP connections there may be. At this number, the service closes an idle one
+    for each new one."""
 
     tensorflow_port: int | None = None
-    """A second port, where TensorFlow's own clients are answered: they have no credentials, and
-    speak no TLS. Whoever reaches it may read what the dispatcher's `tensorflow_datasets` name, and
-    do nothing else. None is no such port; each start with one logs it."""
+    """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
+    Everyone who reaches it can read the dispatcher's `tensorflow_datasets`, and do nothing
+    else. None opens no such port. Each start with one logs it."""
 
     tensorflow_host: str | None = None
-    """The interface of `tensorflow_port`; by default `host`."""
+    """The interface of `tensorflow_port`. By default it is `host`."""
 
     runner_memory_bytes: int | None = None
-    """How much memory of its own a runner may have, in bytes, without what it has made; None is no
-    bound. What a function asks for beyond it is a `MemoryError` of that function."""
+    """How many bytes of memory a runner may have, without the elements that it has made. None
+    sets no limit. A function that asks for more gets a `MemoryError`."""
 
     runner_niceness: int = 10
-    """How much nicer (`os.nice`, 0 to 19) runners are than the worker: where there are fewer cores
-    than work, what hands elements out goes before what makes them, and so does a training loop on
-    the same host. Where nothing else wants the cores it changes nothing."""
+    """The niceness (`os.nice`, 0 to 19) of runners above the worker's. If cores are scarce, the
+    worker and a training loop on the same host then run before the runners."""
 
     runner_user: str | None = None
-    """The user that runners become, who cannot read this worker's credentials; root has to start
-    the worker then. None is the worker's own user."""
+    """The user of the runners, who cannot read this worker's credentials. root must start the
+    worker. None is the worker's own user."""
 
     runner_environment: tuple[str, ...] | None = None
-    """Names of the variables that runners get, as patterns (``AWS_*``). None is all, and with
-    `credentials` the usual ones. Which folder credentials are in they never get."""
+    """Names of the environment variables that runners get, as patterns such as ``AWS_*``. None
+    passes all variables or, with `credentials`, only the usual ones. Runners never get the
+    variable that names the credentials."""
 
     runner_read_only: bool = False
-    """Whether runners may change no file, but for those below `runner_writable` and ``/dev``. The
-    kernel sees to it (Landlock, Linux 6.2). With `credentials` and no `runner_user` they can in any
-    case neither read nor change that folder, nor make anything right in those above it."""
+    """Forbid runners to change files, except below `runner_writable` and ``/dev`` (Landlock,
+    Linux 6.2). With `credentials` and no `runner_user`, runners can never read or change that
+    folder, nor create files directly in the folders above it."""
 
     runner_writable: tuple[str, ...] = ()
-    """Absolute paths of what runners may change even if `runner_read_only`, as ``/tmp``."""
+    """Absolute paths that runners may change even with `runner_read_only`, such as ``/tmp``."""
 
     def __post_init__(self) -> None:
         self._check_addresses()
