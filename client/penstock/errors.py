@@ -1,38 +1,38 @@
 """Every exception that Penstock raises.
 
 PenstockError                    .retryable says whether trying again may help
-├── ConfigError                  settings contradict themselves              ValueError
-├── DatasetError                 the pipeline or an argument is malformed    ValueError
-│   ├── DefinitionError          it cannot be sent to a worker, or not loaded there
-│   │   ├── DefinitionTooLarge   it takes more bytes than a dispatcher accepts
-│   │   └── TamperedDefinition   it is not what a trainer registered
-│   ├── ElementError             an element is not what a dataset may yield
+├── ConfigError                  a setting is malformed or contradicts another ValueError
+├── DatasetError                 a pipeline or an argument is malformed      ValueError
+│   ├── DefinitionError          it cannot be sent to a worker or loaded there
+│   │   ├── DefinitionTooLarge   it is larger than a dispatcher accepts
+│   │   └── TamperedDefinition   it differs from the registered one
+│   ├── ElementError             a dataset may not yield this element
 │   │   └── ElementTooLarge      one element exceeds the message budget
 │   ├── StateError               a saved state does not fit this dataset
-│   └── MissingFile              a file or pattern names nothing             FileNotFoundError
-├── TransformError               a user's function raised, or took its process along   RuntimeError
-├── SaveFailed                   a job was not saved, for no reader of it    RuntimeError
-├── JournalError                 what the dispatcher wrote cannot be read    RuntimeError
-├── Refused                      a service answered, and said no
+│   └── MissingFile              a file does not exist                     FileNotFoundError
+├── TransformError               a user's function raised, or its process died RuntimeError
+├── SaveFailed                   a job was not saved, for any reader         RuntimeError
+├── JournalError                 the dispatcher's journal is damaged or missing RuntimeError
+├── Refused                      a service refused a request
 │   ├── JobMismatch              the job exists with other parameters        ValueError
-│   ├── JobUsed                  others read it, or a part of it, before     RuntimeError
-│   ├── UnknownDataset           it is not registered                        LookupError
-│   ├── UnknownIteration         it is over or was never opened              LookupError
-│   ├── JobForgotten             a pass ended early, and cannot go on        LookupError
+│   ├── JobUsed                  earlier readers read some or all of it      RuntimeError
+│   ├── UnknownDataset           no dataset is registered by this id         LookupError
+│   ├── UnknownIteration         the pass has ended or was never opened      LookupError
+│   ├── JobForgotten             a partly read pass was deleted              LookupError
 │   ├── Superseded               another reader took this one's place        RuntimeError
-│   ├── VersionMismatch          the two sides cannot talk                   RuntimeError
-│   ├── StoreFull                nothing more can be written down            RuntimeError
-│   ├── Unauthenticated          who calls did not say so that it counts     PermissionError
-│   ├── WrongRole                who calls may not do this                   PermissionError
-│   └── Overloaded               it is full: wait, then try again            RuntimeError
-├── Unavailable                  no answer came                              ConnectionError
-│   ├── Untrusted                the far end is not who it should be         ConnectionError
-│   ├── WaitedTooLong            a deadline passed; says for whom            TimeoutError
-│   └── ConsumerLost             one that all wait for is gone; says which   ConnectionError
-├── InternalError                Penstock has a fault; the message says where RuntimeError
-├── Closed                       the object was closed or stopped before     RuntimeError
-├── MissingExtra                 a package that an extra installs is not here ImportError
-└── Reentered                    a signal handler came amid another call     RuntimeError
+│   ├── VersionMismatch          the two sides have different versions       RuntimeError
+│   ├── StoreFull                the dispatcher's disk is full               RuntimeError
+│   ├── Unauthenticated          the caller has no valid credentials         PermissionError
+│   ├── WrongRole                the caller's role may not do this           PermissionError
+│   └── Overloaded               a limit is reached: try again later         RuntimeError
+├── Unavailable                  no answer arrived                           ConnectionError
+│   ├── Untrusted                the service did not prove its identity      ConnectionError
+│   ├── WaitedTooLong            a deadline passed                           TimeoutError
+│   └── ConsumerLost             a consumer that all wait for is lost        ConnectionError
+├── InternalError                Penstock has a fault                        RuntimeError
+├── Closed                       the object is closed                        RuntimeError
+├── MissingExtra                 a package of an extra is not installed      ImportError
+└── Reentered                    a signal handler called during another call RuntimeError
 
 An error crosses the wire by its class name and `fields()`.
 """
@@ -68,10 +68,10 @@ class PenstockError(Exception):
 
     @property
     def address(self) -> str:
-        """Where to read what this error means, and what to do.
+        """Where to read the meaning of this error and what to do.
 
-        A command that prints it, without a network: ``penstock errors Closed``. If
-        ``PENSTOCK_DOCS`` is set, a page below that address; if that is empty, nothing.
+        It is a command that works without a network: ``penstock errors Closed``. If
+        ``PENSTOCK_DOCS`` is set, it is a page below that address; if that is empty, nothing.
         """
         base, name = os.environ.get(DOCS), type(self).__name__
         if base is None:
@@ -133,11 +133,11 @@ def describe(error: BaseException) -> str:
 
 
 class ConfigError(PenstockError, ValueError):
-    """The settings contradict themselves, or one is malformed; the message names it."""
+    """A setting is malformed or contradicts another; the message names it."""
 
 
 class DatasetError(PenstockError, ValueError):
-    """The pipeline, or an argument given to it, is malformed. The message names the operator.
+    """A pipeline or an argument is malformed. The message names the operator.
 
     >>> Dataset.range(3).batch(0)
     Traceback (most recent call last):
@@ -146,23 +146,23 @@ class DatasetError(PenstockError, ValueError):
 
 
 class DefinitionError(DatasetError):
-    """A pipeline cannot be sent to a worker, or cannot be loaded there."""
+    """A pipeline cannot be sent to a worker, or a worker cannot load it."""
 
 
 class DefinitionTooLarge(DefinitionError):
-    """A pipeline takes more bytes than the dispatcher accepts; the largest part is named."""
+    """A pipeline is larger than the dispatcher accepts; the message names its largest part."""
 
 
 class TamperedDefinition(DefinitionError):
-    """A definition was changed since a trainer registered it, and is not run."""
+    """A definition was changed after a trainer registered it, and does not run."""
 
 
 class ElementError(DatasetError):
-    """An element is not what a dataset may yield, or not like those before it."""
+    """A dataset may not yield this element, or it differs from earlier elements."""
 
 
 class ElementTooLarge(ElementError):
-    """One element exceeds the message budget."""
+    """An element is larger than a message may be."""
 
 
 class StateError(DatasetError):
@@ -174,20 +174,20 @@ class MissingFile(DatasetError, FileNotFoundError):
 
 
 class TransformError(PenstockError, RuntimeError):
-    """A user's function raised, or took its process along.
+    """A user's function raised an exception, or its process died.
 
-    What it raised is the error's ``__cause__`` where that was in this process. An iterator goes on
-    behind the element; see also `Dataset.ignore_errors`.
+    If the function ran in this process, its exception is the error's ``__cause__``. In one process,
+    iteration continues after the failing element. In a distributed job, the first error ends the
+    pass. See also `Dataset.ignore_errors`.
 
     Attributes:
         operator: the operator and the function, as in ``map(decode)``.
-        number: which call it was: the number of the operator's input element, from 0. On a worker
-            it counts the elements of one task.
-        detail: what was raised, or the signal that ended the process.
-        worker: the worker's address, or None when the pipeline ran in this process.
-        remote_traceback: the traceback where it was raised, as text; without Penstock's frames.
-        given: what the function was called with, as text that is cut short; nothing if it was
-            called with nothing.
+        number: the number of the operator's input element, from 0. On a worker it counts the
+            elements of one task.
+        detail: the exception, or the signal that ended the process.
+        worker: the worker's address, or None if the pipeline ran in this process.
+        remote_traceback: the traceback of the exception as text, without Penstock's frames.
+        given: the arguments of the function as text, shortened; nothing if there were none.
 
     >>> from penstock.errors import TransformError
     >>> def inverse(x):
@@ -259,15 +259,15 @@ class TransformError(PenstockError, RuntimeError):
 
 
 class SaveFailed(PenstockError, RuntimeError):
-    """A job was not saved, for none of its readers."""
+    """A job was not saved, for any of its readers."""
 
 
 class JournalError(PenstockError, RuntimeError):
-    """What a dispatcher wrote down cannot be read; the message names file, place and remedy."""
+    """A dispatcher's journal is damaged or missing; the message names file, place and remedy."""
 
 
 class Refused(PenstockError):
-    """A service answered, and said no."""
+    """A service refused a request."""
 
 
 class JobMismatch(Refused, ValueError):
@@ -288,46 +288,46 @@ class JobMismatch(Refused, ValueError):
 
 
 class JobUsed(Refused, RuntimeError):
-    """Readers that are gone read all, or a part, of what was to be read from its beginning."""
+    """Earlier readers have read some or all of a job that was to be read from its beginning."""
 
 
 class UnknownDataset(Refused, LookupError):
-    """No dataset is registered under this id."""
+    """No dataset is registered by this id."""
 
 
 class UnknownIteration(Refused, LookupError):
-    """This iteration is over, or was never opened."""
+    """The pass has ended, or was never opened."""
 
 
 class JobForgotten(Refused, LookupError):
-    """Part of this pass was acked, and the rest of it is forgotten: it cannot go on."""
+    """Readers acknowledged a part of the pass, and the dispatcher deleted the rest."""
 
 
 class Superseded(Refused, RuntimeError):
-    """A state of its job was restored since; or another process reads as this consumer."""
+    """Another process restored a state of the job, or reads as the same consumer."""
 
 
 class VersionMismatch(Refused, RuntimeError):
-    """The two sides speak different versions."""
+    """The two sides have different versions."""
 
 
 class StoreFull(Refused, RuntimeError):
-    """The dispatcher can write nothing more down, and so accepts nothing new."""
+    """The dispatcher cannot write to its journal, and accepts nothing new."""
 
 
 class Unauthenticated(Refused, PermissionError):
-    """Who calls showed no credential, or one that does not count; the message says why."""
+    """The caller has no valid credentials; the message says why."""
 
 
 class WrongRole(Refused, PermissionError):
-    """Who calls is known, and may not do this; the message names the roles that may."""
+    """The caller's role may not do this; the message names the roles that may."""
 
 
 class Overloaded(Refused, RuntimeError):
-    """The service is full.
+    """The service has reached a limit.
 
     Attributes:
-        retry_after: the seconds after which trying again is worth it, if the service knows.
+        retry_after: the seconds to wait before a retry, if the service knows.
     """
 
     retryable = True
@@ -343,41 +343,41 @@ class Overloaded(Refused, RuntimeError):
 
 
 class Unavailable(PenstockError, ConnectionError):
-    """No answer came: the far end is gone, or cannot be reached."""
+    """No answer arrived: nothing runs at the address, or it cannot be reached."""
 
     retryable = True
 
 
 class Untrusted(Unavailable):
-    """The far end did not prove who it is, or speaks no TLS; certificates may be replaced."""
+    """The service did not prove its identity, or speaks no TLS; certificates may be replaced."""
 
 
 class WaitedTooLong(Unavailable, TimeoutError):
-    """A deadline passed; the message says for what, since when, until when."""
+    """A deadline passed; the message says for what, since when and until when."""
 
 
 class ConsumerLost(Unavailable):
-    """A round cannot be released: a consumer of coordinated reads is gone, or never came.
+    """A consumer of coordinated reads is lost or never started, so a round cannot be released.
 
-    It ends a wait, not the iteration: when that consumer is back, the next call goes on with the
+    It ends a wait, not the iteration: when that consumer returns, the next call continues with the
     same round.
     """
 
 
 class InternalError(PenstockError, RuntimeError):
-    """Penstock has a fault, and stopped before it could do harm; the message says where."""
+    """Penstock has a fault and stopped before it could do harm; the message says where."""
 
 
 class Closed(PenstockError, RuntimeError):
-    """The object was closed or stopped before."""
+    """The object is closed or stopped."""
 
 
 class MissingExtra(PenstockError, ImportError):
-    """A package is not installed here that an extra of Penstock installs; the message names it."""
+    """A package of an extra of Penstock is not installed; the message names the extra."""
 
 
 class Reentered(PenstockError, RuntimeError):
-    """A signal handler, or who brings elements, called where that could not be answered."""
+    """A signal handler, or a source of elements, called during another call."""
 
 
 def by_name(name: str, fields: tuple[Any, ...]) -> PenstockError:
