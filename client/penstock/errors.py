@@ -183,8 +183,9 @@ class TransformError(PenstockError, RuntimeError):
     Attributes:
         operator: the operator and the function, as in ``map(decode)``.
         number: the number of the operator's input element, from 0. On a worker it counts the
-            elements of one task.
-        detail: the exception, or the signal that ended the process.
+            elements of one task; inside `flat_map` or `interleave`, those of one inner dataset.
+        detail: the exception, or the signal that ended the process. For an inner dataset it also
+            names the element that the dataset was made of.
         worker: the worker's address, or None if the pipeline ran in this process.
         remote_traceback: the traceback of the exception as text, without Penstock's frames.
         given: the arguments of the function as text, shortened; nothing if there were none.

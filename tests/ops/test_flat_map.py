@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import Closed, DatasetError, StateError, TransformError
+from penstock.errors import Closed, DatasetError, ElementError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
 
 LENGTHS = [3, 0, 5, 1, 1, 7, 0, 0, 2, 4, 1]
@@ -56,10 +56,36 @@ def test_errors_of_all_three_kinds_take_nothing_with_them(check_states):
 
     failures = [x.text for x in outcome if type(x).__name__ == "Failure"]
     assert len(failures) == 6
-    assert sum("flat_map(" in text for text in failures) == 2
+    assert sum("flat_map(open_inner) failed" in text for text in failures) == 2
     assert [int(x[1]) for x in outcome if isinstance(x, tuple)] == [
         x for n in range(11) for x in rows(n) if n not in (3, 4, 9) and x not in (0, 201, 503)
     ]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda d, make: d.flat_map(make),
+        lambda d, make: d.interleave(make, cycle_length=2),
+        lambda d, make: d.interleave(make, cycle_length=2, num_parallel_calls=2),
+    ],
+)
+def test_an_error_within_says_of_which_element_the_dataset_was_made(build):
+    def tens(n):
+        return Dataset.range(10 * n, 10 * n + 3).map(failing_at(21))
+
+    def ragged(n):
+        return Dataset.range(n + 1).map(np.zeros).batch(2)
+
+    with pytest.raises(TransformError) as caught:
+        list(build(Dataset.range(5), tens))
+    assert (caught.value.operator, caught.value.number) == ("map(check)", 1)
+    assert "ValueError: 21 is bad; in the dataset that " in str(caught.value)
+    assert "(tens) made of its element 2 (its input was" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+    with pytest.raises(ElementError, match=r"\(ragged\) made of its element 1\n"):
+        list(build(Dataset.range(5), ragged))
 
 
 def test_nothing_but_errors_ends(check_states):

@@ -145,7 +145,7 @@ def test_errors_of_all_three_kinds_take_nothing_with_them(check_states):
 
     failures = [x.text for x in outcome if type(x).__name__ == "Failure"]
     assert len(failures) == 6
-    assert sum("interleave(" in text for text in failures) == 2
+    assert sum("interleave(open_inner) failed" in text for text in failures) == 2
     values = [int(x[1]) for x in outcome if isinstance(x, tuple)]
     assert sorted(values) == [
         x for n in range(11) for x in rows(n) if n not in (3, 4, 9) and x not in (0, 201, 503)

@@ -17,7 +17,7 @@ from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import Closed, DatasetError, StateError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import UNKNOWN, Node, function
-from penstock.ops.internal.inner_dataset import OpenInner, opener
+from penstock.ops.internal.inner_dataset import OpenInner
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class FlatMap(Node):
         """See `Node.open`."""
         call = UserFunction(self.fn, self.label, context.seed())
         below = state[0] if state else None
-        open_inner = opener(call, context, self.label)
+        open_inner = OpenInner(call, context, self.label)
         return _FlatMapIterator(context.open(self.upstream, below), open_inner, state)
 
 
@@ -88,7 +88,7 @@ class _FlatMapIterator(OpIterator):
         out: list[Element] = []
         try:
             while len(out) < n and (inner := self._current()) is not None:
-                block = inner.block(n - len(out))
+                block = self._read_inner(inner, n - len(out))
                 if block:
                     out += block
                     left, number = len(self._elements), self._number
@@ -166,6 +166,16 @@ class _FlatMapIterator(OpIterator):
         if self._closed:  # by another thread, which did not see it
             inner.close()
         return inner
+
+    def _read_inner(self, inner: OpIterator, n: int) -> list[Element]:
+        try:
+            return inner.block(n)
+        except ELEMENT_ERRORS as exc:
+            located = self._open.located(exc, self._number)
+        try:
+            raise located
+        finally:
+            del located  # or the error would keep this frame, and with it the iterator, for ever
 
     def _read(self) -> bool:
         """Read outer elements; return False at the end."""

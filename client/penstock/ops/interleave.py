@@ -23,7 +23,7 @@ from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.graph.node import UNKNOWN, Node, function
-from penstock.ops.internal.inner_dataset import Inner, InnerError, opener
+from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner
 from penstock.ops.internal.interleave_slots import Slots
 from penstock.ops.internal.tuned_iterator import TunedIterator
 from penstock.ops.map import in_order
@@ -76,11 +76,11 @@ class Interleave(Node):
         """See `Node.open`."""
         label = self.label
         call = UserFunction(self.fn, label, context.seed())
-        alone = opener(call, context, label)
+        alone = OpenInner(call, context, label)
         pool, ahead, meter = self._pool(context.tuned)
         slots = Slots(
             context.open(self.upstream, state[0] if state else None),
-            lambda: opener(call.copy(), context, label) if self.parallel else alone,
+            lambda: OpenInner(call.copy(), context, label) if self.parallel else alone,
             self.cycle,
             self.length,
             pool,

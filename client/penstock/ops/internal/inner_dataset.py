@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,31 +9,42 @@ from typing import Any, cast
 from penstock.element import Element, NestedDataset
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, ElementError, TransformError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node
 
-OpenInner = Callable[[Element, int, State], OpIterator]
-"""Run the dataset made from an element of this number, from a state on."""
 
+class OpenInner:
+    """Makes and opens inner datasets with the user's function."""
 
-def opener(call: UserFunction, context: Context, label: str) -> OpenInner:
-    """Return what makes and opens inner datasets with the user's function."""
-    any_context = context.inner(0)
+    def __init__(self, call: UserFunction, context: Context, label: str) -> None:
+        self._call, self._context, self._label = call, context, label
+        self._any_context = context.inner(0)
 
-    def open_inner(element: Element, number: int, state: State) -> OpIterator:
-        made = call(element, number)
+    def __call__(self, element: Element, number: int, state: State) -> OpIterator:
+        """Run the dataset made from an element of this number, from a state on."""
+        made = self._call(element, number)
         if not isinstance(made, NestedDataset):
             error = DatasetError(
-                f"the function of {label} must return a Dataset, not {made!r:.60} "
+                f"the function of {self._label} must return a Dataset, not {made!r:.60} "
                 f"({type(made).__name__}); use map for a function that returns values"
             )
-            call.fail(error, number, element)
+            self._call.fail(error, number, element)
         node: Node = cast("Any", made).node
         # To make a context takes longer than to open what a small window is.
-        return open_node(node, any_context if node.context_free else context.inner(number), state)
+        context = self._any_context if node.context_free else self._context.inner(number)
+        return open_node(node, context, state)
 
-    return open_inner
+    def located(self, error: Exception, number: int) -> Exception:
+        """Return *error* of the dataset made from element *number*, which says so."""
+        where = f"in the dataset that {self._label} made of its element {number}"
+        if isinstance(error, TransformError):
+            return error.but(detail=f"{error.detail}; {where}")
+        if type(error) is ElementError:
+            located = ElementError(f"{error}; {where}")
+            located.__cause__ = error.__cause__
+            return located
+        return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +123,7 @@ class Inner:
         try:
             block = run.block(n)
         except ELEMENT_ERRORS as exc:
-            return InnerError(exc, run.mark(), opened=True)
+            return InnerError(self._open.located(exc, self.number), run.mark(), opened=True)
         finally:
             if self._closed:  # by another thread, while this one was inside
                 run.close()
