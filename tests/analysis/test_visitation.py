@@ -187,3 +187,28 @@ def test_the_first_line_says_when_what_operators_select_from_starts_over(between
     far = Dataset.range(9).distribute("distributed_epoch", SERVICE)
 
     assert said.format(op) in str(build(between(far)).visitation()).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("ordered", "build", "said"),
+    [
+        (False, lambda d: d.filter(bool), True),
+        (False, lambda d: d.shuffle(4), True),
+        (False, lambda d: d.unbatch(), True),
+        (False, lambda d: d.map(abs).batch(2), False),
+        (True, lambda d: d.shuffle(4), False),
+    ],
+)
+def test_a_note_says_when_coordinated_reads_cannot_be_saved(ordered, build, said):
+    how = {"job_name": "j", "consumer_index": 0, "num_consumers": 2, "ordered": ordered}
+    far = Dataset.range(9).batch(3).distribute("distributed_epoch", SERVICE, **how)
+
+    assert ("raises SaveFailed while consumers need" in str(build(far).visitation())) is said
+
+
+def test_the_first_line_says_that_pieces_may_come_again():
+    far = Dataset.range(9).batch(3).distribute("distributed_epoch", SERVICE)
+
+    first = str(far.unbatch().visitation()).splitlines()[0]
+    assert "by several that share a job" in first
+    assert first.endswith("comes again whole, with the pieces that a loop had.")

@@ -78,7 +78,7 @@ def visitation(root: Node) -> Visitation:
     apart = dict.fromkeys(label for each in found for label in each.apart)
     reasons = dict.fromkeys(reason for each in found for reason in each.reasons)
     notes = dict.fromkeys(note for each in found for note in each.notes)
-    said = (tuple(apart), tuple(reasons), (*notes, *_cut(root)))
+    said = (tuple(apart), tuple(reasons), (*notes, *_cut(root), *_unsaved(root)))
     return Visitation(weakest, *said, _not_restored(root))
 
 
@@ -133,6 +133,19 @@ def _cut(root: Node) -> Iterator[str]:
             )
 
 
+def _unsaved(root: Node) -> Iterator[str]:
+    """Yield a note for what keeps consumers of coordinated reads from needing the same round."""
+    if not any(node.in_rounds for _, node in walk(root)):
+        return
+    for node in _behind(root):
+        if isinstance(node, _CUTTERS) or node.op in _SELECTING or node.op == "filter":
+            yield (
+                f"{node.label} behind distribute: state() of coordinated reads raises SaveFailed "
+                "while consumers need different rounds next; do it before distribute, or read with "
+                "ordered=True"
+            )
+
+
 def _not_restored(root: Node) -> str:
     """Return which operators behind `distribute` start over at a restore, and when; "" if none."""
     behind = [node for node in _behind(root) if isinstance(node, _CUTTERS) or node.op in _HOLDERS]
@@ -140,13 +153,13 @@ def _not_restored(root: Node) -> str:
     if any(_has_gaps(node) for node in behind):
         return (
             f"a restored state starts {labels} behind distribute over: no element is lost, and "
-            "one that was cut into pieces comes again whole"
+            "one that was cut into pieces comes again whole, with the pieces that a loop had"
         )
     if behind:
         return (
             f"a state restored by another number of readers, or by several that share a job, "
             f"starts {labels} behind distribute over: no element is lost, and one that was cut "
-            "into pieces comes again whole"
+            "into pieces comes again whole, with the pieces that a loop had"
         )
     return ""
 

@@ -145,6 +145,11 @@ class Node:
         """Whether a pass may be empty because other readers consumed all of it."""
         return False
 
+    @property
+    def in_rounds(self) -> bool:
+        """Whether consumers read it in rounds, so that all get equally many elements."""
+        return False
+
     def units(self) -> int | FilePattern | None:
         """Return what a source can be split into: so many units, or files; None if it cannot be.
 

@@ -189,7 +189,7 @@ class Distribute(Node):
 
     @property
     def in_rounds(self) -> bool:
-        """Whether consumers read it in rounds: then all get equally many elements."""
+        """See `Node.in_rounds`."""
         return self.coordination is not None and not self.coordination.strided
 
     @property
