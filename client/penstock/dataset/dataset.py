@@ -99,42 +99,43 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         credentials: str | os.PathLike[str] | None = None,
         seed: int | None = None,
     ) -> Dataset:
-        """Return the same elements, made by workers; what follows runs in this process.
+        """Let workers make the elements; operators after it run in this process.
 
         Args:
             processing_mode: how elements are divided among workers: a `ShardingPolicy`,
                 ``"parallel_epochs"`` (`OFF`) or ``"distributed_epoch"`` (`DYNAMIC`).
-            service: the dispatcher's address, as ``"grpc://host:port"``; or ``"env"``.
-            job_name: readers of one name share the job's elements; None is a job of one reader.
-            consumer_index: which of *num_consumers* this is, 0 or more, for coordinated reads: in
-                each round all get an element of the same group; or of *ordered* ones; or ``"env"``.
-            num_consumers: how many consumers read in rounds; None is an uncoordinated read.
-            max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
+            service: the dispatcher's address, such as ``"grpc://host:port"``; or ``"env"``.
+            job_name: readers with the same name share the job's elements; None is a job of one
+                reader.
+            consumer_index: the index of this consumer among *num_consumers*, from 0 on, for
+                coordinated reads and for *ordered* ones; or ``"env"``.
+            num_consumers: how many consumers read together; None is an uncoordinated read.
+            max_outstanding_requests: how many frames may be requested at once; None is 64 MiB.
             data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
             compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None.
-            cross_trainer_cache: which trainer reads, where elements are made once for several.
+            cross_trainer_cache: the trainer that reads, if several trainers share the elements.
             target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
-                those in this process only.
+                only workers in this process.
             ordered: whether elements come in one order, whatever the number of workers; consumer k
                 of n gets the elements k, k + n, k + 2n, … of it.
-            remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
+            remainder: what to do with a task's last elements if they fill no round: ``"drop"``,
                 ``"pad"`` or ``"repeat"``.
             writable: whether arrays may be written to.
-            timeout: seconds for which a dispatcher, or all workers, may be absent; under static
-                sharding, the worker of a part that is left.
+            timeout: seconds for which the dispatcher or all workers may be absent; under static
+                sharding, the worker of an unread part.
             on_finished: ``"error"``, ``"warn"`` or ``"ignore"`` if *job_name* was used before.
             start_round: the round to begin with; None is where the other consumers are.
-            patience: how many rounds in hand make a round wait for the task whose turn it is.
-            when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.
+            patience: with fewer buffered rounds than this, consumers skip a task that is not ready.
+            when_full: ``"skip"`` or ``"wait"`` for a trainer that is too slow for the window.
             on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
             max_errors: how many elements of a pass may be left out; None is any number.
-            credentials: the folder of credentials, for a dispatcher that asks for them.
-            seed: fixes the job's chance: orders, and each function's ``rng``; passes differ.
+            credentials: the folder of credentials, if the dispatcher asks for them.
+            seed: fixes the order of the job and each function's ``rng``; passes differ.
 
-        See `penstock.reader.distribute.distribute` for all of it.
+        `penstock.reader.distribute.distribute` explains each argument.
 
         Raises:
-            DatasetError: when an argument is malformed, or the pipeline cannot be divided so.
+            DatasetError: when an argument is malformed, or the pipeline cannot be divided this way.
             DefinitionError: when the pipeline cannot be sent to workers.
 
         >>> from penstock_cluster import LocalCluster
@@ -183,10 +184,10 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         return self.node.cardinality
 
     def visitation(self) -> Visitation:
-        """Return how often each element is handed out, whatever dies, and why not more exactly.
+        """Return how often each element reaches the training loop, also if processes die.
 
-        Print it to read it. No function is called and no data is read. What cannot be seen so
-        (an installed package that draws random numbers by itself) counts as harmless.
+        Print it to read it, with the reasons. No function is called and no data is read. An
+        installed package that draws random numbers by itself is not noticed.
 
         >>> print(Dataset.range(4).map(lambda x: x * x).visitation())
         Each element exactly once, whatever dies.
@@ -195,21 +196,22 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
 
     @property
     def element_spec(self) -> Spec:
-        """What elements look like: a nest of `ArraySpec` and, for windows, `DatasetSpec`.
+        """Structure, shapes and dtypes of elements: nested `ArraySpec`, `DatasetSpec` for windows.
 
-        The first use makes one element in this process, also where `distribute` has workers make
-        them; nothing else does. If no function runs, `range`, `from_tensor_slices`, `text_lines`,
-        `list_files`, `tfrecords` and `fixed_length_records` are not read: their elements are known,
-        also of an empty source. An axis of elements that may have another length in others, such
-        as that of batches of which the last may be short, is None. Of what a function returns only
-        the first axis is None, if it is as long as a batch that it was given. Of a dataset that is
-        read by its id it is what `register_dataset` found out, and functions behind that get zeros.
+        The first use makes one element in this process, also after `distribute`. If no function
+        runs, `range`, `from_tensor_slices`, `text_lines`, `list_files`, `tfrecords` and
+        `fixed_length_records` are not read: their elements are known, also of an empty source.
+
+        An axis whose length may differ between elements is None, such as that of batches of which
+        the last may be short. In a function's result, only the first axis can be None: if it is as
+        long as a batch that the function was given. For a dataset that is read by its id, it is the
+        spec that `register_dataset` found, and functions after it get zeros.
 
         >>> Dataset.range(5).batch(2).element_spec
         ArraySpec(shape=(None,), dtype=dtype('int64'))
 
         Raises:
-            DatasetError: when only an element tells, and there are none.
+            DatasetError: when only an element can tell, and there are none.
         """
         try:
             return self._spec
@@ -218,7 +220,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
             return self._spec
 
     def reduce(self, initial_state: Any, reduce_func: Callable[[Element, Element], Any]) -> Element:
-        """Return the last state of ``state = reduce_func(state, element)``; all elements are read.
+        """Return the last state of ``state = reduce_func(state, element)`` over all elements.
 
         Args:
             initial_state: a nest of array-likes. The state keeps its structure.
@@ -249,20 +251,20 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         return single(self._checked())
 
     def iterator(self, state: State = None, *, seed: int | None = None) -> DatasetIterator:
-        """Return an iterator, from a saved state on if one is given.
+        """Return an iterator that starts at the beginning, or at a saved state.
 
-        With `distribute` a state is a whole job's, and goes on with any number of readers and
-        workers, also of a cluster that never saw the job: readers that give it the same
-        ``job_name`` share what was left, the first opens it. What was acked since the state was
-        saved comes again; readers of the job as it was then get a `Superseded` error. What is
-        behind `distribute` may differ from then, in batch size for instance.
+        With `distribute`, a state is that of the whole job. Any number of readers and workers can
+        continue it, also on a cluster that never saw the job. Readers that give the state and the
+        same ``job_name`` share the rest of the elements; the first of them opens the job. Elements
+        that were acknowledged after the save come again, and readers of the earlier job get a
+        `Superseded` error. The operators after `distribute` may differ, for example in batch size.
 
         Args:
-            state: what `DatasetIterator.state` returned, here or elsewhere, for a dataset that the
+            state: the result of `DatasetIterator.state`, from any process, for a dataset that the
                 same code built; None is the beginning.
-            seed: fixes the order and each function's ``rng``, as `Options.seed` does, and wins over
-                it. The next pass of this dataset object with the same seed is another one, the same
-                in each run. A *state* continues with its own seed.
+            seed: fixes the order and each function's ``rng``, and overrides `Options.seed`. The
+                next pass of this dataset object with the same seed has another order, which is the
+                same in each run. A *state* continues with its own seed.
 
         Raises:
             StateError: saying what differs, when the state is not one of this dataset.
@@ -280,7 +282,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         return DatasetIterator(self._checked(), state, seed)
 
     def as_numpy_iterator(self) -> DatasetIterator:
-        """Return an iterator, as ``iter(dataset)`` does: elements are NumPy's in any case.
+        """Return an iterator, as ``iter(dataset)`` does. Elements are always NumPy arrays.
 
         Raises:
             PenstockError: as `iterator`.
@@ -294,7 +296,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         return DatasetIterator(self._checked())
 
     def _checked(self) -> Node:
-        """Return the graph; what is wrong with it shows when it is read, by whatever way."""
+        """Return the graph, checked: its errors show when it is read, in any way."""
         check_external_state(self.node)
         return self.node
 

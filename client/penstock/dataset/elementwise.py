@@ -40,7 +40,7 @@ class Elementwise(DatasetBase):
         deterministic: bool | None = None,
         executor: str = "thread",
     ) -> Self:
-        """Return the dataset of what a function makes of each element.
+        """Apply a function to each element.
 
         Args:
             map_func: the function. A plain tuple is unpacked into its arguments; named tuples and
@@ -51,16 +51,16 @@ class Elementwise(DatasetBase):
             num_parallel_calls: how many threads call it at once; None is the reader's thread,
                 `AUTOTUNE` as many as help.
             deterministic: False lets elements overtake each other; their order is then not
-                repeatable. None is what options say (see `with_options`), else True.
-            executor: ``"process"`` calls it in so many processes instead (None is one, `AUTOTUNE`
-                one for each core), so that functions written in Python run at the same time. A
-                process is one of its own for each thread, has what the function held when an
-                iterator began, and is kept for the next iterator. Arrays are copied to and fro.
+                repeatable. None takes the value of `with_options`, else True.
+            executor: ``"process"`` calls it in *num_parallel_calls* processes instead (None is one,
+                `AUTOTUNE` one for each core), so that functions written in Python run at the same
+                time. The processes have the objects that the function held when the iterator began,
+                and stay for the next iterator. Arrays are copied to and from them.
 
         Raises:
             DatasetError: when an argument is malformed.
-            TransformError: in the place of an element for which *map_func* raises, returns what is
-                no element, or takes its process along.
+            TransformError: in the place of an element for which *map_func* raises, returns
+                something that is no element, or ends its process.
 
         >>> list(Dataset.range(4).map(lambda x: x * x, num_parallel_calls=2).batch(4))
         [array([0, 1, 4, 9])]
@@ -76,26 +76,26 @@ class Elementwise(DatasetBase):
         num_parallel_calls: int | None = None,
         executor: str | None = None,
     ) -> Self:
-        """Return the same as `map`, by a function that is called on many elements at once.
+        """Apply a function to many elements at once, with the same result as `map`.
 
         The function gets a block of consecutive elements, stacked as `batch` stacks them: an
-        element's shape with one axis more in front, a row for each element. It returns arrays with
-        as many rows, and row k of them is what it makes of element k. Elements stay elements: a
+        element's shape with a new first axis, one row for each element. It returns arrays with
+        the same number of rows, and row k is the result for element k. Elements stay elements: a
         `batch` that follows has its own size.
 
-        How many elements a block has is not promised: one at first and more while that is fast,
-        about as many as are made in 2 ms (at most 65,536; 1,024 with *num_parallel_calls*; what
-        takes 25 ms, at most 256, in processes). A restored iterator cuts other blocks. So a row may
-        not depend on the others: no mean of the block, no number in it. Elements that differ in
-        structure, dtype or shape are never in one block; text is stacked to object arrays.
+        The size of a block is not promised. It starts at one and grows to about 2 ms of work (at
+        most 65,536 elements; 1,024 with *num_parallel_calls*; in processes 25 ms, at most 256). A
+        restored iterator cuts other blocks. So a row must not depend on the others: no mean of the
+        block, no number in it. Elements that differ in structure, dtype or shape are never in one
+        block; text is stacked to object arrays.
 
         Args:
-            fn: the function. A plain tuple of arrays is unpacked into its arguments; it may write
-                to what it gets. When it raises it is called again, for each element of the block by
-                itself, and only those for which it raises then are errors.
+            fn: the function. A plain tuple of arrays is unpacked into its arguments. It may write
+                to its arguments. If it raises, it is called again for each element of the block,
+                and only elements for which it raises then are errors.
             num_parallel_calls: how many threads call it at once; None is the reader's thread,
                 `AUTOTUNE` as many as help. The order is that of the elements.
-            executor: as of `map`; None is ``"thread"``.
+            executor: as for `map`; None is ``"thread"``.
 
         Raises:
             DatasetError: when an argument is malformed.
@@ -108,10 +108,10 @@ class Elementwise(DatasetBase):
         return type(self)(MapBatches(self.node, fn, num_parallel_calls, executor))
 
     def with_options(self, options: Options) -> Self:
-        """Return the same elements, made as options say: all of the pipeline, also what follows.
+        """Set options for the whole pipeline, also for the operators that follow.
 
-        Later options override earlier ones, one by one; what an operator is told itself overrides
-        both. Datasets that functions make are not meant by `Options.deterministic`.
+        Later options override earlier ones, one by one. An argument of an operator overrides both.
+        `Options.deterministic` does not apply to datasets that functions make.
 
         Args:
             options: what to change; fields that are None stay as they are.
@@ -127,7 +127,7 @@ class Elementwise(DatasetBase):
         return type(self)(with_options(self.node, options))
 
     def filter(self, predicate: Callable[..., Any]) -> Self:
-        """Return the dataset of the elements for which a function returns true.
+        """Keep the elements for which a function returns true.
 
         Args:
             predicate: the function, called as by `map`; it returns one bool, of Python or NumPy.
@@ -145,22 +145,21 @@ class Elementwise(DatasetBase):
     def ignore_errors(
         self, max_errors: int | None = None, log: str | os.PathLike[str] | None = None
     ) -> Self:
-        """Return the dataset without the elements that stages before this one fail to make.
+        """Leave out the elements that earlier operators fail to make.
 
         Args:
-            max_errors: how many to leave out; the error behind these is raised, and so is each that
-                follows. None is any number. A new pass begins to count anew, and so does each
-                worker's task.
-            log: a folder, local or remote, that gets a record of each: a JSON object in a line of
-                a file, which each process has for itself, with the stage (and its file), the
-                element's number, error and traceback. Elements that are replayed, after a
-                process died or a state was restored, may have several, with the same id.
+            max_errors: how many to leave out; all later errors are raised. None is any number. The
+                count starts at 0 in each pass and in each worker's task.
+            log: a folder, local or remote, for a record of each such element. Each process writes a
+                file of its own, with a JSON object in each line: the operator (and its file), the
+                element's number, error and traceback. Elements that are made again, after a
+                process died or a state was restored, may have several records, with the same id.
 
         Raises:
             DatasetError: when an argument is malformed.
-            TransformError: in the place of each element that fails behind *max_errors* others;
+            TransformError: in the place of each element that fails after *max_errors* others;
                 from the element's own error.
-            PenstockError: what is no error of one element, as a `MissingFile`: it is not ignored.
+            PenstockError: an error that does not concern one element, such as `MissingFile`.
 
         >>> inverse = Dataset.range(-1, 3).map(lambda x: 6 // int(x))
         >>> list(inverse.ignore_errors().batch(3))
@@ -170,7 +169,7 @@ class Elementwise(DatasetBase):
         return type(self)(IgnoreErrors(self.node, max_errors, folder))
 
     def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> Self:
-        """Return the dataset of what a function makes of each element and of a state that it keeps.
+        """Apply a function to each element and to a state that it carries along.
 
         Args:
             initial_state: a nest of array-likes. The state keeps its structure and is saved with
@@ -191,9 +190,9 @@ class Elementwise(DatasetBase):
         return type(self)(Scan(self.node, initial_state, scan_func))
 
     def unique(self) -> Self:
-        """Return the dataset without the elements that came before.
+        """Leave out elements that are equal to an earlier one.
 
-        A saved state holds 16 bytes for each different element: it grows, unlike others.
+        A saved state holds 16 bytes for each different element, so it grows during the pass.
 
         >>> list(Dataset.from_tensor_slices([1, 2, 1, 3]).unique().batch(3))
         [array([1, 2, 3])]
@@ -201,7 +200,7 @@ class Elementwise(DatasetBase):
         return type(self)(Unique(self.node))
 
     def take(self, count: int) -> Self:
-        """Return the dataset of the first elements.
+        """Keep only the first elements.
 
         Args:
             count: how many; -1 is all.
@@ -215,9 +214,9 @@ class Elementwise(DatasetBase):
         return type(self)(Take(self.node, count))
 
     def take_while(self, predicate: Callable[..., Any]) -> Self:
-        """Return the dataset of the elements before the first for which a function returns false.
+        """Keep the elements before the first one for which a function returns false.
 
-        Nothing behind that one is read.
+        No later element is read.
 
         Args:
             predicate: the function, called as by `map`; it returns one bool, of Python or NumPy.
@@ -267,13 +266,13 @@ class Elementwise(DatasetBase):
         return type(self)(AssertCardinality(self.node, expected_cardinality))
 
     def shard(self, num_shards: int, index: int) -> Self:
-        """Return the dataset of every *num_shards*-th element.
+        """Keep every *num_shards*-th element.
 
         Args:
-            num_shards: how many shards there are, at least 1; or `penstock.service.SHARD_HINT`,
-                under `ShardingPolicy.HINT`: as many as workers, of which each keeps its own.
-            index: which to keep: the elements whose number leaves *index* when divided by
-                *num_shards*, from 0 to below that. With a hint it does not count.
+            num_shards: the number of shards, at least 1; or `penstock.service.SHARD_HINT`, under
+                `ShardingPolicy.HINT`: one shard for each worker.
+            index: the shard to keep, from 0 to below *num_shards*: the elements whose number leaves
+                *index* when divided by *num_shards*. With a hint it is ignored.
 
         Raises:
             DatasetError: when the two are no such integers.
@@ -284,13 +283,13 @@ class Elementwise(DatasetBase):
         return type(self)(Shard(self.node, num_shards, index))
 
     def enumerate(self, start: int = 0) -> Self:
-        """Return the dataset of pairs ``(number, element)``, with an int64 scalar as the number.
+        """Number the elements: pairs ``(number, element)``, with an int64 scalar as the number.
 
         Args:
             start: the number of the first element.
 
         Raises:
-            DatasetError: when *start*, or a number behind it, is no integer that fits int64.
+            DatasetError: when *start*, or a later number, is no integer that fits int64.
 
         >>> words = Dataset.from_tensor_slices(["a", "b"])
         >>> [(int(number), word) for number, word in words.enumerate(start=1)]
@@ -299,10 +298,10 @@ class Elementwise(DatasetBase):
         return type(self)(Enumerate(self.node, start))
 
     def concatenate(self, dataset: DatasetBase) -> Self:
-        """Return the dataset of these elements, and behind them those of another one.
+        """Append the elements of another dataset.
 
         Args:
-            dataset: what follows. Its elements may have another structure.
+            dataset: the other dataset. Its elements may have another structure.
 
         Raises:
             DatasetError: when *dataset* is no `Dataset`.
@@ -315,12 +314,12 @@ class Elementwise(DatasetBase):
         return type(self)(Concatenate(self.node, dataset.node))
 
     def repeat(self, count: int | None = None) -> Self:
-        """Return the dataset of several passes over this one, one behind the other.
+        """Repeat this dataset several times.
 
         Shuffles have another order in each pass.
 
         Args:
-            count: how many passes; None and -1 are passes without end, which an empty one ends.
+            count: how many passes; None and -1 repeat forever, until a pass is empty.
 
         Raises:
             DatasetError: when *count* is no integer of at least -1.
@@ -331,22 +330,23 @@ class Elementwise(DatasetBase):
         return type(self)(Repeat(self.node, count))
 
     def cache(self, filename: str | os.PathLike[str] = "") -> Self:
-        """Return the same elements, kept from the first pass for later passes and later iterators.
+        """Keep the elements of the first pass, for later passes and later iterators.
 
         Only a pass that is read to its end fills the cache. Cached arrays are read-only. An element
-        that could not be made in that pass is not there later either.
+        that failed in that pass is missing in later passes too.
 
         Args:
-            filename: a file to keep them in, for later processes, too; by default they are kept
-                in memory. Any file system that fsspec writes will do. It is written beside this
-                name, and renamed when it is whole: several may do that at once (one that is killed
-                may leave a ``.part`` behind). Where it is there it is read instead of the pipeline
-                before it, and it must be of the same pipeline. Put it behind `distribute`: before
-                it each task has a file of its own, for as long as it runs, and a warning says so.
+            filename: a file for the elements, also for later processes; by default they stay in
+                memory. It may be on any file system that fsspec can write. A process writes
+                another file first and renames it when it is complete, so several processes may
+                write at once (a killed one may leave a ``.part`` file). If the file exists, it
+                replaces the pipeline before `cache`, and must come from the same pipeline. Put
+                `cache` after `distribute`: before it, each task has a file of its own while it
+                runs, and a warning says so.
 
         Raises:
-            DatasetError: when *filename* is no path of a file; where it is read, when it was made
-                by another pipeline or is damaged; where it is written, when it cannot be.
+            DatasetError: when *filename* is no path of a file; during reading, when the file comes
+                from another pipeline, is damaged or cannot be written.
 
         >>> squares = Dataset.range(4).map(lambda x: x * x).cache("squares.cache")
         >>> for _ in range(2):  # the second pass calls no function

@@ -16,7 +16,7 @@ from penstock.ops.tfrecords import TFRecords
 
 
 class FileSources(DatasetBase):
-    """Class methods that return a new dataset of what is in files."""
+    """Class methods that return a new dataset of the contents of files."""
 
     __slots__ = ()
 
@@ -29,18 +29,18 @@ class FileSources(DatasetBase):
     ) -> Self:
         """Return a dataset of file names, each a `str`, that match a pattern or one of several.
 
-        Files are looked for when the dataset is read, and not before.
+        The files are searched when the dataset is read.
 
         Args:
-            file_pattern: a glob pattern, as ``"data/*.csv"`` or ``"s3://bucket/**/*.txt"``, or a
-                sequence of these. Relative ones become absolute names.
-            shuffle: whether names come in random order, a new one in each pass, which is the
-                default; False sorts them.
+            file_pattern: a glob pattern, such as ``"data/*.csv"`` or ``"s3://bucket/**/*.txt"``, or
+                a sequence of patterns. Relative ones become absolute names.
+            shuffle: by default names come in random order, a new one in each pass; False sorts
+                them.
             seed: makes the order the same for each new iterator; see `shuffle`.
 
         Raises:
             DatasetError: when a pattern is no path, or *seed* no integer.
-            MissingFile: where a pattern that matches no file is read.
+            MissingFile: during reading, when a pattern matches no file.
 
         >>> from pathlib import Path
         >>> for name in ("b.txt", "a.txt", "c.bin"):
@@ -60,12 +60,12 @@ class FileSources(DatasetBase):
     ) -> Self:
         r"""Return a dataset of the lines of UTF-8 text files, each a `str` without its line end.
 
-        Files that gzip, bzip2, xz or Zstandard compressed are told by their first bytes, and
+        Files compressed by gzip, bzip2, xz or Zstandard are recognised by their first bytes and
         decompressed.
 
         Args:
             files: a name or a sequence of names, local or remote; read in this order.
-            errors: what becomes of bytes that are not UTF-8, as in `bytes.decode`.
+            errors: what to do with bytes that are not UTF-8, as in `bytes.decode`.
                 ``"surrogateescape"`` keeps each as a lone surrogate, with which the text can be
                 encoded again but not printed; ``"replace"`` puts a question mark (U+FFFD) in the
                 place of each; ``"ignore"`` leaves them out; ``"strict"`` makes an error of the
@@ -73,7 +73,7 @@ class FileSources(DatasetBase):
 
         Raises:
             DatasetError: when a name is no path, or *errors* none of the four.
-            MissingFile: where a file that does not exist is read.
+            MissingFile: during reading, when a file does not exist.
             TransformError: in the place of a line that is not UTF-8, under ``"strict"``.
 
         >>> from pathlib import Path
@@ -101,12 +101,12 @@ class FileSources(DatasetBase):
             header_bytes: how many bytes to skip at the beginning of each file; None is 0.
             footer_bytes: how many bytes to skip at the end of each file; None is 0.
             compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files. Lengths are those of
-                what is uncompressed.
+                the uncompressed data.
 
         Raises:
             DatasetError: when an argument is malformed.
-            MissingFile: where a file that does not exist is read.
-            TransformError: behind the last whole record of a file that is cut short.
+            MissingFile: during reading, when a file does not exist.
+            TransformError: after the last whole record of a file that is cut short.
 
         >>> from pathlib import Path
         >>> _ = Path("pairs.bin").write_bytes(b"#aabbcc")
@@ -132,9 +132,9 @@ class FileSources(DatasetBase):
 
         Raises:
             DatasetError: when an argument is malformed.
-            MissingFile: where a file that does not exist is read.
-            TransformError: in the place of a record whose data is damaged. If its length is, the
-                rest of the file is given up, and the next element is of the next file.
+            MissingFile: during reading, when a file does not exist.
+            TransformError: in the place of a record whose data is damaged. If its length is
+                damaged, the rest of the file is skipped.
 
         >>> import struct
         >>> from pathlib import Path
@@ -174,22 +174,22 @@ class FileSources(DatasetBase):
             filenames: a name or a sequence of names, local or remote. All files have the same
                 columns.
             column_names: by default those of the first file's header.
-            column_defaults: for columns by name a type (`int`, ``np.float32``, `str`, `bytes`),
-                whose fields must have values, or a value of the type for those that have none.
-                The types of other columns are guessed from the first rows of the first file, as
-                float64 (NaN where there is no value), text (empty there), or int64 or bool, whose
-                fields must have values.
-            select_columns: which columns to read, in this order; by default all.
-            field_delim: what separates fields: one ASCII character.
-            use_quote_delim: False takes double quotes for text.
-            na_value: what stands for no value, beside nothing.
+            column_defaults: for each column name, a type (`int`, ``np.float32``, `str`, `bytes`) if
+                every field must have a value, or a default value of the type. The types of other
+                columns are guessed from the first rows of the first file: float64 (NaN without a
+                value), text (empty without a value), or int64 or bool. Fields of int64 and bool
+                must have values.
+            select_columns: the columns to read, in this order; by default all.
+            field_delim: the character between fields, one ASCII character.
+            use_quote_delim: False reads double quotes as text.
+            na_value: a text that means "no value", like an empty field.
             header: whether files begin with a row of names.
             compression_type: ``"GZIP"``, ``"ZLIB"``, or None for plain files.
 
         Raises:
-            DatasetError: when an argument is malformed; where reading begins, when it names a
-                column that is not there, or pyarrow is not installed.
-            MissingFile: where a file that does not exist is read.
+            DatasetError: when an argument is malformed; during reading, when a column does not
+                exist or pyarrow is not installed.
+            MissingFile: during reading, when a file does not exist.
             TransformError: in the place of a row that is malformed, or of all rows of a file whose
                 header is not that of the first.
 

@@ -18,7 +18,7 @@ from penstock.options import check_count
 
 
 class FrameworkSources(DatasetBase):
-    """Class methods that return a new dataset of what another library has as one."""
+    """Class methods that return a new dataset of another library's dataset."""
 
     __slots__ = ()
 
@@ -26,9 +26,10 @@ class FrameworkSources(DatasetBase):
     def from_torch(cls, map_style_dataset: Any) -> Self:
         """Return a dataset of the samples of a map-style dataset of PyTorch.
 
-        Workers split it by index, and a saved state is an index. Tensors become arrays; a dataset
-        that fetches several samples at once (``__getitems__``) is asked for several. It travels to
-        workers with the module that defines it; they need what it imports, as PyTorch itself.
+        Workers split it by index, and a saved state is an index. Tensors become arrays. If the
+        dataset can fetch several samples at once (``__getitems__``), Penstock uses that. The
+        dataset travels to workers with the module that defines it. They need the modules that it
+        imports, such as PyTorch.
 
         Args:
             map_style_dataset: a `torch.utils.data.Dataset`, or anything with ``len`` and items.
@@ -52,23 +53,24 @@ class FrameworkSources(DatasetBase):
     def from_huggingface(cls, dataset: Any) -> Self:
         """Return a dataset of the rows of one of Hugging Face's: dicts of its columns.
 
-        Of a `datasets.Dataset` workers split the rows by index. Columns of numbers, and of lists of
-        numbers, are views of Arrow's memory, which is the mapped file where the dataset is on disk;
-        such a dataset travels as the names of its files, and one in memory with all its rows. A
-        format of yours (``set_format``, ``set_transform``) holds, row by row. A
-        `datasets.IterableDataset` is split by its shards, and a state within one is found by
-        reading that shard again up to there. A stream that counts or mixes examples (`take`,
-        `skip`, `batch`, `with_indices`, `interleave_datasets`, `split_dataset_by_node`) is not
-        split: one worker at a time reads it. Each pass reads the epoch of its ``set_epoch``, unless
-        `distribute` has a *job_name*. Values have the types that the features declare.
+        Workers split the rows of a `datasets.Dataset` by index. Columns of numbers, and of lists of
+        numbers, are views of Arrow's memory. For a dataset on disk, that is the mapped file, and
+        only the names of its files travel to workers. A dataset in memory travels with all its
+        rows. Your format (``set_format``, ``set_transform``) applies, row by row.
+
+        Workers split a `datasets.IterableDataset` by its shards. To restore a state within a shard,
+        they read the shard again up to its position. A stream that counts or mixes examples
+        (`take`, `skip`, `batch`, `with_indices`, `interleave_datasets`, `split_dataset_by_node`) is
+        not split: one worker at a time reads it. Each pass reads the epoch of its ``set_epoch``,
+        unless `distribute` has a *job_name*. Values have the types that the features declare.
 
         Args:
-            dataset: what ``datasets.load_dataset(..., split="train")`` returns, with or without
+            dataset: the result of ``datasets.load_dataset(..., split="train")``, with or without
                 ``streaming=True``.
 
         Raises:
-            DatasetError: when it is something else, as a dict of splits.
-            TransformError: in the place of a row that cannot be made, as one with None in it.
+            DatasetError: when it is something else, such as a dict of splits.
+            TransformError: in the place of a row that cannot be made, such as one with None in it.
 
         It needs ``pip install "penstock[huggingface]"``, also on workers.
 
@@ -87,18 +89,18 @@ class FrameworkSources(DatasetBase):
 
     @classmethod
     def from_tf(cls, fn: Callable[[], Any], size: int | None = None) -> Self:
-        """Return a dataset of the elements of a `tf.data.Dataset`, as NumPy's arrays.
+        """Return a dataset of the elements of a `tf.data.Dataset`, as NumPy arrays.
 
-        It is built and runs where elements are made: on workers, behind `distribute`. Where its
-        cardinality is finite and known they split it by index, and go on from a state by
-        ``skip``; each run must give the same elements in the same order, so shuffle here and not
-        there. Text comes as `bytes`.
+        With `distribute`, it is built and runs on workers. If its cardinality is finite and known,
+        they split it by index, and continue from a state by ``skip``. Each run must give the same
+        elements in the same order, so shuffle in Penstock and not in TensorFlow. Text comes as
+        `bytes`.
 
         Args:
-            fn: builds the pipeline; called without arguments.
-            size: how many elements there are. None: *fn* is called once here, and now, and the
-                `tf.data.Dataset` is asked. `UNKNOWN` (-2) asks nothing: one worker at a time
-                makes all elements.
+            fn: a function without arguments that builds the pipeline.
+            size: the number of elements. None calls *fn* once in this process, now, and asks the
+                `tf.data.Dataset`. `UNKNOWN` (-2) asks nothing: one worker at a time makes all
+                elements.
 
         Raises:
             DatasetError: when *fn* is not callable, or returns something else.

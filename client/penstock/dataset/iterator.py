@@ -38,14 +38,14 @@ _END: Any = object()
 
 
 class DatasetIterator(JobPosition, Iterator[Element]):
-    """The elements of a dataset, from a saved state on; also for ``async for`` and ``with``.
+    """An iterator over a dataset's elements; also for ``async for`` and ``with``.
 
-    It comes from ``iter(dataset)`` or `Dataset.iterator`. After an error the next element is the
-    one behind it; but an error of a worker is the end of its job's pass, for all its readers.
+    It comes from ``iter(dataset)`` or `Dataset.iterator`. After an error, it continues with the
+    next element. An error of a worker ends the job's pass, for all its readers.
 
-    Several threads, and several coroutines, may read one iterator: each element, and each error,
-    goes to one of them, the end to all. `state` and `close` may be called while others wait for an
-    element; what another thread is about to get then counts as got.
+    Several threads and several coroutines may read one iterator. Each element and each error goes
+    to one of them, and the end to all. `state` and `close` may be called while others wait for an
+    element; an element that another thread is about to get then counts as taken.
 
     Args:
         node: the last stage of the graph to read.
@@ -106,10 +106,9 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         return element
 
     def at_hand(self, default: T) -> Element | T:
-        """Return the next element if it is here, else *default*; no waiting.
+        """Return the next element if it has arrived, else *default*, without waiting.
 
-        It is in the block that the loop is in; or in one that has come from a worker, where the
-        loop that asks is the one that brings it. For event loops: what is at hand needs no thread.
+        Event loops use it, because such an element needs no thread.
 
         >>> elements = iter(Dataset.range(2))
         >>> elements.at_hand(None)
@@ -149,34 +148,34 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             reading.close()
 
     def state(self, timeout: float | None = None, *, without_missing: bool = False) -> State:
-        """Return the position behind the element last returned, as plain JSON.
+        """Return the position after the last returned element, as plain JSON.
 
         A state fits any dataset built by the same code, in any process; see `Dataset.iterator`.
 
-        Behind `distribute` it is the whole job's, and all readers of the job must call this at the
-        same step (one reader: one round trip). It also holds what this reader's operators behind
-        `distribute` have read and not given: their rows of a batch that was cut, random numbers,
+        After `distribute`, it is the state of the whole job, and all readers of the job must call
+        this at the same step. It also holds what this reader's operators after
+        `distribute` have read and not yet returned: rows of a batch, random numbers,
         counts. The same number of readers, each with its own state, continues exactly; so does one
         reader that shares the job with nobody. Otherwise, and with `shuffle`, `cache`,
         `group_by_window` or `bucket_by_sequence_length` there, these operators start over, which a
         warning says: no element is lost, and one that was cut into pieces comes again whole unless
         all pieces were returned.
-        Put it beside the model's own checkpoint, with the same step in its name: as an entry of
-        what ``torch.save`` writes, as `json.dumps` text in Orbax or ``tf.train.Checkpoint``. Any
-        number of readers and workers may go on from it.
+        Save it with the model's checkpoint, with the same step in its name: as an entry of the
+        dict for ``torch.save``, or as `json.dumps` text in Orbax or ``tf.train.Checkpoint``. Any
+        number of readers and workers can continue from it.
 
         Args:
-            timeout: for how many seconds the job's other readers, and the dispatcher, may keep
-                this waiting; by default as `distribute` says. Without that there is no wait.
-            without_missing: take the job's state also without readers that do not come to it, as
-                all that do must say: as soon as they were silent for two heartbeats and a tenth of
-                *timeout*, and at its end whatever they do. A warning names them. What they
-                acked and did not report comes again from this state, and its account counts it as
-                in doubt.
+            timeout: for how many seconds to wait for the job's other readers and the dispatcher; by
+                default the timeout of `distribute`. Without `distribute` there is no wait.
+            without_missing: save the job also if some readers do not call this. All other readers
+                must give the same. A silent reader is left out after two heartbeats and a tenth of
+                *timeout*, any other one at the end of *timeout*; a warning names them. Elements
+                that they acknowledged without reporting it may be delivered twice from this state,
+                and its account counts them as in doubt.
 
         Raises:
-            SaveFailed: the same for all readers of the job, naming those that are missing. All may
-                go on.
+            SaveFailed: the same for all readers of the job, naming the missing ones. All readers
+                can continue.
             Closed: after `close`.
 
         >>> import json
@@ -191,16 +190,16 @@ class DatasetIterator(JobPosition, Iterator[Element]):
 
     @property
     def reads_job(self) -> bool:
-        """Whether there is a `distribute` in the pipeline, and so a job behind it."""
+        """Whether the pipeline has a `distribute`, and so reads a job."""
         return reads_job(self._node)
 
     def save(
         self, label: str, timeout: float | None = None, *, without_missing: bool = False
     ) -> State:
-        """Return the state, saved under a name; `penstock.service.save_job` checks its arguments.
+        """Return the state, saved under a name; see `penstock.service.save_job`.
 
         Args:
-            label: the name, which all readers of a job must give alike; empty is no name.
+            label: the name, the same for all readers of a job; empty is no name.
             timeout: see `state`.
             without_missing: see `state`.
 
@@ -220,16 +219,16 @@ class DatasetIterator(JobPosition, Iterator[Element]):
             raise
 
     def restore(self, state: State) -> None:
-        """Go on as if a state had just been taken.
+        """Continue from a saved state.
 
-        A job is opened again, as a new incarnation: its other readers, too, must restore the same
-        state. If anything is raised this iterator stays where it is.
+        It opens the job again, so its other readers must restore the same state too. After an
+        error, this iterator stays at its position.
 
         Args:
-            state: what `state` returned; None is the beginning.
+            state: the result of `state`; None is the beginning.
 
         Raises:
-            StateError: when *state* was taken of another pipeline, or is no state at all.
+            StateError: when *state* belongs to another pipeline, or is no state.
             WaitedTooLong: when the dispatcher of a job is absent for too long.
             Refused: when the dispatcher refuses the job.
             Closed: after `close`.
@@ -248,18 +247,17 @@ class DatasetIterator(JobPosition, Iterator[Element]):
     def stats(self, *, jobs: bool = True) -> IteratorStats:
         """Return how long this loop waits, and how long operators work, here and on workers.
 
-        `penstock.explain` says in a sentence what follows from that. Workers and readers report
-        once a second.
+        `penstock.explain` turns these figures into a sentence. Workers and readers report once a
+        second.
 
         Args:
-            jobs: ask the dispatcher, if there is a `distribute`, for the tasks of the job, their
-                operators and its other loops: one call, which gets five seconds. False asks
-                nobody, and takes some microseconds.
+            jobs: if the pipeline has a `distribute`, ask the dispatcher for the job's tasks, their
+                operators and its other loops, in one call of at most five seconds. False makes no
+                call, and takes some microseconds.
 
         Returns:
-            Sums since the iterator began or was restored, and of about the last ten seconds; bytes
-            and rates of each worker that is read, by which transport, how they are compressed and
-            how full buffers are.
+            Sums since the iterator began or was restored, and of about the last ten seconds. For
+            each worker: bytes and rates, the transport, the compression and the fill of buffers.
 
         Raises:
             Closed: after `close`.

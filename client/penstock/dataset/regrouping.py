@@ -28,7 +28,7 @@ class Regrouping(DatasetBase):
     __slots__ = ()
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Self:
-        """Return the dataset of batches: consecutive elements, stacked along a new first axis.
+        """Stack consecutive elements to batches, along a new first axis.
 
         Elements of one batch must have one structure and shape; arrays keep their dtype, text
         becomes an object array of `str` or `bytes`.
@@ -53,7 +53,7 @@ class Regrouping(DatasetBase):
         padding_values: Any = None,
         drop_remainder: bool = False,
     ) -> Self:
-        """Return the dataset of batches of elements that are padded to one shape.
+        """Pad consecutive elements to one shape, and stack them to batches.
 
         Args:
             batch_size: how many elements make a batch, at least 1.
@@ -79,7 +79,7 @@ class Regrouping(DatasetBase):
         )
 
     def unbatch(self) -> Self:
-        """Return the dataset of the rows of each element, one for each index of its first axis.
+        """Split each element into its rows, one for each index of its first axis.
 
         Raises:
             ElementError: in the place of an element with a part that has no first axis, or another
@@ -91,7 +91,7 @@ class Regrouping(DatasetBase):
         return type(self)(Unbatch(self.node))
 
     def rebatch(self, batch_size: int, drop_remainder: bool = False) -> Self:
-        """Return the dataset of batches of another size: `unbatch` and `batch`, without the rows.
+        """Change the size of batches, like `unbatch` and `batch` but faster.
 
         Args:
             batch_size: how many rows make a batch, at least 1.
@@ -114,21 +114,21 @@ class Regrouping(DatasetBase):
         stride: int = 1,
         drop_remainder: bool = False,
     ) -> Self:
-        """Return the dataset of windows: datasets of consecutive elements, which may overlap.
+        """Group consecutive elements into windows, which are datasets and may overlap.
 
-        A window stands in the place of each array or text of an element: of tuples, it is a tuple
-        of datasets, and of dicts a dict of datasets, which has the methods of a dataset too.
-        `flat_map` makes elements of windows.
+        Each array or text of an element becomes a dataset: tuples become tuples of datasets, and
+        dicts become dicts of datasets, which have the methods of a dataset too. Use `flat_map` to
+        make elements of windows.
 
         Args:
             size: how many elements a window has.
-            shift: how many elements the next one begins later; None is *size*.
-            stride: how many elements lie between two of one window.
+            shift: the distance between the starts of two windows, in elements; None is *size*.
+            stride: the distance between two elements of a window.
             drop_remainder: leave out windows that are short, at the end.
 
         Raises:
             DatasetError: when an argument is no integer of at least 1.
-            ElementError: where an iterator is asked for a window itself.
+            ElementError: when an iterator would return a window itself.
 
         >>> list(Dataset.range(4).window(3, shift=1).flat_map(lambda w: w.batch(3)))
         [array([0, 1, 2]), array([1, 2, 3]), array([2, 3]), array([3])]
@@ -146,16 +146,16 @@ class Regrouping(DatasetBase):
         window_size: int | None = None,
         window_size_func: Callable[..., Any] | None = None,
     ) -> Self:
-        """Return the elements of the datasets that a function makes of groups of one key.
+        """Group elements by key, and let a function make a dataset of each group.
 
-        A group that is full, and at the end what is left, in the order of keys, is given to
-        *reduce_func* as a dataset.
+        *reduce_func* gets a group as a dataset when the group is full. At the end it gets the
+        remaining groups, in the order of their keys.
 
         Args:
-            key_func: what returns the key of an element, an integer; called as by `map`.
-            reduce_func: what makes a dataset of ``(key, window)``.
+            key_func: a function that returns the key of an element, an integer; called as by `map`.
+            reduce_func: a function of ``(key, window)`` that returns a dataset.
             window_size: how many elements make a group full.
-            window_size_func: what returns that for a key; give either of the two.
+            window_size_func: a function that returns this number for a key; give one of the two.
 
         Raises:
             DatasetError: when an argument is malformed.
@@ -183,18 +183,18 @@ class Regrouping(DatasetBase):
         no_padding: bool = False,
         drop_remainder: bool = False,
     ) -> Self:
-        """Return the dataset of batches of elements of about one length, padded alike.
+        """Make batches of elements of similar length, padded to one length.
 
         Args:
-            element_length_func: what returns the length of an element; called as by `map`.
-            bucket_boundaries: the lengths at which the next bucket begins, rising.
+            element_length_func: a function that returns an element's length; called as by `map`.
+            bucket_boundaries: the lengths at which the next bucket begins, in rising order.
             bucket_batch_sizes: for each bucket how many elements make a batch; one more than the
                 boundaries.
             padded_shapes: as for `padded_batch`.
             padding_values: as for `padded_batch`.
-            pad_to_bucket_boundary: pad axes of no given length to one less than the upper boundary
-                of the bucket. Elements too long for the last boundary are errors.
-            no_padding: stack as `batch` does; else pad as `padded_batch` does.
+            pad_to_bucket_boundary: pad axes without a given length to one less than the upper
+                boundary of the bucket. Elements too long for the last boundary are errors.
+            no_padding: stack like `batch`, instead of padding like `padded_batch`.
             drop_remainder: leave out batches that are not full at the end.
 
         Raises:
@@ -228,18 +228,18 @@ class Regrouping(DatasetBase):
     def shuffle(
         self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool = True
     ) -> Self:
-        """Return the same elements in random order, each drawn from a buffer.
+        """Shuffle the elements with a buffer: each is drawn at random from it.
 
-        The order is a function of the seed alone: it is the same in every process, and after a
-        state is restored.
+        The order depends only on the seed: it is the same in every process, and after a state is
+        restored.
 
         Args:
-            buffer_size: how many elements to draw from; a dataset that is not larger is shuffled
+            buffer_size: how many elements the buffer holds; a dataset that fits into it is shuffled
                 uniformly.
-            seed: makes every new iterator have the same order. None takes the job's seed, which
-                each new iterator draws anew (a saved state keeps it).
-            reshuffle_each_iteration: False gives the passes of a `repeat` behind it the same order;
-                else they differ, also with a *seed*.
+            seed: gives every new iterator the same order. None takes the job's seed, which is new
+                for each iterator (a saved state keeps it).
+            reshuffle_each_iteration: False gives all passes of a later `repeat` the same order;
+                otherwise they differ, also with a *seed*.
 
         Raises:
             DatasetError: when *buffer_size* is no integer of at least 1, or *seed* no integer.
@@ -252,27 +252,27 @@ class Regrouping(DatasetBase):
     def global_shuffle(
         self, seed: int | None = None, reshuffle_each_iteration: bool = True
     ) -> Self:
-        """Return the same elements in random order: all of them, however many, without a buffer.
+        """Shuffle all elements of a dataset with an index, without a buffer.
 
         The dataset must have an index: `range`, `from_tensor_slices`, `from_sequence` and
         `from_tensors`, with `take`, `skip`, `shard`, `enumerate`, `zip` and `concatenate` of these.
-        Numbers are put in random order, and elements are fetched by them. A `map` (and `prefetch`,
-        `with_options`, `assert_cardinality`) in between runs behind the shuffle: its ``rng`` is
-        that of the place in the order.
+        Penstock shuffles the indices and fetches the elements by them. A `map` (and `prefetch`,
+        `with_options`, `assert_cardinality`) before the shuffle runs after it: its ``rng`` depends
+        on the position in the new order.
 
-        The order is a function of the seed and the number of elements alone: it is the same in
-        every process, and after a state is restored. Under dynamic sharding all workers share one
-        order, of which each gets parts.
+        The order depends only on the seed and the number of elements: it is the same in every
+        process, and after a state is restored. Under dynamic sharding all workers share one order,
+        and each gets parts of it.
 
         Args:
-            seed: makes every new iterator have the same order. None takes the job's seed, which
-                each new iterator draws anew (a saved state keeps it).
-            reshuffle_each_iteration: False gives the passes of a `repeat` behind it the same order;
-                else they differ, also with a *seed*.
+            seed: gives every new iterator the same order. None takes the job's seed, which is new
+                for each iterator (a saved state keeps it).
+            reshuffle_each_iteration: False gives all passes of a later `repeat` the same order;
+                otherwise they differ, also with a *seed*.
 
         Raises:
-            DatasetError: when something in the dataset has no index, naming it and the way out;
-                when *seed* is no integer.
+            DatasetError: when an operator has no index, naming it and the remedy; when *seed* is no
+                integer.
 
         >>> list(Dataset.range(8).global_shuffle(seed=7).batch(8))
         [array([0, 7, 4, 1, 5, 2, 3, 6])]
@@ -282,10 +282,10 @@ class Regrouping(DatasetBase):
         return type(self)(globally_shuffled(self.node, seed, reshuffle_each_iteration))
 
     def flat_map(self, map_func: Callable[..., Any]) -> Self:
-        """Return the elements of the datasets that a function makes of elements, in order.
+        """Let a function make a dataset of each element, and return their elements in order.
 
         Args:
-            map_func: what returns a `Dataset`; called as by `map`.
+            map_func: a function that returns a `Dataset`; called as by `map`.
 
         Raises:
             DatasetError: when *map_func* is not callable.
@@ -305,17 +305,17 @@ class Regrouping(DatasetBase):
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
     ) -> Self:
-        """Return the elements of the datasets that a function makes, several of them in turns.
+        """Let a function make a dataset of each element, and read several of them in turns.
 
         Args:
-            map_func: what returns a `Dataset`; called as by `map`.
+            map_func: a function that returns a `Dataset`; called as by `map`.
             cycle_length: how many datasets are open at a time. None is *num_parallel_calls* if that
-                is a number, else 10: never the number of cores, for it makes the order.
-            block_length: how many elements each gives in its turn.
+                is a number, else 10. It decides the order, so it never is the number of cores.
+            block_length: how many elements to take from a dataset in its turn.
             num_parallel_calls: how many threads make datasets and read them ahead, in the same
                 order; None is the reader's thread, `AUTOTUNE` as many as help.
-            deterministic: False takes the elements that are ready, in no repeatable order. None is
-                what options say (see `with_options`), else True.
+            deterministic: False takes the elements that are ready, in no repeatable order. None
+                takes the value of `with_options`, else True.
 
         Raises:
             DatasetError: when an argument is malformed.

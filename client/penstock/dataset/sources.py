@@ -81,12 +81,12 @@ class Sources(DatasetBase):
     def from_sequence(cls, obj: Any) -> Self:
         """Return a dataset of the items of a list, or of anything with a length and items.
 
-        Workers split it by index, and a saved state is an index: no item is made twice to get
-        there. PyTorch's map-style datasets will do.
+        Workers split it by index, and a saved state is an index, so resuming makes no item again.
+        PyTorch's map-style datasets work too.
 
         Args:
-            obj: what has ``len(obj)``, and ``obj[i]``, which is called when element *i* is wanted
-                and not before. It travels to workers with the pipeline.
+            obj: an object with ``len(obj)`` and ``obj[i]``. ``obj[i]`` is called only when element
+                *i* is read. The object travels to workers with the pipeline.
 
         Raises:
             DatasetError: when *obj* has no length or no items.
@@ -106,21 +106,21 @@ class Sources(DatasetBase):
     def from_generator(
         cls, generator: Callable[..., Iterable[Any]], args: Sequence[Any] | None = None
     ) -> Self:
-        """Return a dataset of what an iterable gives.
+        """Return a dataset of the elements of an iterable.
 
-        A state is restored by running it again up to there (though nothing behind it), and
-        `distribute` cannot give parts of it to different workers. Where the data has numbers, use
-        `from_sequence`.
+        To restore a state, Penstock runs the generator again up to its position, without the later
+        operators. `distribute` cannot give parts of it to different workers. If the data has
+        indices, use `from_sequence`.
 
         Args:
-            generator: what returns the iterable; called once in each pass. It must give the same
-                elements each time.
-            args: what to call it with; None is nothing.
+            generator: a function that returns the iterable, called once in each pass. It must give
+                the same elements each time.
+            args: the arguments of the function; None is none.
 
         Raises:
             DatasetError: when *generator* is not callable, or *args* no tuple or list.
-            TransformError: in the place of an element where the iterable raises. A generator
-                function has no more elements behind that.
+            TransformError: in the place of an element for which the iterable raises. A generator
+                function has no more elements after that.
 
         >>> def countdown(n):
         ...     while n:
@@ -136,8 +136,8 @@ class Sources(DatasetBase):
         """Return an infinite dataset of int64 scalars.
 
         Args:
-            start: the first.
-            step: what the next is larger by; it may be negative.
+            start: the first number.
+            step: the difference between two numbers; it may be negative.
 
         Raises:
             DatasetError: when one is no integer that fits int64.
@@ -153,12 +153,13 @@ class Sources(DatasetBase):
     ) -> Self:
         """Return an infinite dataset of random int64 scalars, from 0 to below 2**32.
 
-        Under dynamic sharding tasks divide the numbers: together they draw what one process draws.
+        Under dynamic sharding, tasks divide the numbers: together they give the same numbers as one
+        process.
 
         Args:
             seed: makes each new iterator give the same numbers; see `shuffle`.
-            rerandomize_each_iteration: whether the passes of a `repeat` behind it differ, as they
-                do by default.
+            rerandomize_each_iteration: whether the passes of a later `repeat` differ, as they do by
+                default.
 
         Raises:
             DatasetError: when *seed* is no integer.
@@ -180,13 +181,13 @@ class Sources(DatasetBase):
         """Return a dataset that takes each element from a dataset drawn at random.
 
         Args:
-            datasets: what to draw from, at least one.
-            weights: how likely each is, in relation to the others; equally, by default.
+            datasets: the datasets to draw from, at least one.
+            weights: the relative probability of each dataset; by default all are equal.
             seed: makes each new iterator draw the same; see `shuffle`.
-            stop_on_empty_dataset: end where a dataset that has ended is drawn; False goes on with
+            stop_on_empty_dataset: end when a dataset that has ended is drawn; False continues with
                 the others until all have ended.
-            rerandomize_each_iteration: whether the passes of a `repeat` behind it differ, as they
-                do by default.
+            rerandomize_each_iteration: whether the passes of a later `repeat` differ, as they do by
+                default.
 
         Raises:
             DatasetError: when an argument is malformed, or *weights* are not as many as *datasets*.
@@ -211,7 +212,7 @@ class Sources(DatasetBase):
         """Return a dataset that takes each element from the dataset whose number comes next.
 
         Args:
-            datasets: what to choose from, at least one.
+            datasets: the datasets to choose from, at least one.
             choice_dataset: a dataset of integer scalars from 0 to below ``len(datasets)``.
             stop_on_empty_dataset: end where a dataset that has ended is chosen; False passes such
                 choices over.

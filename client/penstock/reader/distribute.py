@@ -28,10 +28,10 @@ D = TypeVar("D", bound=DatasetBase)
 
 
 class Distribution(Protocol):
-    """What `distribute` returns: a function for `Dataset.apply`."""
+    """A function for `Dataset.apply`, returned by `distribute`."""
 
     def __call__(self, dataset: D, /) -> D:
-        """Return a dataset whose elements are those of *dataset*, made by workers."""
+        """Return a dataset with the elements of *dataset*, made by workers."""
 
 
 log = logging.getLogger("penstock.service")
@@ -62,105 +62,107 @@ def distribute(  # noqa: PLR0913, PLR0915  # the reference's parameters, and our
     credentials: str | os.PathLike[str] | None = None,
     seed: int | None = None,
 ) -> Distribution:
-    """Return a function for `Dataset.apply`: what is before it runs on workers, the rest here.
+    """Return a function for `Dataset.apply`: workers run all operators before it.
 
-    Neither that function nor this one runs a user's function, reads data or opens a connection; the
-    dataset is registered when it is first read. What functions hold is sent then: if the training
-    loop changes such an object later, as between epochs, workers do not see it. While an iterator
-    is open this process lets its threads take turns more often (`sys.setswitchinterval`) and keeps
-    more freed memory, in one arena (glibc's ``mallopt``; not with ``PENSTOCK_MALLOC=default``).
+    Operators after it run in the training process. Calling this function runs no function of yours,
+    reads no data and opens no connection; the dataset is registered when it is first read. Objects
+    that your functions hold are sent at that time: later changes, such as between epochs, do not
+    reach the workers. While an iterator is open, this process switches between its threads more
+    often (`sys.setswitchinterval`) and keeps more freed memory, in one arena (glibc's ``mallopt``;
+    not with ``PENSTOCK_MALLOC=default``).
 
-    Elements in operators behind it (`batch`, `shuffle`, `prefetch`) are unacked until the training
-    loop gets them. The iterator's `state` is the whole job's; see `DatasetIterator.state` and
-    `Dataset.iterator` for how to save and go on. Operators that cut elements into pieces
-    (`unbatch`, `rebatch`, `window`, `flat_map`, `interleave`) belong before it: behind it, what
-    they hold of an element when their process dies is lost if its reader had to ack it.
+    Elements in operators after it (`batch`, `shuffle`, `prefetch`) are not acknowledged until the
+    training loop gets them. The iterator's `state` is that of the whole job; see
+    `DatasetIterator.state` and `Dataset.iterator` for how to save and resume. Operators that cut
+    elements into pieces (`unbatch`, `rebatch`, `window`, `flat_map`, `interleave`) belong before
+    it. After it, pieces that they hold are lost if the process dies and the reader has acknowledged
+    the element.
 
     Args:
         processing_mode: `ShardingPolicy.OFF` or ``"parallel_epochs"``: every worker yields the
             whole dataset; `ShardingPolicy.DYNAMIC` or ``"distributed_epoch"``: every element comes
             once; the other policies: every element comes once, and each worker of the dispatcher's
             ``worker_addresses`` has a fixed part.
-        service: the dispatcher, as ``"grpc://host:port"``, ``"grpcs://host:port"`` by TLS,
-            ``"host:port"`` or ``("grpc", "host:port")``; or ``"env"``: what
+        service: the dispatcher, as ``"grpc://host:port"``, ``"grpcs://host:port"`` for TLS,
+            ``"host:port"`` or ``("grpc", "host:port")``; or ``"env"``: the dispatcher that
             `penstock.cluster_environment` finds, which is ``PENSTOCK_TARGET``, a dispatcher in the
             cluster, or the chief's host at port 7000.
-        job_name: readers of one name share the job's elements, first come, first served. Each
-            pass over one dataset object is the job's next repetition. Give each run a name of its
-            own: see *on_finished*. A trial of a search that its launcher names
-            (``PENSTOCK_TRIAL`` and others) becomes a part of the name.
-        consumer_index: which consumer this is, from 0 on, where *num_consumers* read every n-th
-            element of one order each (see *ordered*), or in rounds: in each round every one of
-            them gets the next element of one and the same task. So batches of one length reach
-            all replicas in one step, if the pipeline makes
-            *num_consumers* of them in a row (`bucket_by_sequence_length`, then
-            ``group_by_window(..., window_size=num_consumers)``), and all make the same number of
-            steps. A *job_name* is needed. ``"env"`` takes index and number from what
-            `penstock.cluster_environment` finds.
-        num_consumers: see *consumer_index*; the same for all.
-        max_outstanding_requests: how many frames may be buffered or under way; by default 64 MiB.
+        job_name: readers with the same name share the job's elements, first come, first served.
+            Each pass over one dataset object is the job's next repetition. Give each run its own
+            name: see *on_finished*. If the launcher names a trial of a search (``PENSTOCK_TRIAL``
+            and others), the trial becomes a part of the name.
+        consumer_index: the index of this consumer, from 0 on. With *ordered*, consumers get every
+            n-th element of one order. Otherwise they read in rounds: in each round, every consumer
+            gets the next element of the same task. Batches of one length then reach all replicas
+            in one step, if the pipeline makes *num_consumers* of them in a row
+            (`bucket_by_sequence_length`, then ``group_by_window(..., window_size=num_consumers)``).
+            All replicas make the same number of steps. A *job_name* is needed. ``"env"`` takes the
+            index and the number from `penstock.cluster_environment`.
+        num_consumers: the number of consumers, the same for all; see *consumer_index*.
+        max_outstanding_requests: the number of frames (messages that hold many elements) that may
+            be requested at once. By default readers bound bytes instead, to 64 MiB.
         data_transfer_protocol: how elements come from workers: ``"grpc"``, or ``"local"`` from
-            workers in this process. A worker that cannot be read so is read by gRPC, and the log
-            says why. ``"shm"`` takes them from the memory of workers on this host, and fails
-            where that cannot be. None takes the nearest for each worker; see
+            workers in this process. A worker that ``"local"`` does not reach is read by gRPC, and
+            the log says why. ``"shm"`` reads the memory of workers on this host, and fails if that
+            is not possible. None takes the nearest way for each worker; see
             `DatasetIterator.transport`.
-        compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With AUTO each task tries samples of
-            its frames, and weighs what LZ4 and ZSTD cost against what they save on the link to its
-            readers. ``penstock status`` says what that came to, and why.
-        cross_trainer_cache: a `CrossTrainerCache`: what workers make is made once for all trainers
-            of *job_name*, and kept in a window on each worker. A trainer gets each element once,
-            shared by its readers; what has left the window before is skipped and counted
-            (`DatasetIterator.skipped`). A new trainer begins with the oldest element there is.
-        target_workers: which workers this job's readers read. ``"AUTO"``: all, but of those with
-            the tag ``COLOCATED`` only the ones in a reader's own process; what nearer workers have
-            ready comes first: of this process, then of this host, then of others. ``"ANY"``: all,
-            and what came first comes first. ``"LOCAL"``: only workers in this process; it is an
-            error at `iter` if there is none, and not for coordinated reads.
+        compression: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With AUTO each task compresses
+            samples of its frames and compares the time of LZ4 and ZSTD with the time that they save
+            on the link. ``penstock status`` shows the choice and the reason.
+        cross_trainer_cache: a `CrossTrainerCache`. Workers make each element once for all trainers
+            of *job_name*, and keep it in a window. A trainer gets each element once, shared by its
+            readers. It skips elements that have left the window, and counts them
+            (`DatasetIterator.skipped`). A new trainer begins with the oldest element in the window.
+        target_workers: the workers that this job's readers read. ``"AUTO"``: all, but of those with
+            the tag ``COLOCATED`` only the ones in a reader's own process. Elements of near workers
+            come first: of this process, then of this host, then of others. ``"ANY"``: all, in the
+            order of arrival. ``"LOCAL"``: only workers in this process; `iter` fails if there is
+            none, and coordinated reads refuse it.
         ordered: whether elements come in one order: that of the source's splits, and within a
-            split that of the pipeline, whatever the number of workers, through crashes, drains and
-            resumed saves. Of several readers each gets what it gets in that order; what another
-            requeues comes late. Each split is made by itself, so operators that keep something
-            across splits (`shuffle`, `take_while`, `scan`) are refused; a slow split is waited for.
-            With *consumer_index* k of *num_consumers* n, a reader gets the elements k, k + n,
-            k + 2n, … of that order, and there are no rounds. Of a pipeline that has no one order,
-            consumers read rounds, from all tasks strictly in turn, from as many as there were
-            workers at the first read.
-        remainder: what becomes of the last elements of a task if they are fewer than
-            *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies of
-            them and marks these (`DatasetIterator.padding`), ``"repeat"`` does not.
+            split that of the pipeline, whatever the number of workers, also after crashes, drains
+            and resumed saves. If several readers share the job, each gets its elements in that
+            order; elements that another reader returns come late. Each split is made by itself, so
+            operators that keep something across splits (`shuffle`, `take_while`, `scan`) are
+            refused, and readers wait for a slow split. With *consumer_index* k of *num_consumers*
+            n, a reader gets the elements k, k + n, k + 2n, … of that order, and there are no
+            rounds. If a pipeline has no one order, consumers read rounds from all tasks strictly in
+            turn, from as many tasks as there were workers at the first read.
+        remainder: what to do with the last elements of a task if they are fewer than
+            *num_consumers*: ``"drop"`` leaves them out, ``"pad"`` fills the round with copies and
+            marks the copies (`DatasetIterator.padding`), ``"repeat"`` fills it without marks.
         writable: arrays may be written to, which costs a copy.
-        timeout: for how many seconds a dispatcher or all workers may be absent before an error
+        timeout: for how many seconds the dispatcher or all workers may be absent before an error
             names them; under static sharding, the worker of a part when the others are read; in
             rounds, another consumer.
-        on_finished: what to do if *job_name* was used before: if its pass is over, or was read in
-            part, by readers that are gone, and no saved state is given. The loop would get nothing,
-            or only what is left. ``"error"`` raises `JobUsed`, which says who read what and how to
-            begin again; ``"warn"`` logs that; ``"ignore"`` says nothing. If others read a later
-            pass now, the name is in use: a reader that comes late gets the end, without an error.
-        start_round: the round to begin with, of coordinated reads: after a crash all go on with
-            one that they agree on, say the largest `DatasetIterator.round`. By default it is where
-            the others are, as far as they reported.
-        patience: a task whose turn it is, and which is not ready, is passed over when every
-            consumer has fewer rounds than this in hand; 4 by default, 0 waits for it always.
-        when_full: what becomes of a trainer that is slower than the window is long: ``"skip"`` has
-            it skip, ``"wait"`` has all trainers wait for it.
-        on_error: what becomes of an element for which a function raises on a worker: with
-            ``"raise"`` its task goes no further, and loops get the error behind what the task made
-            before; with ``"skip"`` it is left out for all readers, counted, and the first ones are
-            kept as dead letters (``penstock status --json``). Not for coordinated reads. What
-            `Dataset.ignore_errors` leaves out before is another matter, and does not count.
-        max_errors: with ``on_error="skip"``, how many elements of a pass may be left out, by all
-            workers together; more end the pass with an error for all its readers, within about a
-            second. None is any number.
-        credentials: the folder of a trainer's or reader's credentials, which ``penstock keys
-            init`` makes, for a dispatcher that asks for them; then all goes by TLS, as with
-            ``"grpcs://host:port"``. None is what ``PENSTOCK_CREDENTIALS`` says, unless *service*
-            begins with ``grpc://``. One process calls one dispatcher with one folder: the last.
-        seed: one seed for the job: all readers give the same. It fixes each shuffle that has no
-            seed of its own, and each function's ``rng``, on the workers and behind `distribute`;
-            each pass derives its own. None takes `Options.seed`, of what is behind `distribute`
-            or before it, or else a new one. Which element comes when is fixed, too, with
-            *ordered* or consumers; otherwise elements come first come, first served.
+        on_finished: what to do if earlier readers of *job_name* have read its pass, or a part of
+            it, and you give no saved state. The loop would get only the rest, or nothing.
+            ``"error"`` raises `JobUsed`, which says who read what and how to begin again;
+            ``"warn"`` logs that; ``"ignore"`` says nothing. If others read a later pass now, the
+            name is in use: a reader that comes late gets the end, without an error.
+        start_round: the round to begin with, of coordinated reads. After a crash, all consumers
+            give the same round, such as the largest `DatasetIterator.round`. By default a consumer
+            joins the round that the others have reported.
+        patience: if every consumer has fewer buffered rounds than this, they skip a task whose turn
+            it is but which is not ready. The default is 4; 0 always waits for the task.
+        when_full: what to do about a trainer that is slower than the window is long: ``"skip"``
+            lets it skip elements, ``"wait"`` lets all trainers wait for it.
+        on_error: what to do if a function raises for an element on a worker. ``"raise"`` stops the
+            task: loops get its earlier elements and then the error. ``"skip"`` leaves the element
+            out for all readers, counts it, and keeps the first ones as dead letters (``penstock
+            status --json``). Coordinated reads refuse ``"skip"``. Elements that
+            `Dataset.ignore_errors` leaves out do not count.
+        max_errors: with ``on_error="skip"``, how many elements of a pass all workers together may
+            leave out. More end the pass with an error for all its readers, within about a second.
+            None is any number.
+        credentials: the folder of a trainer's or reader's credentials, made by ``penstock keys
+            init``, if the dispatcher asks for them. All connections then use TLS, as with
+            ``"grpcs://host:port"``. None reads ``PENSTOCK_CREDENTIALS``, unless *service*
+            begins with ``grpc://``. A process uses one folder for one dispatcher: the last.
+        seed: one seed for the job, the same for all readers. It fixes each shuffle without a seed
+            of its own, and each function's ``rng``, on the workers and after `distribute`; each
+            pass derives its own. None takes `Options.seed`, set after `distribute` or before it,
+            or else a new seed. The order of elements is also fixed with *ordered* or consumers;
+            otherwise elements come first come, first served.
 
     Raises:
         DatasetError: when an argument is malformed; when it is applied to a pipeline that cannot be
