@@ -42,6 +42,7 @@ class RoundsCore(Unshared):
         consumer: Consumer,
         stamp: int,
     ) -> None:
+        super().__init__()
         self.iteration, self.limit, self.process = iteration, limit, process
         # An element is this consumer's for ever: it needs no lease to hand it out.
         self.membership = Membership(session_id, float("inf"))

@@ -76,8 +76,9 @@ class WithoutRounds:
 class Unshared:
     """What a core answers whose elements are for this reader alone."""
 
-    replay = Replay()
-    """Nothing is asked for: the elements come again in their order by themselves."""
+    def __init__(self) -> None:
+        self.replay = Replay()
+        """Nothing is asked for: the elements come again in their order by themselves."""
 
     def on_recall(self, recall: Recall, now: float) -> None:
         """Ignore it: no other reader can use what is this one's."""

@@ -86,7 +86,6 @@ class JobView:
     waiting_for: str
     held_by: str
     readers: int
-    readers_silent: int
     readers_lost: int
     """Readers that died and in whose place none has come."""
     tasks: TaskCounts
@@ -124,7 +123,6 @@ def job_view(it: IterationStats, moment: Moment) -> JobView:
         it.waiting_for,
         it.held_by,
         it.live_readers,
-        0 if look is None else look.readers.silent,
         it.readers_lost,
         _counts(it),
         balance_of(it.account, it.faults),
