@@ -55,13 +55,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AutotuneOptions:
-    """What `AUTOTUNE` may do. None leaves an option as it is.
+    """Limits of `AUTOTUNE`. None leaves an option as it is.
 
     Attributes:
         enabled: False takes *cpu_budget* threads and buffers of two elements, and measures nothing.
-        cpu_budget: how many threads may work in all operators that are tuned, together; by default
-            as many as there are cores.
-        ram_budget: how many bytes buffers that are tuned may hold together; by default 256 MiB.
+        cpu_budget: how many threads all tuned operators may use together; by default the number of
+            cores.
+        ram_budget: how many bytes all tuned buffers may hold together; by default 256 MiB.
 
     Raises:
         DatasetError: when a budget is no integer of at least 1, or *enabled* no bool.
@@ -85,7 +85,7 @@ class AutotuneOptions:
 
 
 class ExternalStatePolicy(StrEnum):
-    """What is done about a pipeline of which `Dataset.visitation` gives reasons."""
+    """How to treat a pipeline for which `Dataset.visitation` gives reasons."""
 
     WARN = "warn"
     IGNORE = "ignore"
@@ -94,25 +94,25 @@ class ExternalStatePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `Dataset.with_options` takes. None leaves an option as it is.
+    """Options for `Dataset.with_options`. None leaves an option as it is.
 
     Attributes:
-        deterministic: False lets elements of parallel operators overtake each other, where these
-            do not say otherwise themselves.
-        threads: how many threads an operator may have at the most, whatever it asks for.
+        deterministic: False lets elements of parallel operators overtake each other, unless an
+            operator has its own setting.
+        threads: the largest number of threads of an operator, whatever it asks for.
         autotune: see `AutotuneOptions`.
-        external_state_policy: what to do about functions with a state of their own (chance, a
-            clock) and other reasons why a pipeline cannot keep the whole guarantee; it is
-            `Dataset.visitation` that finds them. ``"warn"``, which holds where nothing is said,
-            logs them once, when what workers make is first read; ``"ignore"`` says nothing;
-            ``"fail"`` refuses to distribute the pipeline, and to read it.
-        seed: one seed for the whole run: of each shuffle that has none of its own, of other
-            operators that draw, and of each function's ``rng``. Each pass over one dataset object
-            derives its own, so epochs differ, and another run has the same epochs. A saved state
-            continues with the seed that it was saved with.
+        external_state_policy: what to do about functions with a state of their own (random
+            numbers, a clock) and other reasons why a pipeline has a weaker guarantee;
+            `Dataset.visitation` lists them. ``"warn"``, the default, logs them once, when elements
+            of workers are first read; ``"ignore"`` says nothing; ``"fail"`` refuses to distribute
+            or read the pipeline.
+        seed: one seed for the whole run: for each shuffle without its own, for other operators
+            that draw random numbers, and for each function's ``rng``. Each pass over one dataset
+            object derives its own, so epochs differ, and another run has the same epochs. A saved
+            state continues with the seed that it was saved with.
 
     Raises:
-        DatasetError: when a value is none of these.
+        DatasetError: when a value is malformed.
 
     >>> Options(threads=0)
     Traceback (most recent call last):

@@ -42,18 +42,18 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Visitation:
-    """What `Dataset.visitation` returns; as text it is meant to be read."""
+    """How often each element is delivered: the result of `Dataset.visitation`. Print it."""
 
     promise: Guarantee
-    """It is kept for what the pipeline makes; see *apart* for where that is another pipeline's."""
+    """The guarantee for the elements of the pipeline; see *apart* for operators that differ."""
     apart: tuple[str, ...] = ()
-    """Operators that see each task's own part of the elements where a local run shows them all."""
+    """Operators that see only each task's part of the elements, unlike in a local run."""
     reasons: tuple[str, ...] = ()
-    """Why the guarantee is no stronger: for each weakness a sentence with the remedy."""
+    """Why the guarantee is not stronger: for each weakness a sentence with the remedy."""
     notes: tuple[str, ...] = ()
-    """What the guarantee rests on, or does not mean."""
+    """Conditions of the guarantee, and its limits."""
     restored: str = ""
-    """What a restored state does not carry over of the operators behind `distribute`."""
+    """Positions of operators after `distribute` that a restored state does not keep."""
 
     def __str__(self) -> str:
         said = self.promise.value

@@ -44,51 +44,51 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     credentials: str | os.PathLike[str] | None = None,
     seed: int | None = None,
 ) -> Dataset:
-    """Return the dataset that is registered under an id, as `distribute` would have it read.
+    """Return the dataset that is registered by an id, to read it as after `distribute`.
 
-    Nothing of its pipeline need be here: neither its code, nor what that imports, nor its Python.
-    The dispatcher is asked at once what is registered, so that a wrong id shows here and not in
-    the first step: call it in the process that reads, not before a fork. Elements that were named
-    tuples are named tuples with equal names and fields.
+    This process needs neither the pipeline's code, nor its modules, nor its version of Python.
+    It asks the dispatcher at once, so a wrong id is an error here and not in the first step. Call
+    it in the process that reads, not before a fork. Elements that were named tuples are named
+    tuples with equal names and fields.
 
     Args:
         processing_mode: how elements are divided among workers: a `ShardingPolicy`,
             ``"parallel_epochs"`` (`OFF`) or ``"distributed_epoch"`` (`DYNAMIC`).
-        service: the dispatcher's address, as ``"grpc://host:port"``.
-        dataset_id: what `register_dataset` returned.
-        element_spec: what elements look like. It must be what is registered; where that is not
-            known it is what `Dataset.element_spec` says from now on. None is what is registered.
-        job_name: readers of one name and one id share the job's elements. The same name with
+        service: the dispatcher's address, such as ``"grpc://host:port"``.
+        dataset_id: the id that `register_dataset` returned.
+        element_spec: the spec of the elements. It must equal the registered one; if none is
+            registered, `Dataset.element_spec` returns this one. None takes the registered one.
+        job_name: readers with the same name and id share the job's elements. The same name with
             another id is another job: the whole name is ``dataset_id=<id>/<job_name>``.
-        consumer_index: which of *num_consumers* this is, for coordinated reads.
-        num_consumers: how many consumers read in rounds; None is an uncoordinated read.
-        max_outstanding_requests: how many frames may be buffered or under way; None is 64 MiB.
+        consumer_index: the index of this consumer among *num_consumers*, for coordinated reads.
+        num_consumers: how many consumers read together; None is an uncoordinated read.
+        max_outstanding_requests: how many frames may be requested at once; None is 64 MiB.
         data_transfer_protocol: ``"grpc"``, ``"local"``, ``"shm"``, or None for the nearest.
-        cross_trainer_cache: which trainer reads, where elements are made once for several.
+        cross_trainer_cache: the trainer that reads, if several trainers share the elements.
         target_workers: ``"AUTO"`` prefers near workers, ``"ANY"`` does not, ``"LOCAL"`` reads
-            those in this process only.
+            only workers in this process.
         ordered: whether elements come in one order, whatever the number of workers; consumer k of
             n gets the elements k, k + n, k + 2n, … of it.
-        remainder: what becomes of a task's last elements that fill no group: ``"drop"``,
+        remainder: what to do with a task's last elements if they fill no round: ``"drop"``,
             ``"pad"`` or ``"repeat"``.
         writable: whether arrays may be written to.
-        timeout: seconds for which a dispatcher, or all workers, may be absent.
+        timeout: seconds for which the dispatcher or all workers may be absent.
         on_finished: ``"error"``, ``"warn"`` or ``"ignore"`` if *job_name* was used before.
         start_round: the round to begin with; None is where the other consumers are.
-        patience: how many rounds in hand make a round wait for the task whose turn it is.
-        when_full: ``"skip"`` or ``"wait"`` for a trainer that the others leave behind.
+        patience: with fewer buffered rounds than this, consumers skip a task that is not ready.
+        when_full: ``"skip"`` or ``"wait"`` for a trainer that is too slow for the window.
         on_error: ``"raise"``, or ``"skip"`` to leave out elements for which a function raises.
         max_errors: how many elements of a pass may be left out; None is any number.
-        credentials: the folder of a reader's credentials, for a dispatcher that asks for them.
-        seed: fixes the job's chance: orders, and each function's ``rng``; passes differ.
+        credentials: the folder of a reader's credentials, if the dispatcher asks for them.
+        seed: fixes the order of the job and each function's ``rng``; passes differ.
 
-    See `penstock.reader.distribute.distribute` for all of it. The compression is that of
+    `penstock.reader.distribute.distribute` explains each argument. The compression is that of
     `register_dataset`.
 
     Raises:
-        DatasetError: when an argument is malformed, the pipeline cannot be divided so, or is
+        DatasetError: when an argument is malformed, the pipeline cannot be divided this way, or is
             registered with another *element_spec*.
-        UnknownDataset: when nothing is registered under the id.
+        UnknownDataset: when no dataset is registered by the id.
         WaitedTooLong: when no dispatcher answers.
 
     >>> from penstock_cluster import LocalCluster

@@ -1,4 +1,4 @@
-"""What a launcher says of a process: its role, its index, and where the others are."""
+"""A process's role and index, and the addresses of the others, as a launcher says them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 
 
 class Role(StrEnum):
-    """What a process of a cluster does."""
+    """The role of a process in a cluster."""
 
     CHIEF = "chief"
     WORKER = "worker"
@@ -27,19 +27,21 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterEnvironment:
-    """A process's place in its cluster, as `penstock.cluster_environment` found it.
+    """The role and index of this process in its cluster, from `penstock.cluster_environment`.
 
     Attributes:
         role: ``"chief"``, ``"worker"``, ``"ps"``, ``"evaluator"``, ``"dispatcher"`` or
             ``"data_worker"``; a `Role` that equals its name.
         index: its number within its role, from 0 on.
-        consumer_index: its number among those that train: the chief is 0, workers follow. None for
-            the others, and where it is not known.
-        num_consumers: how many train; None for the others, and where it is not known.
-        local_rank: its number on its host, where the launcher says so.
-        trial: the trial of a search over parameters that it belongs to, if there is one.
-        addresses: by role, where each process is; None for one whose address is not known.
-        source: which system said so, as `prefer` names it; ``"local"`` where none did.
+        consumer_index: its number among the training processes: the chief is 0, workers follow.
+            None for other processes, and if it is not known.
+        num_consumers: the number of training processes; None for other processes, and if it is not
+            known.
+        local_rank: its number on its host, if the launcher gives it.
+        trial: the trial of a hyperparameter search that it belongs to, if there is one.
+        addresses: the address of each process, by role; None for an unknown address.
+        source: the launcher that these values come from, as `prefer` names it; ``"local"`` without
+            one.
 
     >>> import penstock
     >>> env = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "host-a", "MASTER_PORT": "29500"}
@@ -61,16 +63,16 @@ class ClusterEnvironment:
 
     @property
     def is_chief(self) -> bool:
-        """Whether it is the one that does what is done once: the chief, or the first to train."""
+        """Whether it is the chief or the first training process, for work to be done only once."""
         return self.consumer_index == 0
 
     @property
     def world(self) -> int:
-        """How many processes the cluster lists; where it lists none, how many train."""
+        """The number of processes in the cluster; if it lists none, of training processes."""
         return sum(map(len, self.addresses.values())) or self.num_consumers or 1
 
     def explain(self) -> str:
-        """Return a line for each thing that is known, with the variable that says so.
+        """Return a line for each known value, with the variable that it comes from.
 
         >>> import penstock
         >>> print(penstock.cluster_environment({"RANK": "0", "WORLD_SIZE": "1"}).explain())

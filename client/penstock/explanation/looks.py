@@ -1,4 +1,4 @@
-"""What was seen of a training loop, and of the job that it reads."""
+"""Measurements of a training loop, and of the job that it reads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from penstock.protocol.loop_time import LinkTraffic, LoopTime, PassRead
 
 @dataclass(frozen=True, slots=True)
 class OperatorLook:
-    """An operator: the seconds that it *worked* and *waited*, how many *elements* came of it.
+    """The work of an operator.
 
-    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none. For
-    *cpu* seconds of its work it needed a core; None if that is not known.
+    It *worked* and *waited* for these seconds, and made this number of *elements*. *call* is the
+    age in seconds of its longest call that has not returned; 0 if there is none. *cpu* are the
+    seconds of its work in which it needed a core; None if that is not known.
     """
 
     label: str
@@ -26,11 +27,12 @@ class OperatorLook:
 
 @dataclass(frozen=True, slots=True)
 class TaskLook:
-    """A task that is being made, by a runner that began so many *seconds* ago.
+    """A running task.
 
-    Some of them it was *held_up*, as nobody took what it made, some it *starved* for splits. So
-    many elements are *ready* for readers, and others *unacked* at them: of its frames *nbytes* are
-    at the worker, where there is *room* for that many. *compression* says how they are compressed.
+    Its runner started *seconds* ago. It was *held_up* for some of them, because readers took no
+    elements, and *starved* for splits for others. *ready* counts elements that wait for readers,
+    *unacked* those that readers have not acknowledged. The worker buffers *nbytes* of its frames,
+    of at most *room*, with this *compression*.
     """
 
     task: int
@@ -49,7 +51,7 @@ class TaskLook:
 
     @property
     def name(self) -> str:
-        """What it is called in sentences."""
+        """Its name in sentences."""
         return f"task {self.task if self.number is None else self.number}"
 
     @property
@@ -61,11 +63,10 @@ class TaskLook:
 
 @dataclass(frozen=True, slots=True)
 class JobLook:
-    """A pass of a job: what it is *waiting_for*, its *loops* and its tasks, if any of them runs.
+    """A pass of a job: the reason that it is *waiting_for*, its *loops*, and its running tasks.
 
-    What is not current is left out: loops of silent readers, and what came to these.
-
-    *links* says for each reader, by its number, what came to it.
+    It leaves out silent readers, and their links. *links* has the traffic to each reader, by the
+    reader's number.
     """
 
     iteration: int
@@ -77,15 +78,15 @@ class JobLook:
     readers: JobFacts = field(default_factory=JobFacts)
     """Its readers: *loops* are those of the live ones that are not silent."""
     fills_slots: bool = True
-    """Whether a worker runs several of its tasks at once, as it has slots. Else it runs one."""
+    """Whether a worker runs several of its tasks at once, one in each slot."""
     slots: int = 0
-    """How many tasks it may have at once, if it fills slots; 0 if that is not known."""
+    """How many tasks it may run at once, if it fills slots; 0 if that is not known."""
     all_slots: int = 0
     """The slots of all workers."""
     sharing: int = 1
-    """How many jobs share these."""
+    """How many jobs share the slots of all workers."""
     running: int = 0
-    """How many tasks runners make now."""
+    """How many tasks run now."""
     ordered: bool = False
     """Whether it is read in one order: a worker makes at least two tasks then."""
     consumers: int = 0
@@ -95,7 +96,7 @@ class JobLook:
     had: int = 0
     """How many elements its loops have had, as far as that is known."""
     stopped: Trouble | None = None
-    """What stops all jobs, if something does."""
+    """The problem that stops all jobs, if there is one."""
 
     @property
     def backlog(self) -> float:
@@ -106,7 +107,7 @@ class JobLook:
 
 @dataclass(frozen=True, slots=True)
 class MeshLook:
-    """What is known of a mesh: the *jobs* that run, and the worst *trouble*."""
+    """A mesh now: its running *jobs*, and the worst *trouble*."""
 
     jobs: tuple[JobLook, ...] = ()
     trouble: Trouble | None = None
@@ -114,11 +115,12 @@ class MeshLook:
 
 @dataclass(frozen=True, slots=True)
 class IteratorStats:
-    """A training loop, seen from inside: its time in all and of late; its process's operators.
+    """A training loop, as its own process sees it.
 
-    *operators* come from the outermost down, with sums since the iterator began. A `distribute`
-    among them waits for workers. *links* says what came from each worker that is read now. *jobs*
-    is what the dispatchers of the *passes* know: operators on workers, tasks, other loops.
+    *loop* is its time since the iterator began, *newest* that of the last seconds. *operators* are
+    those of this process, the outermost first, with sums since the iterator began; a `distribute`
+    among them waits for workers. *links* has the traffic from each worker that is read now. *jobs*
+    is the answer of the dispatchers: operators on workers, tasks, other loops.
     """
 
     loop: LoopTime
@@ -128,7 +130,7 @@ class IteratorStats:
     passes: tuple[PassRead, ...]
     """The passes of jobs that it reads now."""
     jobs: tuple[JobLook, ...] = ()
-    """What is known of these; less, if a dispatcher is away."""
+    """The jobs of these passes; fewer, if a dispatcher does not answer."""
 
     @property
     def reads_job(self) -> bool:

@@ -1,4 +1,4 @@
-"""What limits a training loop, in a sentence with numbers; `advice` says what would hide it."""
+"""Explains in a sentence with numbers why a training loop waits; `advice` has the remedy."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ WAITS = 0.05
 """A loop that waits for less of its time gains little."""
 
 HELD_UP = 0.3
-"""A task that nobody takes from for so much of its time is not what is waited for."""
+"""If nobody takes elements from a task for this share of its time, no loop waits for it."""
 
 BACKLOG = 3.0
-"""Workers that are so many seconds ahead of a consumer are not what it waits for. Loops report what
-they took each second."""
+"""A consumer does not wait for workers that are this many seconds ahead of it. Loops report each
+second."""
 
 READS = "distribute"
 """The operator in a training process that waits for workers."""
 
 BLOCKED = 2.0
-"""A loop that has waited for its next element for so many seconds is told by that wait."""
+"""If a loop has waited this many seconds for its next element, that wait is reported."""
 
 
 class Bottleneck(Enum):
-    """What a loop waits for most."""
+    """The main reason why a loop waits."""
 
     STOPPED = "something stops all jobs"
     READERS = "no reader is heard"
@@ -49,12 +49,12 @@ class Bottleneck(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a loop waits for. As text: a sentence, and the figures that it rests on.
+    """Why a loop waits. As text: a sentence, and the figures behind it.
 
-    *wait* is the share of its time that the loop waits, from 0 to 1; *operator* the slowest one, on
-    workers or here, if that is the limit. Each of these would hide the wait:
-    *more_slots* in all, *more_workers*, *parallel_calls* of that operator; 0 is no advice.
-    *slowest* is the task that makes least, and the worker, if workers have made anything.
+    *wait* is the share of its time that the loop waits, from 0 to 1. *operator* is the slowest
+    operator, on workers or here, if an operator is the limit. Each of these would remove the wait:
+    *more_slots* in all, *more_workers*, or *parallel_calls* of that operator; 0 is no advice.
+    *slowest* is the task with the lowest rate and its worker, if workers have made elements.
     """
 
     sentence: str

@@ -40,17 +40,17 @@ SAVES = 3.0
 
 @dataclass(frozen=True)
 class TerminationConfig:
-    """How a trainer learns that its machine is to be taken away, and how it ends.
+    """How a trainer learns of a preemption, and how it ends.
 
     Args:
-        termination_watcher_fn: asked again and again, in a thread of its own: whether there is a
-            notice. None asks the platform that this machine is of, if it is one that is known, and
-            watches SIGTERM, and SIGUSR1 of tasks of Slurm.
-        exit_fn: called after the save. None exits with the code by which the platform knows that
-            the job is to be started again: 143 on GCE, 42 elsewhere. If *exit_fn* returns, the next
-            step ends the ``with`` block of the handler, and the program continues after it.
-        grace_period: seconds from the notice until the machine goes. Training goes on until three
-            times as long as a save took is left of it. None stops as soon as can be.
+        termination_watcher_fn: returns whether there is a notice; a thread calls it repeatedly.
+            None asks the platform of this machine, if Penstock knows it, and watches SIGTERM, and
+            in tasks of Slurm SIGUSR1.
+        exit_fn: called after the save. None exits with the code that makes the platform restart the
+            job: 143 on GCE, 42 elsewhere. If *exit_fn* returns, the next step ends the ``with``
+            block of the handler, and the program continues after it.
+        grace_period: seconds from the notice to the end of the machine. Training continues until
+            three times the duration of a save is left. None stops as soon as possible.
 
     Raises:
         ConfigError: when one of them is of another kind.
@@ -78,20 +78,20 @@ class TerminationConfig:
 
 
 class PreemptionHandler:
-    """Runs a training loop's steps, until a machine of the group is to be taken away.
+    """Runs a training loop's steps, and stops all trainers together at a preemption.
 
-    A notice on one trainer stops all at one step that they agree on through the dispatcher: each
-    saves model and data position of that step, waits for the others, and exits. One handler a
-    process; as a context manager, or `close` it.
+    After a notice on one trainer, all trainers agree on one step through the dispatcher. At that
+    step, each saves the model and its data position, waits for the others, and exits. Use one
+    handler in a process, as a context manager, or `close` it.
 
     Args:
-        iterators: what the loop reads: iterators of datasets, whose `state` is saved.
-        save_fn: called as ``save_fn(step, states)`` with the number of steps that were made and the
-            states of *iterators*, by all trainers behind the same step.
-        config: how notices come, and what happens then; see `TerminationConfig`.
-        target: where trainers meet: the dispatcher's address, or ``"env"``. None is the dispatcher
-            that the first of *iterators* reads from; without one this trainer is alone.
-        group: trainers of one name stop together.
+        iterators: the iterators of datasets that the loop reads; their `state` is saved.
+        save_fn: called as ``save_fn(step, states)`` with the number of finished steps and the
+            states of *iterators*, by all trainers after the same step.
+        config: how notices come and how the trainer ends; see `TerminationConfig`.
+        target: the dispatcher through which trainers agree: its address, or ``"env"``. None is the
+            dispatcher that the first of *iterators* reads from; without one this trainer is alone.
+        group: trainers with the same group name stop together.
 
     Raises:
         ConfigError: when an argument is of another kind, or this process has another handler.
@@ -156,26 +156,26 @@ class PreemptionHandler:
 
     @property
     def total_run_calls(self) -> int:
-        """How many steps were made."""
+        """The number of finished steps."""
         return self._steps
 
     @property
     def noticed(self) -> bool:
-        """Whether a machine of the group is to be taken away, as far as it is known here."""
+        """Whether this process knows of a preemption of a machine of the group."""
         return self._noticed_at is not None or self._verdict.noticed
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Return ``step_fn(*args, **kwargs)``, one step; behind the agreed one, save and exit.
+        """Return ``step_fn(*args, **kwargs)``, one step; after the agreed step, save and exit.
 
         Args:
             step_fn: makes one step.
-            args: what it is called with.
-            kwargs: what it is called with by name.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
 
         Raises:
             Closed: when it has saved and `TerminationConfig.exit_fn` returned, which ends the
                 ``with`` block of this handler; or when it was closed.
-            Refused: when the others have stopped at an earlier step, while nobody answered here.
+            Refused: when the others stopped at an earlier step while the dispatcher did not answer.
 
         >>> import penstock
         >>> with penstock.PreemptionHandler([], lambda step, states: None) as handler:
@@ -187,7 +187,7 @@ class PreemptionHandler:
 
     @contextmanager
     def watch_preemption_scope(self) -> Iterator[None]:
-        """Count what is within as one step: behind the agreed one, save and exit.
+        """Count the ``with`` block as one step; after the agreed step, save and exit.
 
         Raises:
             Closed: as `run`.
@@ -207,9 +207,9 @@ class PreemptionHandler:
         self._stop_where_agreed()
 
     def save(self) -> None:
-        """Call *save_fn* now, for a checkpoint on the way; how long that takes is remembered.
+        """Call *save_fn* now, for a regular checkpoint; the handler remembers how long that takes.
 
-        All trainers of a job must do it behind the same step, for a job's position is that of all.
+        All trainers of a job must call it after the same step, because they share one position.
 
         >>> import penstock
         >>> saved = []
@@ -231,7 +231,7 @@ class PreemptionHandler:
             )
 
     def close(self) -> None:
-        """Leave the group, and watch no more. Idempotent.
+        """Leave the group and stop watching. Idempotent.
 
         >>> import penstock
         >>> handler = penstock.PreemptionHandler([], lambda step, states: None)

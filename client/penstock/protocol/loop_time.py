@@ -1,4 +1,4 @@
-"""How much of its time a training loop waits, and what came to it, as readers report it."""
+"""How long a training loop waits, and its traffic from workers, as readers report them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """So many *steps* of a loop took *seconds*, of which it *waited* some, up to now.
+    """The time of a training loop: *steps* took *seconds*, and the loop *waited* for some of them.
 
     Half of the steps waited no longer than *p50* seconds, 99 % no longer than *p99*. If the loop
-    waits now it has done so for *waiting* seconds, for *waits_for*. *total* counts all its steps.
+    waits now, it has waited for *waiting* seconds, for *waits_for*. *total* counts all its steps.
     """
 
     steps: int = 0
@@ -22,17 +22,17 @@ class LoopTime:
     waits_for: str = ""
     total: int = 0
     waits_here: bool = False
-    """Whether what it waits for is an operator in its own process."""
+    """Whether it waits for an operator in its own process."""
     waited_here: float = 0.0
-    """How long it *waited* for operators in its own process: all of it, unless it reads a job."""
+    """The part of *waited* for operators in its own process: all, unless it reads a job."""
     slowest_here: str = ""
     """The operator in its own process that worked longest."""
     worked_here: float = 0.0
     """How long that operator worked, in all threads."""
     cpu_here: float = 0.0
-    """For how many of these seconds it needed a core; the rest it slept, or waited for others."""
+    """For how many of these seconds that operator needed a core; otherwise it slept or waited."""
     wanted: float = 0.0
-    """How many times as much would have to be made for the loop never to wait; 0 if nobody said.
+    """The factor of throughput with which the loop would never wait; 0 if nobody reported it.
 
     It is -1 before it is known, and changes only when it is off by more than a third.
     """
@@ -58,11 +58,11 @@ class PassRead:
 
 @dataclass(frozen=True, slots=True)
 class LinkTraffic:
-    """What came from a worker by a *transport*: so many *frames*, of *nbytes* on the way.
+    """The traffic from a worker by a *transport*: its *frames*, with *nbytes* on the link.
 
-    Decompressed these are *raw_nbytes*. *rate* is that of about the last ten seconds, in bytes a
-    second on the way. *compression* is that of the newest frame. So many bytes are *held* here for
-    the loop, where there is *room* for that many; 0 if frames are counted, not bytes.
+    Decompressed, they have *raw_nbytes*. *rate* is the bytes a second on the link, in about the
+    last ten seconds. *compression* is that of the newest frame. *held* bytes are buffered here for
+    the loop, of at most *room*; both are 0 if frames are counted, not bytes.
     """
 
     worker: str

@@ -43,26 +43,26 @@ def register_dataset(  # the reference's parameters, and two of ours
     timeout: float = 60.0,
     credentials: str | os.PathLike[str] | None = None,
 ) -> str:
-    """Return the id under which a dataset is registered, for `from_dataset_id`.
+    """Register a dataset, and return its id for `from_dataset_id`.
 
-    So a training process reads a pipeline of which it has no code. The dispatcher keeps the
-    definition, and runs nothing of it; equal definitions are kept once.
+    A training process can then read a pipeline without its code. The dispatcher keeps the
+    definition and runs nothing of it; it keeps equal definitions once.
 
     Args:
         service: the dispatcher, as ``"grpc[s]://host:port"``, ``"host:port"`` or
             ``("grpc", "host:port")``.
-        dataset: what workers are to make.
-        compression: for all that read it: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With
-            ``"SNAPPY"`` TensorFlow's own clients get elements compressed, and others as with AUTO;
-            workers need ``penstock[snappy]``.
-        dataset_id: an id of your choice, which stands for this dataset for ever. By default it is
-            the dataset's fingerprint: equal datasets have one id, and it is forgotten when nothing
-            has used it for `DispatcherConfig.dataset_gc_timeout`.
-        element_spec: what elements look like, as `Dataset.element_spec` says it. By default that
-            is found out here: one element is made in this process. Where none can be made it is
-            logged why, and readers have no `element_spec`, but can read. None makes no element.
+        dataset: the pipeline for the workers.
+        compression: for all readers: ``"AUTO"``, ``"LZ4"``, ``"ZSTD"`` or None. With
+            ``"SNAPPY"``, TensorFlow's own clients get compressed elements, and other readers the
+            same as with AUTO; workers need ``penstock[snappy]``.
+        dataset_id: an id of your choice, which stands for this dataset forever. By default it is
+            the dataset's fingerprint: equal datasets have one id, and the dispatcher deletes it
+            when nothing has used it for `DispatcherConfig.dataset_gc_timeout`.
+        element_spec: the spec of the elements, as `Dataset.element_spec` returns it. By default one
+            element is made in this process to find it. If that fails, the log says why, and readers
+            have no `element_spec`, but can read. None makes no element.
         timeout: for how many seconds the dispatcher may be absent.
-        credentials: the folder of a trainer's credentials, for a dispatcher that asks for them;
+        credentials: the folder of a trainer's credentials, if the dispatcher asks for them;
             see `distribute`.
 
     Raises:

@@ -24,7 +24,7 @@ STOP_WITHIN = 5.0
 """Seconds after which `BackgroundServer.stop` waits no longer for the end; it takes far less."""
 
 Serve: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
-"""Serve until cancelled; call what is given with the address once calls are answered."""
+"""Serves until cancelled; calls its argument with the address when it answers calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class BackgroundDeparture:
 
 
 class BackgroundServer(ABC):
-    """A service on the background loop that all of Penstock shares in this process.
+    """A service on a background loop of this process.
 
-    As a context manager it starts, and at the end of the block stops at once.
+    As a context manager it starts, and stops at once at the end of the block.
 
     Args:
-        start: whether it starts here and now; False leaves that to `start`, or to ``with``.
+        start: whether to start it now; False leaves that to `start`, or to ``with``.
     """
 
     noun: ClassVar[str]
-    """What it is, for messages."""
+    """Its name in messages."""
 
     def __init__(self, start: bool) -> None:
         self._life: _Life | None = None
