@@ -18,6 +18,8 @@ import pytest
 import yaml
 
 from penstock.dataset.dataset import Dataset
+from penstock.environment.detect import cluster_environment
+from penstock_cluster.launch.plan import target_of
 from penstock_dispatcher import DispatcherConfig, DispatchServer
 from penstock_worker import WorkerConfig, WorkerServer
 from tests.credentials.keyring import made
@@ -77,12 +79,42 @@ def test_each_resource_is_valid_by_its_published_schema(version):
 
 
 def test_the_pods_of_a_leader_worker_set_are_valid():
-    (group,) = resources(FOLDER / "examples")
+    (group,) = documents(FOLDER / "examples" / "leader-worker-set.yaml")
     template = group["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     pods = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}}
 
     kubernetes_validate.validate(pods | {"template": template}, VERSIONS[-1], strict=True)
     assert template["metadata"]["labels"]["penstock.dev/client"] == "true"  # the network lets it in
+
+
+def training_pods():
+    """Yield role, index and variables of each pod of the job with parameter servers."""
+    found = documents(FOLDER / "examples" / "parameter-servers.yaml")
+    (listed,) = (each["data"] for each in found if each["kind"] == "ConfigMap")
+    for job in (each for each in found if each["kind"] == "Job"):
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        for index in range(job["spec"]["completions"]):
+            env = {}
+            for each in container["env"]:
+                value = each.get("value", str(index))
+                if "configMapKeyRef" in each.get("valueFrom", {}):
+                    value = listed[each["valueFrom"]["configMapKeyRef"]["key"]]
+                for name, known in env.items():
+                    value = value.replace(f"$({name})", known)
+                env[each["name"]] = value
+            yield job["metadata"]["name"], index, {**env, "JOB_COMPLETION_INDEX": str(index)}
+
+
+def test_each_pod_of_a_job_with_parameter_servers_is_told_who_it_is():
+    places = {}
+    for name, index, env in training_pods():
+        place = cluster_environment(env)
+        assert (f"train-{place.role.value}", place.index) == (name, index)
+        places[f"{name}-{index}.train:2222"] = place
+
+    for place in places.values():
+        assert {one for listed in place.addresses.values() for one in listed} == set(places)
+        assert target_of(place) == "train-chief-0.train:7000"  # the chief starts it there
 
 
 @pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
