@@ -5,6 +5,7 @@ import importlib
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -214,9 +215,9 @@ def sh_commands():
         for block in blocks(page):
             if block.kind == "sh":
                 for line in block.text.replace("\\\n", " ").splitlines():
-                    words = line.partition("#")[0].split()
+                    words = shlex.split(line, comments=True)
                     while words and re.match(r"\w+=", words[0]):
-                        words = line.partition(words[0])[2].split('"')[-1].split()
+                        del words[0]
                     if words:
                         yield pytest.param(words, id=f"{name(page)}:{' '.join(words)}")
 
@@ -257,7 +258,7 @@ def test_what_is_shown_and_cannot_run_here_exists(words):
             check_call(COMMANDS[command], rest)
         case ["python", "-m", "loadtest", *rest]:
             check_call(loadtest_command(), rest)
-        case ["docker", "build", "--tag", _, "."] | ["docker", "push", _]:
+        case ["docker", "build", "--tag", _, *_] | ["docker", "push", _]:
             pass
         case ["kubectl", "--namespace", _, "exec", _, "--", "penstock", command, *rest]:
             check_call(COMMANDS[command], rest)
@@ -277,7 +278,7 @@ def check_module(module, words):
     assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[\w-]+", shown))
 
 
-KUBECTL = {"apply", "create", "delete", "label", "logs", "port-forward", "rollout", "taint"}
+KUBECTL = {"apply", "create", "delete", "get", "label", "logs", "port-forward", "rollout", "taint"}
 """The commands of kubectl that pages use."""
 
 COMPOSE = {
