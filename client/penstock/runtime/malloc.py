@@ -9,23 +9,16 @@ them have that much.
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import functools
 import os
 from collections.abc import Callable
-from math import inf
 from typing import cast
-
-from penstock.runtime import clock
 
 MMAP_THRESHOLD = 32 << 20
 """The most that glibc allows: bigger blocks are still mapped each time."""
 TRIM_THRESHOLD = 256 << 20
 TOP_PAD = 16 << 20
-
-TRIM_EVERY = 5.0
-"""Seconds: pages that are given back cost as much as new ones when they are needed again."""
 
 # From malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
@@ -70,55 +63,3 @@ def _malloc_trim() -> Callable[[int], int] | None:
         return cast("Callable[[int], int]", ctypes.CDLL(None).malloc_trim)  # glibc has it
     except (AttributeError, OSError, TypeError):
         return None
-
-
-class TrimTimes:
-    """When to give memory back: after a large message, but once in `TRIM_EVERY` seconds at most."""
-
-    def __init__(self) -> None:
-        self._next = self._planned = -inf
-
-    def after(self, now: float) -> float | None:
-        """Return in how many seconds to give memory back; None if a call before said when."""
-        if now >= self._next:
-            self._next = now + TRIM_EVERY
-            return 0.0
-        if self._planned == self._next:
-            return None
-        self._planned = self._next
-        return self._next - now
-
-    def owed(self, now: float) -> bool:
-        """Return whether memory is still to be given back; after that it is not."""
-        owed, self._planned = self._planned == self._next > now, -inf
-        return owed
-
-
-class FreedMemory:
-    """What large messages left in the arena of this process."""
-
-    def __init__(self) -> None:
-        self._times = TrimTimes()
-
-    def received(self, nbytes: int) -> None:
-        """Give back what a message of *nbytes* left, if it was a large one.
-
-        That is now, or soon in the event loop that runs.
-        """
-        if nbytes >= MMAP_THRESHOLD:
-            self._trim_in_time()
-
-    def _trim_in_time(self) -> None:
-        delay = self._times.after(clock.now())
-        if delay == 0:
-            trim()
-        elif delay is not None:
-            asyncio.get_running_loop().call_later(delay, self._trim_in_time)
-
-    def settle(self) -> None:
-        """Give back at once what was to be given back soon."""
-        if self._times.owed(clock.now()):
-            trim()
-
-
-freed_memory = FreedMemory()
