@@ -117,6 +117,16 @@ def test_each_pod_of_a_job_with_parameter_servers_is_told_who_it_is():
         assert target_of(place) == "train-chief-0.train:7000"  # the chief starts it there
 
 
+def test_no_start_of_a_pod_opens_the_journal_to_its_group():
+    made = [each["spec"] for each in resources(FOLDER) if of_kubernetes(each) and "spec" in each]
+    pods = [spec["template"]["spec"] for spec in made if "template" in spec]
+    with_volumes = [pod for pod in pods if "--work-dir=" in str(pod["containers"])]
+
+    assert len(with_volumes) == 2
+    for pod in with_volumes:
+        assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
+
+
 @pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
 def test_each_file_belongs_to_its_kustomization(folder):
     (listing,) = documents(folder / "kustomization.yaml")
