@@ -2,7 +2,10 @@
 
 import pytest
 
+from penstock.reader.core.effects import SendAck
+from penstock.reader.core.flow_control import FrameLimit
 from penstock.reader.core.replay import NotAsBefore, Replay
+from penstock.reader.core.session_core import NoElement
 
 
 @pytest.fixture
@@ -55,3 +58,25 @@ def test_what_was_not_delivered_yet_is_told_in_its_order():
     assert replay.left == ((3, 8, 9), (1, 0, 2))
     replay.give_up()
     assert replay.left == ()
+
+
+def test_the_task_that_comes_first_has_room_though_frames_of_others_fill_the_limit(driven_core):
+    reading = driven_core(FrameLimit(1))
+    reading.follow(9)
+    reading.core.replay.expect([(1, 0, 2)])
+    reading.view((1, 1, "v"), (2, 1, "w"))
+    reading.effects()
+    reading.frame(0, 1, task=1)
+    reading.now += 2  # the other is asked, too: task 1 did not answer for long
+    reading.frame(0, 1, task=2)
+
+    assert reading.pull_slice(1) == (1, 0, 1)
+    reading.core.replay.take(1, 0, 1)
+    assert reading.pull_slice(1) is NoElement.WAIT, "number 1 of task 1 is next"
+    sent = [effect for effect in reading.effects() if isinstance(effect, SendAck)]
+    assert [effect.task for effect in sent if effect.ack.credit] == [1]
+
+    reading.frame(1, 2, task=1)
+    assert reading.pull_slice(1) == (1, 1, 2)
+    reading.core.replay.take(1, 1, 1)
+    assert reading.pull_slice(1) == (2, 0, 1)

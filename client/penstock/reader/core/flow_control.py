@@ -85,7 +85,11 @@ class FrameLimit:
 
     def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
         """See `Limit.credit`."""
-        if stream.balance > 0 or self._free(streams, now) <= 0:
+        if stream.balance > 0:
+            return 0
+        if stream.awaited:  # what is here of others waits for it, and does not make room
+            return 1 - stream.balance
+        if self._free(streams, now) <= 0:
             return 0
         waiting = (s for s in streams.values() if s.streaming and s.balance <= 0)
         first = min(_turn(other, now) for other in waiting)

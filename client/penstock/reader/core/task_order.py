@@ -35,12 +35,16 @@ class AsTheyCome:
 
     def __init__(self, streams: dict[TaskId, TaskStream], replay: Replay) -> None:
         self._streams, self._replay = streams, replay
+        self._awaited: TaskStream | None = None
 
     def next(self) -> TaskStream | None:
         """See `TaskOrder.next`."""
+        if self._awaited is not None:
+            self._awaited.awaited, self._awaited = False, None
         if self._streams and (run := self._replay.next) is not None:
             stream = self._streams.get(TaskId(run[0]))
             if stream is not None and not stream.slices and not stream.exhausted:
+                stream.awaited, self._awaited = True, stream
                 return None
             if stream is not None and stream.slices and stream.slices[0].start == run[1]:
                 return stream

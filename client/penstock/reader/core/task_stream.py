@@ -146,6 +146,8 @@ class TaskStream:
     """What the worker says of itself."""
     rank: int = 0
     """Whose elements are preferred: the least."""
+    awaited: bool = False
+    """Whether the loop waits for this task, whatever is here of others."""
     barred: bool = False
     """Whether a worker runs it that this reader may not read."""
     subscription: int = 0
