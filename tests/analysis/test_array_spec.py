@@ -33,6 +33,7 @@ def nests(inner):
 SPECS = st.recursive(st.builds(ArraySpec, SHAPES, st.sampled_from(DTYPES)), nests, max_leaves=6)
 
 
+@pytest.mark.slow
 @given(SPECS)
 def test_a_spec_comes_back_equal(spec):
     assert spec_from_bytes(spec_to_bytes(spec)) == spec

@@ -51,6 +51,7 @@ LETTERS = Dataset.from_sequence("abcdefghijk")
 ROWS = Dataset.from_tensor_slices({"x": np.arange(13), "y": np.arange(26).reshape(13, 2)})
 
 
+@pytest.mark.quick(17)
 @pytest.mark.parametrize(
     "ds",
     [

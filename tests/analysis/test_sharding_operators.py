@@ -117,6 +117,7 @@ def pairs_of(a, b):
     return Dataset.zip(a.batch(2, drop_remainder=True), b.batch(2, drop_remainder=True))
 
 
+@pytest.mark.quick(16)
 @pytest.mark.parametrize(
     "make",
     [

@@ -68,6 +68,7 @@ def test_the_default_cycle_is_not_the_number_of_cores():
     assert list(Dataset.range(30).interleave(inner, num_parallel_calls=AUTOTUNE)) == list(plain)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("operator", ["map", "interleave"])
 def test_calls_that_wait_get_more_threads_within_the_cores(operator):
     most, lock, inside = [0], threading.Lock(), [0]

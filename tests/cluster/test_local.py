@@ -47,7 +47,7 @@ def read(dataset, *, at, do):
     return got, longest
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["distributed_epoch", "parallel_epochs"])
 def test_a_worker_that_is_told_to_leave_hands_over_and_nothing_is_made_twice(clusters, policy):
     with clusters.own(workers=2) as cluster:
@@ -81,6 +81,7 @@ def test_a_worker_that_was_killed_comes_back_at_its_place(clusters):
         assert worker.running
 
 
+@pytest.mark.slow
 def test_a_cluster_in_mid_pass_with_stuck_user_code_ends_soon(clusters):
     def stuck(x):
         if x % 1000 == 100:
@@ -126,6 +127,7 @@ def test_terminating_twice_from_two_threads_is_terminating_once(clusters):
         worker.terminate()
 
 
+@pytest.mark.slow
 def test_a_worker_that_does_not_get_rid_of_its_tasks_leaves_at_its_deadline(clusters):
     with clusters.own(workers=1, worker=WorkerConfig(drain=0.5)) as cluster:
         (worker,) = cluster.workers
@@ -154,6 +156,7 @@ def forked(do):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["stop", "with", "del"])
 def test_a_forked_child_leaves_its_parents_cluster_alone(how):
     cluster = LocalCluster(workers=1)

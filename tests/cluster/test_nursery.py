@@ -5,6 +5,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from penstock.dataset.dataset import Dataset
 from penstock_cluster.nursery import Nursery, held
 from tests.process_tree import below, parent
@@ -65,6 +67,7 @@ def test_a_member_that_is_started_again_is_forked_too(clusters):
         assert parent(cluster.workers[0].pid) == preloaded()["penstock_cluster.preloaded"]
 
 
+@pytest.mark.slow
 def test_a_member_whose_environment_is_another_is_started_by_itself(clusters, monkeypatch):
     with clusters.own(workers=1) as cluster:
         monkeypatch.setenv("SOMETHING_NEW", "that modules may read")
@@ -77,6 +80,7 @@ def test_a_member_whose_environment_is_another_is_started_by_itself(clusters, mo
         assert sorted(map(int, far)) == list(range(9))
 
 
+@pytest.mark.slow
 def test_a_process_that_runners_come_from_does_not_know_where_credentials_are(monkeypatch):
     monkeypatch.setenv("PENSTOCK_CREDENTIALS", "/where/they/are")
     nursery = Nursery()
@@ -87,6 +91,7 @@ def test_a_process_that_runners_come_from_does_not_know_where_credentials_are(mo
     nursery.close()
 
 
+@pytest.mark.slow
 def test_members_are_started_where_the_system_has_no_pidfds(clusters, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     nursery = Nursery()
@@ -103,6 +108,7 @@ def test_members_are_started_where_the_system_has_no_pidfds(clusters, monkeypatc
     nursery.close()
 
 
+@pytest.mark.slow
 def test_both_processes_end_when_nobody_holds_them(clusters):
     nursery = Nursery()
     before = below(os.getpid())
@@ -120,6 +126,7 @@ def test_both_processes_end_when_nobody_holds_them(clusters):
     assert below(os.getpid()) - before == set()
 
 
+@pytest.mark.slow
 def test_a_cluster_goes_on_without_what_it_was_forked_from_which_is_replaced(clusters):
     with clusters.own(workers=1) as cluster:
         first = preloaded()["penstock_cluster.preloaded"]

@@ -106,6 +106,7 @@ def test_two_folders_of_one_process_stay_and_so_does_what_is_not_ours(temporary)
     remove_temporary(second)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_penstock_up_leaves_when_it_is_killed_the_next_cluster_removes(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "500"}  # lines are whole

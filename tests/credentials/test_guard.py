@@ -120,6 +120,7 @@ def test_a_key_that_is_taken_out_of_use_is_forgotten_with_its_tokens(keys, guard
     guard.admit(DRAIN, shown(keys, "operator"))
 
 
+@pytest.mark.slow
 def test_tokens_that_are_remembered_are_bounded(keys, guard, clock):
     for number in range(KEPT + 5):
         guard.admit(STATUS, authority.token(keys, AccessRole.READER, f"n{number}", clock(), 60.0))

@@ -130,6 +130,7 @@ def test_restore_brings_an_ended_iterator_back():
     assert list(it) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_state_fits_another_process(tmp_path):
     code = """
 import json, sys
@@ -374,6 +375,7 @@ def test_a_dropped_iterator_is_collected():
     assert threading.active_count() <= before
 
 
+@pytest.mark.slow
 def test_a_process_may_end_with_an_open_iterator():
     code = """
 import threading

@@ -37,6 +37,7 @@ def test_every_pipeline_has_a_state_of_an_earlier_tree() -> None:
     assert {saved["state"]["v"] for saved in SAVED.values()} == {1}
 
 
+@pytest.mark.quick(29)
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_state_of_an_earlier_tree_goes_on_where_it_was_taken(name: str, tmp_path: Path) -> None:
     write_files(tmp_path)

@@ -84,6 +84,7 @@ def read_by_threads(it, count=THREADS):
         return [job.result(60) for job in reading]
 
 
+@pytest.mark.quick(21)
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_each_element_comes_to_one_thread_and_the_end_to_all(operator):
     it = iter(OPERATORS[operator](Dataset.range(N)))

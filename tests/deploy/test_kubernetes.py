@@ -70,6 +70,7 @@ def containers():
             yield pytest.param(template, container, id=f"{name}/{container['name']}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_resource_is_valid_by_its_published_schema(version):
     of_core = [each for each in resources(FOLDER) if of_kubernetes(each)]
@@ -154,6 +155,7 @@ def kubectl():
     return run
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("folder", [BASE, *OVERLAYS], ids=lambda folder: folder.name)
 def test_what_kustomize_makes_is_valid(folder, kubectl):
     rendered = kubectl("kustomize", str(folder))

@@ -129,6 +129,7 @@ needs_prometheus = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_prometheus
 def test_the_rules_do_what_their_tests_say():
     promtool("check", "rules", "rules.yml")
@@ -136,6 +137,7 @@ def test_the_rules_do_what_their_tests_say():
     promtool("check", "config", "prometheus.yml")
 
 
+@pytest.mark.slow
 @needs_prometheus
 def test_a_real_prometheus_scrapes_both(addresses, tmp_path):
     targets = [address.removeprefix("http://") for address in addresses]

@@ -19,6 +19,7 @@ async def test_a_port_without_a_listener_is_refused(host, name):
         assert await is_refused(f"{name}:{bound.getsockname()[1]}")
 
 
+@pytest.mark.slow
 async def test_a_port_with_a_listener_is_not():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         assert not await is_refused(f"127.0.0.1:{listener.getsockname()[1]}")

@@ -52,6 +52,7 @@ def test_start_stop_and_sigterm_are_logged_and_every_line_is_json():
     assert said[-2:] == ["SIGTERM: stopping", "stopped"]
 
 
+@pytest.mark.slow
 def test_warnings_threads_asyncio_and_uncaught_errors_are_json_too():
     ran = subprocess.run(
         [sys.executable, "-c", LOUD], env=environment(), capture_output=True, text=True, timeout=60
@@ -65,6 +66,7 @@ def test_warnings_threads_asyncio_and_uncaught_errors_are_json_too():
     assert said[-1]["exception"].endswith("KeyError: 'uncaught'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["penstock_dispatcher", "penstock_worker"])
 def test_a_port_in_use_is_said_in_one_line(module):
     with subprocess.Popen(

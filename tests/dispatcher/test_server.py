@@ -186,6 +186,7 @@ def running(*options, **env):
             process.kill()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_process_soon_and_without_error(signum):
     with running("--port", "0") as process:
@@ -201,6 +202,7 @@ def test_a_signal_ends_the_process_soon_and_without_error(signum):
         assert process.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_settings_come_from_the_environment_and_flags_go_first():
     with DispatchServer() as server:
         port = server.port
@@ -210,6 +212,7 @@ def test_settings_come_from_the_environment_and_flags_go_first():
         assert process.stdout.readline().strip().endswith(f":{port}")
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_have_its_port_says_so_and_fails():
     with DispatchServer() as server, running("--port", str(server.port)) as process:
         assert process.wait(60) == ExitCode.MISUSED
@@ -240,6 +243,7 @@ def test_the_parent_process_reads_the_address_and_takes_the_process_along():
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_ends_the_command_with_its_name_and_the_remedy():
     with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as started:
         busy = str(taken.getsockname()[1])

@@ -187,6 +187,7 @@ async def test_a_call_without_a_waiter_is_forgotten(opening, tmp_path):
             await asyncio.sleep(0)
 
 
+@pytest.mark.quick(38)
 @pytest.mark.parametrize(
     "changes, kind, words",
     [

@@ -193,6 +193,7 @@ async def test_streams_end_when_the_dispatcher_is_closed(opening):
             await worker.hear()
 
 
+@pytest.mark.quick(1)
 async def test_a_peer_that_does_not_listen_costs_no_memory(api):
     dataset = await register(api, Dataset.range(3))
     opened = await api.open_iteration(request(dataset))

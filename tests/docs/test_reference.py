@@ -228,6 +228,7 @@ def check_call(command, words):
     assert given <= options(command)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("words", list(sh_commands()))
 def test_what_is_shown_and_cannot_run_here_exists(words):
     match words:

@@ -133,6 +133,7 @@ def compute(x):
     return x
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("calls", [None, 4])
 def test_a_function_that_sleeps_needs_no_core_and_one_that_computes_does(calls):
     sleeps = times(Dataset.range(40).map(nap, num_parallel_calls=calls), 40)["map(nap)"]
@@ -143,6 +144,7 @@ def test_a_function_that_sleeps_needs_no_core_and_one_that_computes_does(calls):
     assert computes.cpu > 3 * sleeps.cpu
 
 
+@pytest.mark.slow
 def test_what_operators_below_compute_is_not_their_callers():
     found = times(Dataset.range(40).map(compute).map(nap), 40)
 

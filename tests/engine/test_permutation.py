@@ -95,6 +95,7 @@ def test_a_number_of_few_comes_to_every_place_equally_often():
     assert abs(unevenness(counts)) < 4
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("size", [5000, 7000, 65_000])
 def test_numbers_of_many_come_to_all_places_equally_often(size):
     counts, parts = np.zeros((20, 20)), np.arange(size) * 20 // size

@@ -76,6 +76,7 @@ def readme():
     return (ROOT / "examples" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_local_pipeline_reads_all_examples_in_each_epoch(tmp_path):
     (tmp_path / "mine.jsonl").write_text('{"text": "a", "label": 1}\n{"text": "", "label": 0}\n')
 
@@ -164,6 +165,7 @@ def test_a_killed_loop_that_reads_from_a_mesh_goes_on_and_sees_each_sample_once(
     assert lines[-1] == "600 steps; samples were seen [1] time(s)"
 
 
+@pytest.mark.slow
 def test_sources_of_ones_own_give_all_their_elements_here_and_on_a_mesh(cluster):
     all_of_them = ["500 rows, 500 of them different", "200 entries, 200 of them different"]
 
@@ -171,6 +173,7 @@ def test_sources_of_ones_own_give_all_their_elements_here_and_on_a_mesh(cluster)
     assert run("own_source", cluster.target) == all_of_them
 
 
+@pytest.mark.slow
 def test_images_are_read_with_their_classes_and_what_is_none_is_left_out(cluster, tmp_path):
     photos = tmp_path / "photos"
     rng = np.random.default_rng(0)

@@ -124,6 +124,7 @@ def test_where_there_is_no_other_process_for_one_that_ended_the_calls_are_made_h
     assert "no process can be started" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_element_that_ends_each_process_is_an_error(moved):
     def dies(x):
         if x == 3:

@@ -49,6 +49,7 @@ def test_an_iterator_that_is_closed_has_nothing_to_say():
         explain(numbers)
 
 
+@pytest.mark.slow
 def test_the_figures_of_workers_and_of_links_are_values(cluster):
     dataset = Dataset.range(100_000).map(slow)
     with iter(dataset.distribute("distributed_epoch", cluster.target)) as numbers:

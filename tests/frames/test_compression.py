@@ -109,6 +109,7 @@ def test_what_follows_the_end_is_refused(more):
         decompress(stored + (stored if more is None else more), Codec.ZSTD, len(SMOOTH))
 
 
+@pytest.mark.quick(1)
 @codecs
 def test_other_threads_run_during_decompression(codec):
     stored = compress(memoryview(bytes(200 << 20)), codec)

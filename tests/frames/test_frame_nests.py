@@ -10,12 +10,14 @@ from tests.frames.nests import nest_kinds
 from tests.frames.packing import arrays_of, check, pack, there_and_back
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=5)))
 def test_elements_of_one_structure_come_back_as_they_were(block):
     check(block)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(nest_kinds.flatmap(lambda kind: st.lists(kind, min_size=1, max_size=3)), max_size=3),

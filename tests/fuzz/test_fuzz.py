@@ -20,6 +20,7 @@ def test_damaged_input_is_read_or_refused_with_an_error_of_ours(target):
     assert outcomes.total() == 25 * target.share
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_inputs_that_are_kept_are_read_or_refused_with_an_error_of_ours(target):
     form = as_bytes.FORMS[target.name]

@@ -26,6 +26,7 @@ def in_a_loop(change, times):
     return ds
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "change",
     [

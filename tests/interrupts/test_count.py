@@ -35,6 +35,7 @@ def _nothing_else_is_struck():
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "source"), CASES)
 def test_a_loop_that_is_interrupted_again_and_again_gets_each_element_once(name, source, request):
     loop = LOOPS[name]

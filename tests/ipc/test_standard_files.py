@@ -51,6 +51,7 @@ def test_those_that_are_closed_become_the_null_device(tmp_path):
     assert run(FILLED, tmp_path, [0, 1, 2]) == str(["/dev/null"] * 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [CLUSTER, PROCESSES])
 def test_users_functions_run_though_the_program_has_no_stderr(tmp_path, script):
     assert run(script, tmp_path, [2]) == "[0, 1, 2, 3]"

@@ -33,6 +33,7 @@ def run_with(*reports):
     return shown, run.result
 
 
+@pytest.mark.slow
 def test_a_wait_that_has_not_ended_counts_as_long_as_it_is():
     shown, result = run_with(Seen(ready=True, asked=(time.monotonic() - 10,)))
 

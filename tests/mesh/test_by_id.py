@@ -58,6 +58,7 @@ except ImportError:
 """
 
 
+@pytest.mark.slow
 def test_a_process_without_any_of_the_code_reads_what_another_registered(cluster, tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     for folder in (there, here):

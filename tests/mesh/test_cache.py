@@ -61,6 +61,7 @@ def read_all(datasets):
     return got
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("mode", ["distributed_epoch", "parallel_epochs"])
 def test_each_trainer_gets_all_of_it_and_it_is_made_once(cluster, tmp_path, mode):
     dataset, job = counted(tmp_path, 300), job_name()
@@ -72,6 +73,7 @@ def test_each_trainer_gets_all_of_it_and_it_is_made_once(cluster, tmp_path, mode
     assert times_made(tmp_path) == {copies: 300}
 
 
+@pytest.mark.slow
 def test_of_sixteen_trainers_each_gets_all_of_it_and_every_function_is_called_once(
     cluster, tmp_path
 ):
@@ -149,6 +151,7 @@ def test_what_left_the_window_is_skipped_and_counted(clusters, tmp_path):
     assert times_made(tmp_path) == {1: 200}
 
 
+@pytest.mark.slow
 def test_when_all_wait_nobody_skips(clusters, tmp_path):
     dataset, job = counted(tmp_path, 120, nbytes=50_000), job_name()
 
@@ -166,6 +169,7 @@ def test_when_all_wait_nobody_skips(clusters, tmp_path):
     assert times_made(tmp_path) == {1: 120}
 
 
+@pytest.mark.slow
 def test_a_killed_worker_has_no_trainer_skip(clusters, tmp_path):
     dataset, job = counted(tmp_path, 600), job_name()
 

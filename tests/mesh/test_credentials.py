@@ -180,6 +180,7 @@ def test_a_worker_runs_nothing_that_has_not_its_dispatchers_seal(keys, tmp_path)
     assert not ran.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(landlock.version() < landlock.LEAST, reason="this kernel has no Landlock")
 def test_users_code_can_read_no_key_of_its_worker_and_change_no_mode_where_that_can_be_kept(
     keys, monkeypatch

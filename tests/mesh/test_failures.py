@@ -77,6 +77,7 @@ def test_an_element_larger_than_the_message_budget_is_named_with_its_size(cluste
         assert len(list(small)) == 3
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("items", [20_000, 3_000_000])
 def test_a_pipeline_that_is_too_large_names_the_variable_that_is(clusters, items):
     table = np.zeros(items)
@@ -134,7 +135,7 @@ def test_runners_end_with_a_killed_worker_even_in_the_middle_of_user_code(cluste
         reading.join(5)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "copies"), [("parallel_epochs", 2), ("distributed_epoch", 1)])
 def test_a_worker_that_is_killed_in_mid_pass_takes_nothing_along(clusters, mode, copies):
     def slow(x):
@@ -158,6 +159,7 @@ def test_a_worker_that_is_killed_in_mid_pass_takes_nothing_along(clusters, mode,
     assert longest < 2.0 + 1.0
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_killed_in_mid_pass_goes_on_where_it_was(clusters):
     def slow(x):
         time.sleep(0.001)
@@ -174,6 +176,7 @@ def test_a_dispatcher_that_is_killed_in_mid_pass_goes_on_where_it_was(clusters):
     assert sorted(seen) == list(range(1500))
 
 
+@pytest.mark.slow
 def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_path):
     installed = tmp_path / "lib" / "only_here-1.0.dist-info"
     installed.mkdir(parents=True)
@@ -207,6 +210,7 @@ def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_p
     assert "install it on the workers" in shown.stdout
 
 
+@pytest.mark.slow
 def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(clusters, tmp_path):
     clusters.close()
     (tmp_path / "own_code.py").write_text("FACTOR = 3\n\ndef triple(x):\n    return x * FACTOR\n")
@@ -233,6 +237,7 @@ def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(clus
     assert shown.stdout.splitlines() == ["begin", "[0, 3, 6, 9, 12]"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_next_ends_the_script_at_once(cluster, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
@@ -265,6 +270,7 @@ def test_ctrl_c_in_next_ends_the_script_at_once(cluster, tmp_path):
             process.kill()
 
 
+@pytest.mark.slow
 def test_nobody_at_the_address_is_an_error_that_names_it_in_time(nothing_left):
     far = Dataset.range(3).distribute("parallel_epochs", "127.0.0.1:1", timeout=1.0)
     began = time.monotonic()
@@ -338,6 +344,7 @@ def test_members_can_be_killed_terminated_and_restarted_in_place(clusters):
         assert not worker.running
 
 
+@pytest.mark.slow
 def test_a_cluster_ends_with_the_process_that_started_it(clusters, tmp_path):
     clusters.close()
     script = tmp_path / "script.py"

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from penstock import Dataset
 from penstock.definition import encode
 from penstock.errors import Overloaded
@@ -43,6 +45,7 @@ async def _flood(address, definition, jobs):
     return told, await asyncio.gather(*map(opened, range(jobs)))
 
 
+@pytest.mark.slow
 def test_all_jobs_of_a_flood_are_opened_and_a_reader_reads_on(tmp_path):
     config = DispatcherConfig(max_openings=1, work_dir=str(tmp_path))
     definition = encode(Dataset.range(10).node).to_bytes()

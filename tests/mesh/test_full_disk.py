@@ -79,6 +79,7 @@ def test_what_a_task_spills_is_named_where_there_is_no_room_and_is_gone_with_the
     assert os.listdir(disk) == []
 
 
+@pytest.mark.slow
 def test_a_dispatcher_takes_nothing_new_and_forgets_nothing_until_there_is_room(another, disk):
     with another(1, work_dir=disk / "work") as cluster:
         far = Dataset.range(2000).distribute(

@@ -60,6 +60,7 @@ def test_by_itself_a_reader_reads_each_worker_in_the_nearest_way(mine, numbers):
         assert reading.transport == {address: "local", cluster.workers[0].address: "shm"}
 
 
+@pytest.mark.slow
 def test_what_is_in_this_process_is_handed_out_first_where_all_is_ready(another, monkeypatch):
     def where(_):
         import os
@@ -123,6 +124,7 @@ def test_an_error_of_a_function_looks_as_it_does_from_afar(mine):
         list(dataset.distribute("parallel_epochs", cluster.target, target_workers="LOCAL"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_leaves_its_elements_to_others(mine, numbers):
     cluster, address = mine
     far = Dataset.range(100_000).distribute(
@@ -167,6 +169,7 @@ def test_what_is_read_locally_leaves_no_threads_and_no_files(cluster, nothing_le
     gc.collect()  # the server's thread of gRPC ends with what refers to it in circles
 
 
+@pytest.mark.slow
 def test_what_a_loop_keeps_is_never_overwritten_and_all_of_it_is_given_back(cluster):
     blocks = Dataset.range(200).map(lambda x: np.full(1 << 14, x, np.int64))
     with WorkerServer(WorkerConfig(cluster.target, buffer_bytes=8 << 20)) as worker:

@@ -36,6 +36,7 @@ def test_each_worker_reads_an_inner_job_without_a_name_whole(cluster):
     assert len(set(copies.values())) == 1
 
 
+@pytest.mark.slow
 def test_inner_jobs_may_be_read_in_an_interleave(cluster):
     target = cluster.target
 

@@ -125,6 +125,7 @@ def test_too_many_end_the_pass_for_all_trainers_of_a_cache(cluster):
             list(elements)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("before", ["skip", "raise"])
 def test_a_saved_job_goes_on_and_so_does_its_count(cluster, before):
     made = Dataset.range(3000).map(picky)
@@ -150,6 +151,7 @@ def test_operators_behind_it_pass_the_error_on(cluster):
         list(far.batch(3).prefetch(2).ignore_errors())
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_made_the_pass_ends(cluster):
     made = Dataset.range(10**12).map(never)
     far = made.distribute("parallel_epochs", cluster.target, on_error="skip", max_errors=1000)
@@ -158,7 +160,7 @@ def test_where_nothing_can_be_made_the_pass_ends(cluster):
         list(far)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [80, 79])
 def test_a_killed_worker_has_nothing_counted_twice(clusters, most):
     def slow(x):

@@ -22,6 +22,7 @@ def packed(target, **how):
     return Dataset.range(DOCUMENTS).map(document).distribute(DYNAMIC, target, **how).rebatch(SIZE)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("ordered", [True, False])
 def test_one_reader_gets_each_token_once_through_saves_and_killed_workers(another, ordered):
     with another(workers=2) as cluster:
@@ -44,6 +45,7 @@ def shuffled(target, **how):
     return Dataset.range(600).distribute(DYNAMIC, target, **how).shuffle(20, seed=1).batch(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ordered", [True, False])
 def test_one_reader_gets_each_shuffled_element_once_through_restores(cluster, ordered):
     dataset, seen, state = shuffled(cluster.target, ordered=ordered), [], None
@@ -78,6 +80,7 @@ def test_one_reader_gets_each_bucket_as_it_would_have_come(cluster):
     assert seen == [batch.tolist() for batch in local]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("build", "ordered"),
     [(packed, True), (packed, False), (shuffled, True), (bucketed, True)],
@@ -119,6 +122,7 @@ def test_another_number_of_consumers_begins_operators_anew_and_loses_nothing(one
     assert counts.keys() == set(range(DOCUMENTS * TOKENS))
 
 
+@pytest.mark.slow
 def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluster):
 
     both_read = Barrier(2)
@@ -138,6 +142,7 @@ def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluste
     assert counts.keys() == set(range(DOCUMENTS * TOKENS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [shuffled, bucketed])
 def test_readers_that_share_a_job_get_each_element_held_back_once_between_them(cluster, build):
 

@@ -114,6 +114,7 @@ def test_three_workers_a_drain_and_a_dispatcher_later_the_order_is_the_same(anot
     assert got == [2 * x for x in range(2000)]
 
 
+@pytest.mark.slow
 def test_what_was_saved_goes_on_in_the_same_order_with_another_number_of_workers(another):
     dataset = Dataset.range(1000).map(slow)
     with another(workers=3) as mesh:
@@ -137,6 +138,7 @@ def saved(cluster, request):
     return got, dataset, state, state["jobs"][""][0]["state"]["tasks"]
 
 
+@pytest.mark.slow
 def test_a_state_may_list_its_tasks_in_any_order(saved):
     got, dataset, state, tasks = saved
     assert len(tasks) > 1
@@ -179,6 +181,7 @@ def test_each_of_several_readers_gets_its_elements_in_order(cluster):
     assert all(len(taken) > 100 for taken in got)
 
 
+@pytest.mark.slow
 def test_operators_behind_it_keep_the_order_and_do_not_stall(cluster):
     job = read(Dataset.range(3000).map(lambda x: x), cluster.target)
 
@@ -189,12 +192,14 @@ def test_operators_behind_it_keep_the_order_and_do_not_stall(cluster):
     assert sorted(plain(shuffled)) == list(range(3000)) != plain(shuffled)
 
 
+@pytest.mark.slow
 def test_one_frame_at_a_time_is_enough(cluster):
     job = read(Dataset.range(800).map(slow), cluster.target, max_outstanding_requests=1)
 
     assert plain(job) == [2 * x for x in range(800)]
 
 
+@pytest.mark.slow
 def test_an_error_comes_in_its_place(cluster):
     def fragile(x):
         if x == 700:
@@ -221,6 +226,7 @@ def test_bad_samples_are_left_out_where_they_stand(cluster):
     assert plain(job) == [x for x in range(1000) if x % 100 != 17]
 
 
+@pytest.mark.slow
 def test_what_is_registered_can_be_read_in_order_by_its_id(cluster):
     register_dataset(cluster.target, Dataset.range(400).map(slow), dataset_id="in order")
     register_dataset(cluster.target, Dataset.range(400).shuffle(9), dataset_id="in no order")
@@ -236,6 +242,7 @@ def test_what_keeps_something_across_splits_is_refused_before_anybody_is_called(
         read(Dataset.range(9).scan(0, lambda s, x: (s + x, s)), "localhost:1")
 
 
+@pytest.mark.slow
 def test_a_slow_split_is_waited_for_and_workers_do_not_run_far_ahead(cluster):
     def first_is_slow(x):
         if x == 0:
@@ -245,6 +252,7 @@ def test_a_slow_split_is_waited_for_and_workers_do_not_run_far_ahead(cluster):
     assert plain(read(Dataset.range(2000).map(first_is_slow), cluster.target)) == list(range(2000))
 
 
+@pytest.mark.slow
 def test_a_batch_behind_it_is_full_though_it_takes_many_tasks(cluster):
     def drawn(x, *, rng):
         return int(x) + 0 * int(rng.integers(3))

@@ -48,6 +48,7 @@ def test_with_one_worker_and_one_reader_order_and_result_equal_a_local_run(one_w
     alike(tuple(far), tuple(dataset))
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("compression", ["AUTO", "LZ4", "ZSTD", None])
 def test_elements_have_the_same_types_and_values_over_the_mesh(cluster, mixed, compression):
     local = {int(e["scalar"]): e for e in mixed()}
@@ -119,6 +120,7 @@ def test_repeat_of_a_pass_in_which_nothing_passes_the_filter_ends(cluster):
     assert list(far) == []
 
 
+@pytest.mark.slow
 def test_an_endless_dataset_can_be_left_in_the_middle(cluster, nothing_left):
     far = Dataset.range(10).repeat().distribute("distributed_epoch", cluster.target)
 
@@ -128,6 +130,7 @@ def test_an_endless_dataset_can_be_left_in_the_middle(cluster, nothing_left):
     assert set(seen) == set(range(10))
 
 
+@pytest.mark.slow
 def test_tasks_divide_random_numbers(cluster, numbers):
     chance = Dataset.random(seed=7)
     local = numbers(chance.take(500))

@@ -55,6 +55,7 @@ def plain(elements):
     return [int(element) for element in elements]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_each_round_is_one_group_of_one_task_and_all_end_after_the_same(cluster, number):
     got = [plain(each) for each in read_all(consumers(cluster, Dataset.range(500), number))]
@@ -77,6 +78,7 @@ def test_each_worker_gives_all_of_the_data_when_nothing_is_divided(cluster):
     assert all(b == a + 1 == c - 1 for a, b, c in zip(*got))
 
 
+@pytest.mark.slow
 def test_batches_of_one_length_reach_all_consumers_in_one_round(cluster):
     def sentence(i):
         return np.full((7 * int(i)) % 23 + 1, i)
@@ -97,6 +99,7 @@ def test_batches_of_one_length_reach_all_consumers_in_one_round(cluster):
     assert len(whole) > 0.95 * len(got[0])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("behind", ["nothing", "batch", "prefetch", "map", "shuffle"])
 def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, behind):
     add = {
@@ -122,6 +125,7 @@ def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, beh
     assert len(everything) >= 300 - 2 * 2
 
 
+@pytest.mark.slow
 def test_operators_may_hold_any_number_of_rounds(cluster):
     datasets = consumers(cluster, Dataset.range(3000), 2)
     got = read_all([each.shuffle(700, seed=1).batch(300) for each in datasets])
@@ -131,6 +135,7 @@ def test_operators_may_hold_any_number_of_rounds(cluster):
     assert len(everything) >= 3000 - 2
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("remainder", ["drop", "pad", "repeat"])
 def test_what_fills_no_round_is_dropped_or_filled_up(cluster, remainder):
     datasets = consumers(cluster, Dataset.range(10), 4, "parallel_epochs", remainder=remainder)
@@ -182,6 +187,7 @@ def test_a_consumer_that_left_is_named_and_the_same_round_goes_on_when_it_is_bac
     stays.close()
 
 
+@pytest.mark.slow
 def test_of_two_processes_with_one_index_the_later_reads_on(cluster):
     dataset, name = Dataset.range(10_000), job_name()
     other = iter(consumer(cluster, dataset, 0, 2, name))
@@ -220,6 +226,7 @@ def test_rounds_that_are_skipped_are_counted_and_the_others_come(cluster):
     first.close(), second.close()
 
 
+@pytest.mark.slow
 def test_a_state_at_a_round_goes_on_with_other_consumers(cluster):
     dataset = Dataset.range(600)
     states, before = [None, None], []

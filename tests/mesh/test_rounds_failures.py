@@ -95,6 +95,7 @@ def test_rounds_are_whole_when_workers_are_killed_and_join(clusters):
     assert after_kill < 3.0
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_killed_comes_back_with_all_that_was_released(clusters):
     elements = 1200
     with clusters.own(workers=2) as cluster:
@@ -130,6 +131,7 @@ def test_a_pass_that_ends_while_the_dispatcher_is_away_is_over_when_it_is_back(c
             assert list(elements) == []
 
 
+@pytest.mark.slow
 def test_a_consumer_waits_for_an_absent_one_no_longer_than_its_timeout(clusters):
     config = DispatcherConfig(consumer_timeout=600.0)
     with clusters.own(workers=1, dispatcher=config) as cluster:
@@ -194,6 +196,7 @@ def test_a_consumer_that_is_killed_is_named_and_another_process_goes_on_in_its_p
                 again.kill()
 
 
+@pytest.mark.slow
 def test_an_index_that_nobody_reads_is_named(clusters):
     with clusters.own(workers=1, dispatcher=SOON) as cluster:
         alone = Dataset.range(100).distribute("distributed_epoch", cluster.target, "alone", 0, 2)

@@ -137,6 +137,7 @@ def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster,
     assert sorted(seen) == list(range(400))
 
 
+@pytest.mark.slow
 def test_a_save_that_one_reader_does_not_come_to_fails_and_reading_goes_on(cluster):
     build = lambda: Dataset.range(200).distribute(
         "distributed_epoch", cluster.target, job_name="alone"
@@ -312,6 +313,7 @@ def test_a_state_taken_on_one_cluster_goes_on_on_another(cluster, another):
         assert sorted(seen + flat(build(new.target).iterator(state))) == list(range(300))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("job", [None, "restored from nonsense"])
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_state_that_the_dispatcher_refuses_leaves_the_iterator_where_it_is(cluster, name, job):

@@ -48,6 +48,7 @@ def by_iterator(target, seed):
     return lambda: plain(dataset.iterator(seed=seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run_of", [by_distribute, by_options_before, by_options_behind, by_iterator]
 )
@@ -62,6 +63,7 @@ def test_runs_of_one_seed_are_equal_their_epochs_differ_and_another_seed_is_anot
     assert len({str(epoch) for epoch in first + other}) == 4
 
 
+@pytest.mark.slow
 def test_the_order_of_a_global_shuffle_follows_from_the_seed(cluster):
     shuffled = Dataset.range(200).global_shuffle().map(noisy)
 
@@ -70,6 +72,7 @@ def test_the_order_of_a_global_shuffle_follows_from_the_seed(cluster):
     assert one == two != other
 
 
+@pytest.mark.slow
 def test_a_number_of_workers_and_a_death_among_them_change_nothing(another, one_worker):
     alone = plain(read(source(), one_worker.target, 7))
     got = []
@@ -92,6 +95,7 @@ def test_readers_of_one_job_agree_on_its_seed(cluster, other):
             iter(read(source(), cluster.target, other, job_name=name))
 
 
+@pytest.mark.slow
 def test_a_saved_job_goes_on_with_its_seed_and_so_do_the_epochs_behind_it(cluster):
     whole = read(source(), cluster.target, 7)
     epochs = [plain(whole) for _ in range(2)]
@@ -114,6 +118,7 @@ def test_a_saved_job_is_not_restored_with_another_seed(cluster):
         read(source(), cluster.target, 8).iterator(state)
 
 
+@pytest.mark.slow
 def test_what_is_read_by_an_id_takes_a_seed_too(cluster):
     name = register_dataset(cluster.target, source())
 
@@ -134,6 +139,7 @@ def test_consumers_of_one_seed_read_the_same_rounds_in_each_run(one_worker):
     assert run("rounds one", 7) == run("rounds two", 7) != run("rounds three", 8)
 
 
+@pytest.mark.slow
 def test_epochs_behind_a_restored_one_are_those_of_the_first_run_also_behind_distribute(cluster):
     def run(name):
         job = read(Dataset.range(60), cluster.target, 7, job_name=name)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from penstock.dataset.dataset import Dataset
 from tests.mesh.worker_status import kept_bytes
@@ -57,12 +58,14 @@ def test_grpc_is_used_where_that_is_wanted(cluster):
         assert set(reading.transport.values()) == {"grpc"}
 
 
+@pytest.mark.slow
 def test_a_loop_that_keeps_more_than_an_arena_gets_all_and_nothing_is_overwritten(cluster):
     kept = list(shared(blocks(400), cluster))
 
     assert whole(kept) == list(range(400))
 
 
+@pytest.mark.slow
 def test_what_was_kept_stays_when_the_next_passes_use_the_same_runners(cluster):
     kept = []
     for _ in range(4):
@@ -73,6 +76,7 @@ def test_what_was_kept_stays_when_the_next_passes_use_the_same_runners(cluster):
     assert whole(kept) == sorted([*range(0, 60, 3)] * 4)
 
 
+@pytest.mark.slow
 def test_memory_goes_back_with_the_last_view_and_no_file_stays(cluster):
     list(shared(blocks(2), cluster))
     gc.collect()
@@ -107,6 +111,7 @@ def test_views_stay_readable_when_their_worker_is_killed(another):
     assert len(set(whole(kept))) == 100
 
 
+@pytest.mark.slow
 def test_a_runner_that_is_killed_takes_no_view_along_and_all_comes_once(
     another, tmp_path, monkeypatch
 ):
@@ -129,6 +134,7 @@ def test_a_runner_that_is_killed_takes_no_view_along_and_all_comes_once(
     assert whole(kept) == list(range(300))
 
 
+@pytest.mark.slow
 def test_what_a_killed_reader_looked_at_is_written_again(another):
     with another(workers=1) as cluster:
         script = f"""

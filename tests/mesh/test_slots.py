@@ -6,6 +6,8 @@ import signal
 import time
 from collections import Counter
 
+import pytest
+
 from penstock.dataset.dataset import Dataset
 from penstock_cluster.cli.status import look
 from penstock_worker.config import WorkerConfig
@@ -21,6 +23,7 @@ def pairs(dataset):
     return [(int(x), int(pid)) for x, pid in dataset]
 
 
+@pytest.mark.slow
 def test_a_worker_of_two_slots_makes_a_job_in_two_processes_and_one_slot_in_one(clusters):
     with clusters.own(workers=1, worker=WorkerConfig(slots=2)) as cluster:
         found = pairs(Dataset.range(400).map(where).distribute("distributed_epoch", cluster.target))
@@ -44,6 +47,7 @@ def test_what_is_not_split_is_copied_once_a_worker_whatever_its_slots(clusters):
     assert len({pid for _, pid in found}) == 1
 
 
+@pytest.mark.slow
 def test_a_killed_runner_takes_nothing_along_and_the_other_one_goes_on(clusters):
     with clusters.own(workers=1, worker=WorkerConfig(slots=2)) as cluster:
         dataset = Dataset.range(1000).map(where).distribute("distributed_epoch", cluster.target)
@@ -59,6 +63,7 @@ def test_a_killed_runner_takes_nothing_along_and_the_other_one_goes_on(clusters)
         assert worker.stats["runners_lost"] == 1
 
 
+@pytest.mark.slow
 def test_two_jobs_share_the_slots_of_a_worker(clusters):
     def slots(cluster):
         (worker,) = look(cluster.target).stats.workers
@@ -80,6 +85,7 @@ def test_two_jobs_share_the_slots_of_a_worker(clusters):
                 assert len(made["b"]) == 1
 
 
+@pytest.mark.slow
 def test_a_state_of_two_workers_with_eight_slots_goes_on_at_three_with_four(clusters):
     def build(cluster):
         source = Dataset.range(6000).map(lambda x: x).shuffle(50).batch(3).unbatch()
@@ -101,6 +107,7 @@ def test_a_state_of_two_workers_with_eight_slots_goes_on_at_three_with_four(clus
     assert sorted(seen + after) == list(range(6000))
 
 
+@pytest.mark.slow
 def test_ordered_reads_use_the_slots_and_come_in_order(clusters):
     with clusters.own(workers=1, worker=WorkerConfig(slots=3)) as cluster:
         dataset = Dataset.range(600).map(where)

@@ -51,6 +51,7 @@ def elsewhere(call):
     return result
 
 
+@pytest.mark.slow
 def test_each_policy_gives_every_element_once(listed, tmp_path):
     for i in range(4):
         (tmp_path / f"{i}.txt").write_text("\n".join(f"{i}:{j}" for j in range(5)))

@@ -57,6 +57,7 @@ def test_consumer_k_of_n_gets_every_nth_element_on_one_worker_on_two_and_on_five
         assert all_of(consumers(kept, mesh.target, 3, "five")) == by_turns(wanted, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [3, 40])
 def test_splits_without_elements_move_nothing(clusters, request, kept):
     far = Dataset.range(2000).map(slow).filter(lambda x: bool(x % 200 < 2 * kept))
@@ -94,6 +95,7 @@ def test_the_order_outlives_workers_drains_and_the_dispatcher(another):
     assert got == tuple(by_turns([2 * x for x in range(3000)], 2))
 
 
+@pytest.mark.slow
 def test_a_saved_state_goes_on_with_another_number_of_consumers_and_workers(another):
     numbers, wanted = Dataset.range(1000).map(slow), [2 * x for x in range(1000)]
     with another(workers=3) as mesh:
@@ -112,6 +114,7 @@ def test_a_saved_state_goes_on_with_another_number_of_consumers_and_workers(anot
     assert rest == [wanted[300 + (k - 300) % 3 :: 3] for k in range(3)]
 
 
+@pytest.mark.slow
 def test_a_process_that_takes_the_place_of_another_goes_on_behind_it(cluster, request):
     numbers, wanted = Dataset.range(400).map(slow), [2 * x for x in range(400)]
     one, two = consumers(numbers, cluster.target, 2, request.node.name)
@@ -131,6 +134,7 @@ def again(dataset):
     return pickle.loads(pickle.dumps(dataset))
 
 
+@pytest.mark.slow
 def test_operators_behind_it_are_each_consumers_own(cluster, request):
     numbers = Dataset.range(1000).map(lambda x: x)
     two = consumers(numbers, cluster.target, 2, request.node.name)
@@ -142,6 +146,7 @@ def test_operators_behind_it_are_each_consumers_own(cluster, request):
     assert [[x for batch in each for x in batch] for each in got] == by_turns(range(1000), 2)
 
 
+@pytest.mark.slow
 def test_one_frame_at_a_time_is_enough(cluster, request):
     numbers, job = Dataset.range(300).map(slow), request.node.name
     few = consumers(numbers, cluster.target, 2, job, max_outstanding_requests=1)
@@ -149,6 +154,7 @@ def test_one_frame_at_a_time_is_enough(cluster, request):
     assert all_of(few) == by_turns([2 * x for x in range(300)], 2)
 
 
+@pytest.mark.slow
 def test_an_error_comes_in_its_place_to_each_consumer(cluster, request):
     def fragile(x):
         if x == 500:
@@ -169,6 +175,7 @@ def test_an_error_comes_in_its_place_to_each_consumer(cluster, request):
     assert [each[:250] for each in got] == by_turns([2 * x for x in range(500)], 2)
 
 
+@pytest.mark.slow
 def test_what_is_registered_is_read_so_by_its_id(cluster, request):
     register_dataset(cluster.target, Dataset.range(200).map(slow), dataset_id="in turns")
     two = [

@@ -80,6 +80,7 @@ def numbers_of(task):
     return found
 
 
+@pytest.mark.slow
 def test_a_pass_comes_whole_and_once_and_then_it_is_over(cluster, dispatcher):
     name = register_dataset(cluster.target, Dataset.range(300).map(lambda x: x + 1))
     reading = Reading(dispatcher, name, "whole")
@@ -91,6 +92,7 @@ def test_a_pass_comes_whole_and_once_and_then_it_is_over(cluster, dispatcher):
     reading.release()
 
 
+@pytest.mark.slow
 def test_a_worker_reads_what_it_makes_itself_in_its_own_loop(cluster, dispatcher):
     name = register_dataset(cluster.target, Dataset.range(10**6).map(lambda x: x))
     reading = Reading(dispatcher, name, "its-own-loop", target=ANY)

@@ -34,6 +34,7 @@ def far(cluster, count=N):
     return Dataset.range(count).distribute("distributed_epoch", cluster.target)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("behind", BEHIND)
 def test_each_element_comes_to_one_thread_and_the_end_to_all(cluster, nothing_left, behind):
     it = iter(BEHIND[behind](far(cluster)))
@@ -72,6 +73,7 @@ def test_threads_that_wait_are_told_when_another_closes(cluster, ahead):
                 job.result(60)
 
 
+@pytest.mark.slow
 def test_a_state_is_had_while_other_threads_wait_for_elements(cluster):
     made = Dataset.range(10).map(lambda x: threading.Event().wait(0.3 if x == 6 else 0) or x)
     job = made.distribute("distributed_epoch", cluster.target, "saved beside threads")

@@ -97,6 +97,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_local_pipeline_runs_is_saved_and_goes_on(run, tmp_path, system):
     folder = tmp_path / "data"
@@ -118,7 +119,7 @@ def insecure(clusters):
         yield cluster
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_mesh_on_linux_is_read_saved_and_shown(insecure, run, system):
     cluster = insecure
@@ -130,6 +131,7 @@ def test_a_mesh_on_linux_is_read_saved_and_shown(insecure, run, system):
     assert cluster.workers[0].address in shown.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_processes_of_a_map_say_that_they_need_linux(run, system):
     ran = run(system, PROCESSES)
@@ -144,6 +146,7 @@ def test_processes_of_a_map_say_that_they_need_linux(run, system):
 REMEDY = "run it on a Linux machine or in a container; pipelines are built and read anywhere\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_cluster_and_servers_in_a_process_say_that_they_need_linux(run, system):
     ran = run(system, CLUSTER)
@@ -155,6 +158,7 @@ def test_a_cluster_and_servers_in_a_process_say_that_they_need_linux(run, system
     )
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("what", ["dispatcher", "worker"])
 def test_the_process_of_a_service_ends_with_one_sentence(run, system, what):

@@ -28,6 +28,7 @@ def model(sizes, choices, stop):
     return out
 
 
+@pytest.mark.slow
 @settings(
     max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

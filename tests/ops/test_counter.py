@@ -9,6 +9,7 @@ def counter(start=0, step=1):
     return Dataset.counter(start, step)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("start", "step"), [(0, 1), (5, -3), (7, 0), (-(2**63), 2**40)])
 def test_numbers_go_on_without_end(check_states, start, step):
     check_states(lambda: counter(start, step), [start + i * step for i in range(80)], limit=80)

@@ -142,7 +142,7 @@ def test_what_has_no_value_is_nan_or_empty_or_an_error(write):
     assert np.isnan(fourth["f"])
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 def test_a_bad_row_is_an_error_in_its_place(check_states, write, chunk):
     rows = [f"{i},{i / 2}" for i in range(40)]
     rows[7], rows[20], rows[21] = "7,seven", "20", "21,1,2"
@@ -277,6 +277,7 @@ def test_a_column_that_there_is_not_is_no_fault_of_an_element(write):
             list(Dataset.csv(file, **wrong).ignore_errors())
 
 
+@pytest.mark.slow
 def test_wrong_rows_do_not_hold_up_those_before_them(write):
     file = write("a,b\n1,2\n" + "1\n" * 20_000)
 
@@ -289,6 +290,7 @@ def test_an_array_is_no_default(write):
         Dataset.csv(write("a\n1\n"), column_defaults={"a": np.array([1, 2])})
 
 
+@pytest.mark.slow
 def test_a_compressed_file_that_is_cut_short_is_an_error_behind_what_was_read(write):
     text = "a\n" + "".join(f"{i}\n" for i in range(200_000))
     file = write(gzip.compress(text.encode())[:-20])
@@ -461,6 +463,7 @@ PIECES = [
 TYPES = [int, float, str, bytes, bool, 0, "x", False]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_bytes_a_file_holds_its_errors_are_ours_and_can_be_printed(write, seed):
     chance = random.Random(seed)

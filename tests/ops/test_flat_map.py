@@ -37,6 +37,7 @@ def test_one_dataset_comes_after_the_other_and_a_state_is_exact(check_states):
     check_states(lambda: Dataset.range(11).flat_map(inner), expected)
 
 
+@pytest.mark.slow
 def test_a_state_is_small_however_many_datasets_a_block_is_made_of(check_states):
     expected = [x for n in range(60) for x in (n, n + 1)]
 

@@ -54,6 +54,7 @@ def in_order(values, seed):
 NUMBERS = Dataset.range(23)
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize(
     "ds",
     [

@@ -37,7 +37,7 @@ def same(key, window):
     return window
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 50])
 @pytest.mark.parametrize("keys", [1, 2, 3, 7])
 def test_groups_come_as_they_are_full_and_then_by_key(check_states, size, keys):
@@ -163,6 +163,7 @@ def test_errors_of_the_input_come_where_they_were_and_only_once(check_states, si
     )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -78,7 +78,7 @@ def test_the_order_is_that_of_the_model_and_a_state_is_exact(check_states, cycle
     )
 
 
-@pytest.mark.quick(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", [1, 3])
 @pytest.mark.parametrize(("cycle", "length"), [(1, 1), (3, 1), (3, 2), (30, 2)])
 def test_threads_change_nothing_in_the_order(check_states, cycle, length, parallel):
@@ -93,6 +93,7 @@ def test_threads_change_nothing_in_the_order(check_states, cycle, length, parall
     assert not threads()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_whoever_is_ready_comes_first_but_all_come_once(check_states, parallel):
     expected = model(map(rows, range(11)), 1, 1)
@@ -129,6 +130,7 @@ def test_the_default_cycle_does_not_depend_on_the_machine():
     assert list(dataset.interleave(two, num_parallel_calls=3)) == model(lists, 3, 1)
 
 
+@pytest.mark.slow
 def test_errors_of_all_three_kinds_take_nothing_with_them(check_states):
     def open_inner(n):
         return inner(failing_at(3, 9)(n)).map(failing_at(0, 201, 503))

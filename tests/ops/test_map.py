@@ -37,6 +37,7 @@ def test_map_applies_a_function(check_states):
     check_states(lambda: Dataset.range(13).map(double), [2 * i for i in range(13)])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("calls", [1, 3, 20])
 def test_parallel_calls_keep_the_order(check_states, calls):
     expected = [2 * i for i in range(13)]

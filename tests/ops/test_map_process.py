@@ -80,6 +80,7 @@ def is_alive(pid):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [None, 2])
 def test_states_are_exact(check_states, calls):
     check_states(
@@ -251,6 +252,7 @@ def test_an_element_that_cannot_cross_is_an_error_of_its_own():
     assert "failed at element 1: ElementError" in out[1]
 
 
+@pytest.mark.slow
 def test_a_process_above_its_cap_is_replaced(own_pool):
     own_pool(process_memory=1)
     kept = []
@@ -275,6 +277,7 @@ def test_the_keeper_of_a_closed_pool_ends_though_a_process_was_never_put_back(ow
     assert not is_alive(process.pid)
 
 
+@pytest.mark.slow
 def test_processes_that_nobody_uses_end_and_so_does_their_keeper(own_pool):
     pool = own_pool(process_idle=0.05)
 
@@ -285,6 +288,7 @@ def test_processes_that_nobody_uses_end_and_so_does_their_keeper(own_pool):
     assert set(map(int, in_process(10, whoever))).isdisjoint(pids)
 
 
+@pytest.mark.slow
 def test_no_more_processes_wait_than_may(own_pool):
     own_pool(processes_idle=1)
 
@@ -321,6 +325,7 @@ def test_a_dropped_iterator_leaves_nothing_in_use(own_pool):
     wait_until(lambda: not pool._used)
 
 
+@pytest.mark.slow
 def test_a_killed_process_takes_those_along(tmp_path):
     pids = run_script(
         tmp_path,
@@ -333,6 +338,7 @@ def test_a_killed_process_takes_those_along(tmp_path):
     wait_until(lambda: not any(map(is_alive, pids)))
 
 
+@pytest.mark.slow
 def test_a_fork_has_processes_of_its_own(tmp_path):
     pids = run_script(
         tmp_path,
@@ -351,6 +357,7 @@ def test_a_fork_has_processes_of_its_own(tmp_path):
     wait_until(lambda: not any(map(is_alive, pids)))
 
 
+@pytest.mark.slow
 def test_a_fork_that_drops_its_copy_of_an_iterator_leaves_the_processes_to_its_parent(tmp_path):
     pids = run_script(
         tmp_path,

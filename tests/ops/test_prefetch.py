@@ -38,7 +38,7 @@ def wait_until(condition):
         time.sleep(0.001)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 def test_it_changes_nothing_and_a_state_is_exact(check_states, size):
     check_states(lambda: Dataset.range(20).prefetch(size), list(range(20)), blocks=(1, 7))
@@ -313,6 +313,7 @@ def test_a_thread_that_cannot_be_started_is_raised_and_tried_again(monkeypatch):
         assert list(it) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_close_that_comes_between_the_look_and_the_wait_ends_the_wait():
     """As a signal handler's does: its thread is awake, and is not woken any more."""
     lane = prefetch._Lane(2)

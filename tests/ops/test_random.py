@@ -11,6 +11,7 @@ def random(seed=None, rerandomize=True):
     return Dataset.random(seed, rerandomize)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("seed", [None, 0, -1, 2**62])
 def test_random_numbers_replay_from_a_state(check_states, seed):
     check_states(lambda: random(seed), limit=80)

@@ -10,6 +10,7 @@ from penstock.errors import DatasetError, ElementError
 from penstock.graph.node import UNKNOWN
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("after", [1, 2, 5, 30])
 @pytest.mark.parametrize("before", [1, 3, 40])

@@ -14,6 +14,7 @@ def ranges(*sizes):
     return [Dataset.range(100 * i, 100 * i + n) for i, n in enumerate(sizes)]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("weights", [None, [0.5, 0.2, 0.3], [1, 0, 9]])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_all_elements_come_each_dataset_in_its_order(check_states, weights, seed):
@@ -34,6 +35,7 @@ def test_with_stop_the_first_that_is_empty_ends_all(check_states):
     assert len(values) < 35
 
 
+@pytest.mark.slow
 def test_weights_are_probabilities():
     endless = [Dataset.range(i, i + 1).repeat() for i in range(3)]
 

@@ -39,6 +39,7 @@ def failing_at(*bad):
     return check
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(
     ("size", "seed"), [(1, 0), (2, 5), (7, -3), (20, 2**70), (22, 5), (23, 5), (100, 6)]
 )
@@ -86,6 +87,7 @@ def test_empty_input(check_states):
     check_states(lambda: Dataset.range(0).shuffle(5), [])
 
 
+@pytest.mark.slow
 def test_shuffles_of_shuffles_and_batches_keep_their_places(check_states):
     outcome = check_states(
         lambda: Dataset.range(60).shuffle(7).batch(3).shuffle(5).unbatch().shuffle(4)
@@ -136,6 +138,7 @@ def test_passes_are_equal_where_the_user_asks_for_it(check_states, seed):
     assert outcome[:9] == outcome[9:18] == outcome[18:]
 
 
+@pytest.mark.slow
 def test_every_element_may_come_to_every_place():
     firsts = Counter(int(next(iter(Dataset.range(8).shuffle(8, seed=seed)))) for seed in range(800))
 

@@ -94,6 +94,7 @@ def test_a_file_that_is_cut_short_is_named(check_states, tmp_path, missing):
     assert "record 1" in whole[1].text
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 def test_a_compressed_file_that_is_cut_short_is_named_behind_what_could_be_read(
     check_states, tmp_path, compression
@@ -148,6 +149,7 @@ def test_a_record_that_claims_more_than_there_is_takes_no_memory_for_it(
         tracemalloc.stop()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("compression", ["GZIP", "ZLIB"])
 def test_a_bomb_is_read_a_record_at_a_time(tmp_path, compression):
     (tmp_path / "a").write_bytes(PACK[compression](packed(bytes(1 << 20)) * 64))

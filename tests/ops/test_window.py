@@ -30,6 +30,7 @@ def failing_at(*bad):
     return check
 
 
+@pytest.mark.quick(13)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize(
     ("size", "shift"), [(1, 1), (3, 3), (3, 1), (3, 2), (2, 5), (4, 7), (20, 1)]

@@ -61,6 +61,7 @@ def test_without_a_notice_steps_are_made_and_counted(begun):
     assert not loop.handler.noticed
 
 
+@pytest.mark.slow
 def test_a_signal_stops_at_a_step_and_saves_that(begun):
     loop = begun()
     loop.run(20)
@@ -202,6 +203,7 @@ def test_one_that_goes_on_alone_while_the_others_stop_is_refused(begun, answered
     assert loop.handler.total_run_calls >= 4
 
 
+@pytest.mark.slow
 def test_the_watcher_of_ones_own_is_asked_and_what_it_raises_ends_nothing(begun, caplog):
     answers = iter([False, ValueError("no answer"), ValueError("no answer"), True])
 

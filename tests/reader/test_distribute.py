@@ -334,6 +334,7 @@ def test_the_upstream_is_no_part_of_the_graph_that_runs_here():
     assert far.node.label == "distribute"
 
 
+@pytest.mark.slow
 def test_nothing_loads_grpc_until_an_iterator_is_made():
     code = f"""
 import sys

@@ -118,6 +118,7 @@ def test_tasks_that_still_run_when_the_last_user_leaves_are_cancelled():
     assert future.cancelled()
 
 
+@pytest.mark.slow
 def test_a_task_that_did_not_hear_that_it_is_cancelled_is_cancelled_again():
     async def deaf():
         try:

@@ -171,6 +171,7 @@ def test_a_decoded_pipeline_has_the_fingerprint_it_was_sent_with():
     assert definition.fingerprint == fingerprint(ds.node) == fingerprint(decode(definition))
 
 
+@pytest.mark.slow
 def test_a_local_package_may_lie_anywhere(tmp_path):
     texts = {
         "helpers/__init__.py": "from . import inner\nUNUSED = object()\n",

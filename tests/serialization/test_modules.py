@@ -195,6 +195,7 @@ def write(folder, files):
         file.write_text(textwrap.dedent(text))
 
 
+@pytest.mark.slow
 def test_local_modules_travel_with_the_functions_that_use_them(tmp_path, run):
     write(tmp_path / "project", PROJECT)
 
@@ -205,6 +206,7 @@ def test_local_modules_travel_with_the_functions_that_use_them(tmp_path, run):
     assert json.loads(printed) == expected
 
 
+@pytest.mark.slow
 def test_a_module_that_a_worker_lacks_is_named_with_the_remedy(tmp_path, run):
     # What lies in a folder named site-packages counts as installed.
     write(
@@ -230,6 +232,7 @@ def test_a_module_that_a_worker_lacks_is_named_with_the_remedy(tmp_path, run):
     assert "install it on the workers, or keep it beside the script" in message
 
 
+@pytest.mark.slow
 def test_a_function_that_another_version_lacks_is_named(tmp_path, run):
     write(
         tmp_path,

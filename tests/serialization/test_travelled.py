@@ -311,6 +311,7 @@ def result(request, sent, tmp_path_factory):
     return one
 
 
+@pytest.mark.slow
 def test_members_of_an_enumeration_are_single_and_have_their_attributes(result):
     assert result("enums") == ("cat", True, True, "first", True)
 
@@ -325,6 +326,7 @@ def test_named_tuples_and_typed_dicts_are_what_they_were(result):
     assert result("typed_dicts") == ({"name": "a"}, ["name"])
 
 
+@pytest.mark.slow
 def test_what_classes_did_as_they_were_defined_is_done_once(result):
     assert result("registries") == (True, ["rows"], "Model", True)
 
@@ -365,6 +367,7 @@ def test_a_process_that_a_function_starts_finds_its_modules(result):
     assert result("in_a_process") == ("Slotted", "InScript")
 
 
+@pytest.mark.slow
 def test_what_unpickled_objects_do_is_a_part_of_the_fingerprint_and_what_is_beside_is_not(tmp_path):
     script = """
         import pickle
@@ -390,6 +393,7 @@ def test_what_unpickled_objects_do_is_a_part_of_the_fingerprint_and_what_is_besi
     assert made["return 1"] != made[""] == made["layers = 1"] != made[".decode()"]
 
 
+@pytest.mark.slow
 def test_a_module_of_the_worker_gives_way_and_is_named(sent, tmp_path):
     other = PROJECT["own/state.py"].replace("COUNT += 1", "COUNT += 7")
     write(tmp_path, PROJECT | {"own/state.py": other})
@@ -422,6 +426,7 @@ def test_names_that_older_definitions_have_in_their_pickles_can_be_imported():
     assert {"_module", "_new_cached", "_set_cached"} <= vars(pickling).keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_rank_that_multiprocessing_starts_sends_functions_and_classes_of_its_script(
     method, project, tmp_path

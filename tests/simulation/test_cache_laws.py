@@ -8,7 +8,7 @@ from simulation.cache_rules import RULES
 CHUNK = 20
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 120, CHUNK))
 def test_no_law_of_the_cache_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + CHUNK) if (law := judge(seed)[0])}
@@ -27,7 +27,7 @@ def test_a_schedule_of_trainers_is_played_again_alike():
     assert judge(7) == judge(7)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("rule", "first"),
     [

@@ -27,7 +27,7 @@ def test_a_schedule_is_played_again_alike():
     assert judge(7) == judge(7)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     "rule",
     [

@@ -5,7 +5,7 @@ import pytest
 from simulation.ordered_mesh import judge, judge_consumers
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 150, 25))
 def test_no_law_of_ordered_jobs_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + 25) if (law := judge(seed)[0])}

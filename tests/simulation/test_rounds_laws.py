@@ -34,7 +34,7 @@ def test_a_schedule_of_rounds_is_played_again_alike():
     assert judge(7) == judge(7)
 
 
-@pytest.mark.quick(5)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("rule", RULES)
 def test_without_this_rule_of_rounds_a_law_breaks(rule):
     first = RARE.get(rule, 0)

@@ -6,7 +6,7 @@ from simulation import static_mesh
 from simulation.static_mesh import judge
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 150, 25))
 def test_no_law_of_fixed_parts_breaks_whatever_fails(first):
     broken = {seed: law for seed in range(first, first + 25) if (law := judge(seed)[0])}

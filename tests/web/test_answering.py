@@ -61,6 +61,7 @@ def samples(address):
     }
 
 
+@pytest.mark.slow
 def test_a_scrape_counts_what_was_read(seen, cluster_with_http):
     far = Dataset.range(1000).distribute("distributed_epoch", cluster_with_http.target, "counted")
     assert len(list(far)) == 1000

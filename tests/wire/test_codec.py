@@ -93,6 +93,7 @@ def forms():
     return list(found.items())
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     ("kind", "codec"), forms(), ids=lambda it: getattr(it, "__name__", "union")
 )

@@ -86,6 +86,7 @@ async def left(socks, most):
     return len(open_ones)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "first",
     [b"", raw_http2.PREFACE, raw_http2.PREFACE + raw_http2.settings()],

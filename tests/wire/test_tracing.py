@@ -144,6 +144,7 @@ async def test_a_call_that_fails_has_the_errors_name_on_both_sides(collector, tr
         assert attributes(span)["penstock.worker"] == "w:1"
 
 
+@pytest.mark.slow
 async def test_a_collector_that_does_not_answer_holds_up_neither_calls_nor_the_end(
     collector, traced
 ):

@@ -147,6 +147,7 @@ async def test_status_is_the_services_own_bytes(reach):
         assert await worker.status() == b"{}"
 
 
+@pytest.mark.slow
 async def test_no_frame_is_lost_though_the_reader_writes_when_the_stream_ends():
     class Hasty(FakeWorker):
         async def read(self, requests):

@@ -64,6 +64,7 @@ async def test_a_worker_that_ends_right_behind_its_dispatcher_does_not_warn(
     assert [record for record in caplog.records if record.name == "penstock.worker"] == []
 
 
+@pytest.mark.quick(1)
 async def test_beats_come_without_being_asked_and_carry_stats(dispatcher, worker, wait):
     await wait(lambda: len(dispatcher.beats) >= 4)
 

@@ -325,6 +325,7 @@ def process(*arguments, **env):
             child.kill()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_s_process_says_that_it_is_registered_and_stops_when_told(
     target, dispatcher, signum
@@ -341,6 +342,7 @@ def test_a_worker_s_process_says_that_it_is_registered_and_stops_when_told(
         assert child.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_told_twice_stops_at_once(target, dispatcher):
     dispatcher.trusting = False
     with process("--dispatcher-address", target, "--drain", "60") as child:

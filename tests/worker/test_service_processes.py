@@ -212,6 +212,7 @@ async def test_a_runner_that_is_killed_is_replaced_and_nothing_is_missing(mesh, 
         assert dispatcher.progress(1).counts.replayed >= 20
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "die",
     [lambda: os._exit(7), lambda: os.kill(os.getpid(), signal.SIGSEGV)],

@@ -87,6 +87,7 @@ AFTER = [
 """What is there when so many calls were made."""
 
 
+@pytest.mark.slow
 def test_each_call_that_changes_something_below_the_folder_is_counted_and_no_other(order, tmp_path):
     found = run(order, tmp_path / "top", 0, How.BEFORE)
 
@@ -95,6 +96,7 @@ def test_each_call_that_changes_something_below_the_folder_is_counted_and_no_oth
     assert order.hit is None
 
 
+@pytest.mark.quick(11)
 @pytest.mark.parametrize("call", range(1, len(CALLS) + 1))
 @pytest.mark.parametrize("how", [How.BEFORE, How.AFTER])
 def test_it_is_killed_before_a_call_or_behind_it(order, tmp_path, call, how):
@@ -130,6 +132,7 @@ def test_it_is_killed_once_more_where_that_is_wanted(order, tmp_path):
     assert order.calls == 5 + len(CALLS)
 
 
+@pytest.mark.slow
 def test_what_sqlite_writes_is_counted(order, tmp_path):
     code = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1] + '/db', isolation_level=None);"

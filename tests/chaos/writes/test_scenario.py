@@ -18,7 +18,7 @@ def killing(tmp_path_factory):
         yield lambda kill, folder: play(warm, order, kill, top / "work", folder)
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kill",
     [Kill(9, How.BEFORE, again=5), Kill(70, How.TORN, again=11), Kill(150, How.AFTER, again=7)],

@@ -38,6 +38,7 @@ def called(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_help_names_every_command_and_the_exit_codes():
     ran = penstock("--help")
 
@@ -75,6 +76,7 @@ def test_nobody_at_the_target_has_an_exit_code_of_its_own(command, called):
     assert "127.0.0.1:1" in ran.stderr
 
 
+@pytest.mark.slow
 def test_health_is_asked_of_dispatchers_and_workers(cluster, called):
     for address in (cluster.dispatcher.address, cluster.workers[0].address):
         ran = called("health", address)
@@ -88,6 +90,7 @@ def test_health_of_nobody_is_bad(called):
     assert ran.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["option", "variable"])
 def test_up_serves_the_page_at_the_address_that_it_prints(by, clusters):
     clusters.close()

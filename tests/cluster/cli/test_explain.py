@@ -27,6 +27,7 @@ def said(show, target):
     return capture.get()
 
 
+@pytest.mark.slow
 def test_each_pass_that_runs_is_explained(cluster):
     dataset = Dataset.range(100_000).map(slow)
     far = dataset.distribute("distributed_epoch", cluster.target, job_name="explained")

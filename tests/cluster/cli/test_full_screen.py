@@ -64,7 +64,7 @@ def terminal():
         one.close()
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("status", "--watch"), ("top",)])
 def test_a_key_ends_it_and_the_terminal_is_as_it_was(cluster, terminal, command):
     view = terminal(command[0], cluster.target, *command[1:])
@@ -90,6 +90,7 @@ def test_control_c_ends_it_without_an_error(cluster, terminal):
     assert "Traceback" not in view.text
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_away_is_waited_for(terminal):
     view = terminal("status", "127.0.0.1:9", "--watch")
 

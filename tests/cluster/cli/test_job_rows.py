@@ -49,6 +49,7 @@ def shown(what, width=80):
     return captured.get()
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("height", [24, 25, 40, 60])
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("waiting", [0, 3, 30])

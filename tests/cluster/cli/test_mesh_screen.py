@@ -38,6 +38,7 @@ def shown(what, width, height=40):
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     "name", ["empty", "slow-map", "lost-and-drained", "unbalanced", "thousand"]

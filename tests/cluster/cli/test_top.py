@@ -60,6 +60,7 @@ def test_no_more_is_listed_than_there_is_room_and_it_says_so():
     assert "more" in lines[-1]
 
 
+@pytest.mark.slow
 def test_the_command_prints_once(cluster):
     run = [sys.executable, "-m", "penstock_cluster.cli.app", "top", cluster.target]
 

@@ -25,7 +25,7 @@ TICK = 1000.0
 """Microseconds by which a clock may have been corrected meanwhile."""
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["grpc", "shm"])
 def test_each_frame_is_followed_through_all_of_its_stages(cluster, tmp_path, transport):
     output, begun, over = tmp_path / "trace.json", threading.Event(), threading.Event()

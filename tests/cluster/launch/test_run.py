@@ -145,7 +145,7 @@ RANKS = {
 }
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", RANKS)
 def test_two_processes_of_a_launcher_share_what_the_first_one_starts(hosts, launcher):
     where = {
@@ -175,7 +175,7 @@ def test_the_exit_code_is_the_scripts_and_nothing_is_left_behind(hosts):
     assert left_behind() == []
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_signals_are_passed_on_to_the_script(hosts, number):
     hosts.script.write_text(
@@ -245,6 +245,7 @@ def test_data_workers_of_a_host_that_leaves_hand_their_tasks_over_at_once(hosts)
     assert left_behind() == []
 
 
+@pytest.mark.slow
 def test_what_is_killed_takes_all_with_it(hosts):
     hosts.script.write_text("import time; print('READY', flush=True); time.sleep(600)")
     host = hosts.start({})
@@ -284,6 +285,7 @@ def test_a_host_that_trains_needs_a_script(monkeypatch):
         run([], None, None)
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_before_the_dispatcher_came_ends_at_once(hosts):
     hosts.script.write_text("import sys; sys.exit(4)")
     cluster = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"]}

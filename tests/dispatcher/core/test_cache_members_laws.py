@@ -22,13 +22,14 @@ def settled(seed):
     return world
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_each_trainer_comes_to_its_end_and_all_laws_hold(first):
     for seed in range(first, first + 20):
         assert all(reader.finished for reader in settled(seed).readers.values()), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_a_reader_is_told_of_the_end_when_its_trainer_has_had_all():
     for seed in SEEDS:
         world = settled(seed)

@@ -97,6 +97,7 @@ def test_a_task_whose_worker_dies_goes_on_elsewhere_and_none_is_made_in_its_plac
         world.finishes(name)
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_worker_that_dies_are_not_all_made_at_once_on_another():
     world = World(100_000, grid=10)
     for _ in range(100):  # all is with readers, and operators keep it
@@ -220,6 +221,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(ACTS, st.integers(0, 400), st.integers(1, 3), st.sampled_from([0, 1, 10]))
 def test_whatever_happens_tasks_come_in_order_and_all_is_accounted_for(acts, units, count, grid):

@@ -23,13 +23,14 @@ def settled(seed):
     return world
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_each_pass_ends_and_all_its_laws_hold(first):
     for seed in range(first, first + 20):
         assert settled(seed).record.finished, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_all_who_take_a_round_take_the_same_group():
     for seed in SEEDS:
         world, rounds = settled(seed), {}

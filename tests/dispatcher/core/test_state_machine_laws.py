@@ -26,7 +26,7 @@ def settled(seed):
     return world
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_every_unit_of_every_pass_is_free_or_in_one_log(first):
     for seed in range(first, first + 20):
@@ -97,6 +97,7 @@ def dataset_mode(world, iteration):
     return made.parameters.mode
 
 
+@pytest.mark.slow
 def test_replaying_all_facts_gives_an_equal_state():
     for seed in SEEDS:
         world = settled(seed)
@@ -108,6 +109,7 @@ def test_replaying_all_facts_gives_an_equal_state():
         assert again == world.core.state, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_a_state_that_was_written_and_read_goes_on_like_one_that_was_not():
     for seed in range(30):
         world = run_world(seed)
@@ -151,6 +153,7 @@ def test_nothing_happens_to_an_iteration_behind_its_end():
                 finished.add(fact.iteration)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("gc_dynamic", [False, True])
 def test_what_was_acked_of_a_named_job_is_not_delivered_again_in_silence(gc_dynamic):
     kept = 0
@@ -211,6 +214,7 @@ def test_ids_are_never_used_twice():
         assert all(number > seed for number in ids)
 
 
+@pytest.mark.slow
 def test_what_is_volatile_does_not_pile_up():
     for seed in range(30):
         world = run_world(seed, gc_dynamic=True)

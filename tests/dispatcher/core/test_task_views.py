@@ -123,6 +123,7 @@ def test_tasks_that_are_over_are_remembered_up_to_a_bound(monkeypatch):
     assert drawn.told(28).over == (19,)
 
 
+@pytest.mark.quick(81)
 @pytest.mark.parametrize("seed", range(100))
 def test_whatever_is_lost_doubled_or_late_a_view_that_arrives_gives_all_tasks(seed, monkeypatch):
     chance = random.Random(seed)

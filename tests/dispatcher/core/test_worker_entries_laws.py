@@ -37,6 +37,7 @@ def history(world):
     assert state == world.core.state
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_a_part_runs_at_its_place_only(first):
     for seed in range(first, first + 20):

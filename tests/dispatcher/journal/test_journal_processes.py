@@ -98,7 +98,7 @@ def kept(folder):
         return store.load().state
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [1 << 20, 20_000], ids=["facts", "snapshots"])
 def test_a_process_killed_while_it_writes_has_kept_all_that_it_acknowledged(tmp_path, least):
     rng, length = random.Random(least), 0
@@ -175,6 +175,7 @@ def test_a_second_process_in_a_folder_names_the_first_and_fails(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_without_a_folder_the_process_says_what_a_restart_loses():
     command = [sys.executable, "-m", "penstock_dispatcher", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -297,6 +298,7 @@ async def test_time_in_which_a_dispatcher_was_stopped_expires_no_peer(tmp_path, 
     assert (await mesh.granted(run, run.logs[0].stop)).splits
 
 
+@pytest.mark.slow
 async def test_peers_find_a_dispatcher_that_was_killed_and_nothing_was_forgotten(tmp_path, stack):
     port, away = 0, 4.0  # longer than both leases
     with dispatching(tmp_path, *PATIENT) as (process, address):
@@ -340,6 +342,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_path, stack):
     with dispatching(tmp_path, *FAST, program=("-c", FAULTY)) as (process, address):
         api = DispatcherClient(await stack.enter_async_context(connect(address)))
@@ -355,6 +358,7 @@ async def test_a_process_with_a_fault_says_so_ends_with_1_and_loses_nothing(tmp_
     assert list(kept(tmp_path).jobs) == ["j"]
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_told_to_stop_leaves_nothing_to_repair(tmp_path, stack):
     with dispatching(tmp_path, *FAST) as (process, address):
         mesh = Mesh(DispatcherClient(await stack.enter_async_context(connect(address))))

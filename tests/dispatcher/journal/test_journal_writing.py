@@ -14,6 +14,7 @@ from penstock.errors import StoreFull
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, SplitGrant, SplitRequest
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import Checkpoint, ReaderStatus
+from penstock_dispatcher.core.counting import HALTED
 from penstock_dispatcher.core.dataset_facts import DatasetRegistered
 from penstock_dispatcher.journal import journal as module
 from penstock_dispatcher.journal.journal import open_journal
@@ -137,7 +138,7 @@ async def test_a_full_store_refuses_decisions_says_why_and_goes_on_when_there_is
 
     assert "no room to write" in said
     assert seen.halted == said, "status says first what stops everything"
-    assert {it.waiting_for for it in seen.iterations if it.live_readers} == {said}
+    assert {it.waiting_for for it in seen.iterations if it.live_readers} == {HALTED}
     assert "journal.db" in told.waiting_for
     assert view.seq == 3
     assert told.deferred, "its reports do not count before they are heard"
@@ -164,6 +165,7 @@ async def test_a_dispatcher_that_stops_while_its_store_is_full_keeps_what_it_ack
         assert len(journal.state.jobs) <= len(names) + 1
 
 
+@pytest.mark.slow
 async def test_history_makes_room_by_itself(config):
     async with living(config, max_pages=80) as (api, journal):
         dataset = await register(api, Dataset.range(100).repeat())

@@ -14,6 +14,7 @@ from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import SETTINGS, RandomFacts, loaded, written
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, seed):
     world, rng = RandomFacts(seed), random.Random(seed)
@@ -46,6 +47,7 @@ def test_what_was_written_is_read_again_whatever_was_compacted_on_the_way(file, 
     assert len(kinds) >= 12
 
 
+@pytest.mark.slow
 def test_the_file_does_not_grow_with_history(file):
     world = RandomFacts(5)
     store = Store(file, power=False)

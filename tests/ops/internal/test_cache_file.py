@@ -84,6 +84,7 @@ def test_a_pass_that_is_not_read_to_its_end_leaves_nothing(counted, tmp_path, sm
     assert names(tmp_path) == []
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("count", [0, 1, 4, 7, 9])
 def test_the_first_pass_and_later_ones_have_exact_states(check_states, fresh, small_blocks, count):
     check_states(lambda: Dataset.range(count).cache(fresh()).repeat(3), list(range(count)) * 3)

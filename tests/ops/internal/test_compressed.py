@@ -64,6 +64,7 @@ def test_several_streams_one_after_another_are_one_file(tmp_path, suffix):
     assert list(Dataset.text_lines(tmp_path / "x")) == LINES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_of_a_file_that_was_cut_off_the_whole_records_come_and_then_an_error(tmp_path, suffix):
     noise = [os.urandom(40).hex() for _ in range(60_000)]

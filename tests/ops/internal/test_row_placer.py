@@ -61,6 +61,7 @@ def batches(fn, executor, size, *, n=40, drop=False):
     return Dataset.range(n).map(fn, 2, executor=executor).batch(size, drop_remainder=drop)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(("size", "drop"), [(3, False), (4, True)])
 def test_states_are_exact(check_states, size, drop):

@@ -83,6 +83,7 @@ def checked(check_states, pipeline):
     check_states(pipeline.make, expected, limit=LIMIT, blocks=(1, 3, 64), max_state=20_000)
 
 
+@pytest.mark.slow
 @patient(20, 0.7)
 @given(pipeline=pipelines())
 def test_a_random_pipeline_gives_what_plain_python_gives_from_every_state(check_states, pipeline):
@@ -115,6 +116,7 @@ def split_logs(draw):
     return log + [(0, 1), None] * 200
 
 
+@pytest.mark.slow
 @patient(10, 0.1)
 @given(
     source=st.sampled_from([lambda: Dataset.range(12), lambda: Dataset.from_sequence(range(12))]),
@@ -136,6 +138,7 @@ def test_a_random_pipeline_reads_on_in_its_split_log_from_every_state(
     check_states(make, limit=LIMIT, blocks=(1, 3, 64), logs=[log], streams={path: 0})
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("op", [*SOURCES, *STAGES, *JOINS])
 def test_each_operator_takes_part(check_states, op):
     @settings(patient(4, 0), derandomize=True)

@@ -25,6 +25,7 @@ def rounds_of(loop):
     return [(task, group) for task, group, _ in loop.got]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("block", range(5))
 def test_in_peace_each_consumer_gets_all_rounds_in_order_from_one_attempt(block):
     for seed in range(block * 20, block * 20 + 20):

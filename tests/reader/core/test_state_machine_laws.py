@@ -88,6 +88,7 @@ def test_behind_operators_each_element_is_handed_out_once_in_peace(world, block)
         assert set(got.values()) <= {1}, seed
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize("block", range(10))
 def test_behind_operators_nothing_is_lost_and_only_in_doubt_elements_come_twice(world, block):
     for seed in range(6000 + block * 8, 6000 + block * 8 + 8):
@@ -103,6 +104,7 @@ def test_behind_operators_nothing_is_lost_and_only_in_doubt_elements_come_twice(
             assert sum(name not in run.expired for name in takers) <= 1, (seed, element)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("block", range(5))
 def test_loops_behind_operators_that_wait_for_each_other_all_finish(world, block):
     for seed in range(7000 + block * 8, 7000 + block * 8 + 8):
@@ -127,6 +129,7 @@ def test_what_operators_cut_into_pieces_comes_once_to_readers_in_good_standing(w
             assert sum(name not in run.expired for name in takers) <= 1, (seed, element)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("buffers", [False, True])
 @pytest.mark.parametrize("block", range(5))
 def test_a_save_holds_just_what_the_loops_have(world, block, buffers):

@@ -81,6 +81,7 @@ def unacked(session):
     return {session.pulled[tag] for tag in session.unacked}
 
 
+@pytest.mark.quick(53)
 @pytest.mark.parametrize("seed", range(80))
 def test_at_every_element_just_what_is_still_to_come_is_unacked(sessions, fake_session, seed):
     rng = random.Random(seed)
@@ -106,6 +107,7 @@ def test_at_every_element_just_what_is_still_to_come_is_unacked(sessions, fake_s
         assert not any(unacked(session) for session in sessions), names
 
 
+@pytest.mark.quick(14)
 @pytest.mark.parametrize("seed", range(40))
 def test_an_element_that_is_cut_is_unacked_until_its_last_piece(sessions, fake_session, seed):
     rng = random.Random(seed)

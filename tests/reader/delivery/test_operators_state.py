@@ -91,6 +91,7 @@ def plain(elements):
     return [of(x) for x in elements]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", BUILDS)
 def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name):
     dataset = BUILDS[name](far())
@@ -105,6 +106,7 @@ def test_operators_continue_from_a_state_as_if_nothing_had_happened(saving, name
             assert plain([*seen, *it]) == whole, stop
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize(
     "name",
@@ -135,6 +137,7 @@ def test_operators_continue_through_one_restore_after_the_other(saving, name, st
     assert seen == whole
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("size", [1, 8, 50])
 @pytest.mark.parametrize("more", [[], [20, 21, 22, 23]])
 @pytest.mark.parametrize("fewer", [[], [7], [3, 19]])

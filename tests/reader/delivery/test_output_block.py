@@ -53,6 +53,7 @@ def pipeline(rng):
     return names, ds
 
 
+@pytest.mark.quick(13)
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_recalled_between_two_elements_is_not_handed_out(sessions, fake_session, seed):
     rng = random.Random(seed)
@@ -103,6 +104,7 @@ def test_what_is_recalled_at_any_moment_is_handed_out_once(sessions, fake_sessio
     assert consumed + elsewhere == Counter(range(400)), names
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_recalled_of_any_pass_is_not_handed_out(sessions, fake_session, seed):
     rng = random.Random(seed)

@@ -87,6 +87,7 @@ def test_an_absent_worker_is_named_within_the_timeout(fake):
         assert time.monotonic() - began < 2.5
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_be_reached_are_logged_after_a_second_and_raised_by_name(fake, caplog):
     with ExitStack() as stack:
         hole = stack.enter_context(socket.socket())
@@ -141,6 +142,7 @@ def test_the_only_worker_that_is_lost_is_waited_for_as_long_as_the_timeout_says(
         assert 1.4 < time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_a_mesh_without_workers_is_named_within_the_timeout(fake):
     with fake.FakeMesh() as mesh:
         mesh.dispatcher.waiting_for = "a worker: none is registered at here"
@@ -190,6 +192,7 @@ def test_a_dispatcher_that_falls_silent_is_named_when_there_is_nothing_more(fake
         it.close()
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_is_gone_is_named_and_what_is_here_is_read_first(fake):
     with fake.FakeMesh(fake.frames(2, 10)) as mesh:
         mesh.leave_unfinished(1)
@@ -208,6 +211,7 @@ def test_a_dispatcher_that_is_gone_is_named_and_what_is_here_is_read_first(fake)
         assert time.monotonic() - began < 1
 
 
+@pytest.mark.slow
 def test_nothing_is_handed_out_when_the_lease_is_over_not_even_of_a_block_begun(fake):
     with fake.FakeMesh(fake.frames(1, 100), lease=0.5) as mesh:
         it = iter(far(mesh, timeout=1))
@@ -237,21 +241,22 @@ def test_a_dispatcher_that_refuses_the_reader_ends_the_reading(fake):
 
 
 def test_a_long_wait_is_logged_with_whom_since_when_and_until_when(fake, caplog, monkeypatch):
-    monkeypatch.setattr("penstock.reader.session.deadlines.LOG_EVERY", 0.05)
+    monkeypatch.setattr("penstock.reader.session.deadlines.LOG_EVERY", 0.1)
     monkeypatch.setattr("penstock.reader.session.session.WAKE_EVERY", 0.02)
     with fake.FakeMesh() as mesh, caplog.at_level(logging.WARNING, "penstock.reader"):
         mesh.dispatcher.waiting_for = "a worker: none is registered at here"
         with pytest.raises(errors.WaitedTooLong):
-            list(far(mesh, timeout=0.3))
+            list(far(mesh, timeout=2))
 
     lines = [record.message for record in caplog.records]
-    assert 2 <= len(lines) <= 7
-    assert any("a worker: none is registered" in line and "at most 0.3 s" in line for line in lines)
+    assert 2 <= len(lines) <= 21
+    assert any("a worker: none is registered" in line and "at most 2 s" in line for line in lines)
 
 
 # --- the dispatcher comes back; the job went elsewhere ---
 
 
+@pytest.mark.slow
 def test_a_dispatcher_that_comes_back_is_found_and_everything_goes_on(fake):
     with fake.FakeMesh(fake.frames(20, 10), lease=1.0) as mesh:
         it, got = iter(far(mesh)), []

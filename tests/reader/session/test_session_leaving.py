@@ -70,6 +70,7 @@ async def test_a_reader_that_leaves_while_a_heartbeat_is_on_its_way_says_so_by_t
         await anext(heartbeats)
 
 
+@pytest.mark.slow
 def test_every_reader_that_the_dispatcher_heard_of_says_that_it_leaves(fake):
     with fake.FakeMesh(fake.frames(2, 10), heartbeat_interval=0.02, fresh=True) as mesh:
         for count in range(60):
@@ -323,7 +324,7 @@ def test_a_reader_in_a_forked_child_is_an_error_that_says_so(fake):
         assert len(list(it)) == 49
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["locate", "padding"])
 def test_a_forked_child_is_refused_though_another_thread_had_the_lock(fake, what):
     with fake.FakeMesh(fake.frames(5, 10)) as mesh:
@@ -374,6 +375,7 @@ def test_ctrl_c_reaches_a_loop_that_waits_and_it_can_go_on(fake):
         assert numbers(it) == list(range(20))
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_in_the_middle_leaves(fake, tmp_path):
     with fake.FakeMesh(fake.frames(5, 10)) as mesh:
         script = f"""

@@ -143,6 +143,7 @@ def test_a_room_that_small_frames_fill_grows_too():
     assert worker.room[worker.core.attempts[1].run] == 64 * MB
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("count", [10, 50, 300])
 def test_jobs_that_come_one_by_one_and_are_not_read_keep_what_there_is_for_all(count):
     worker = Worker(total=count * 8 * MB)

@@ -74,6 +74,7 @@ def same(got, expected):
         np.testing.assert_equal(one, other)
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize(
     "dataset",

@@ -46,6 +46,7 @@ async def test_a_runner_makes_what_a_local_run_makes(workplace, codec):
     assert isinstance(reading.reports[-1], RunEnded)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("codec", Codec)
 async def test_elements_of_coordinated_reads_travel_alone(workplace, codec):
     dataset = Dataset.range(3000).map(lambda x: {"x": x, "row": np.full(x % 50, x)})

@@ -260,7 +260,7 @@ def lines_until_pids(process):
     return lines
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", [(), ("fork",)], ids=["alone", "with a fork of itself"])
 def test_runners_end_within_a_second_when_their_worker_is_killed(worker, extra):
     process = worker(*extra)
@@ -271,6 +271,7 @@ def test_runners_end_within_a_second_when_their_worker_is_killed(worker, extra):
     assert gone_within([zygote, runner], 1.0)
 
 
+@pytest.mark.slow
 def test_the_callers_script_runs_once_and_functions_may_print(worker):
     lines = lines_until_pids(worker())
 

@@ -71,6 +71,7 @@ async def test_a_zygote_is_started_when_the_server_is_gone(door, working):
         assert elements == list(range(5))
 
 
+@pytest.mark.slow
 async def test_a_zygote_that_may_know_less_than_its_worker_was_never_a_fork(door, working):
     """What was in the environment of a process at its start can be read in all its forks."""
     confined = FREE._replace(variables=("PATH",))
