@@ -38,6 +38,7 @@ def test_a_reader_is_told_of_the_end_when_its_trainer_has_had_all():
                 assert world.has_all(trainer, task), f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_where_no_worker_died_the_account_is_exact():
     tried = 0
     for seed in SEEDS:

@@ -45,6 +45,7 @@ def test_all_who_take_a_round_take_the_same_group():
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers))) if numbers else 1
 
 
+@pytest.mark.slow
 def test_each_group_of_each_task_is_a_round_once():
     for seed in SEEDS:
         world = settled(seed)

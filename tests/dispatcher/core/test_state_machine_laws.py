@@ -124,6 +124,7 @@ def test_a_state_that_was_written_and_read_goes_on_like_one_that_was_not():
         assert again == world.core.state, f"seed {seed}"
 
 
+@pytest.mark.slow
 def test_facts_are_plain_values():
     seen = set()
     for seed in range(60):
