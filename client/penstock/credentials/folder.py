@@ -1,13 +1,13 @@
-"""A folder of credentials: all that one role needs, in files; read, checked, and read again.
+"""A folder of credentials: the files that one role needs; load, check and reload them.
 
 ======================  ==========================================  ==========================
-file                    what is in it                               who has it
+file                    contents                                    roles that have it
 ======================  ==========================================  ==========================
-``ca.crt``              certificates of the CAs that are trusted    every role
-``tls.crt, tls.key``    what it makes connections with              every role
-``token``               what it shows in each call                  every role
+``ca.crt``              certificates of the trusted CAs             every role
+``tls.crt, tls.key``    certificate and key for connections         every role
+``token``               the token that each call shows              every role
 ``trusted.keys``        public keys whose tokens count              dispatcher, worker
-``definitions.key``     what definitions are sealed with            dispatcher, worker
+``definitions.key``     the key that seals definitions              dispatcher, worker
 ======================  ==========================================  ==========================
 """
 
@@ -33,11 +33,11 @@ _OF_CLIENTS = (CA, TOKEN, CERTIFICATE, KEY)
 _OF_SERVICES = (*_OF_CLIENTS, TRUSTED, DEFINITIONS)
 
 LOOK = 1.0
-"""Seconds between looks whether a file has changed."""
+"""Seconds between checks for changed files."""
 
 
 class Tls(NamedTuple):
-    """What a process makes connections with, in PEM: whom it trusts, and its own certificate."""
+    """The trusted CAs, and a process's own key and certificate, all in PEM."""
 
     ca: bytes
     key: bytes
@@ -46,7 +46,7 @@ class Tls(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What a process needs to call services: for its connections, and to show in each call."""
+    """A client's credentials: *tls* for its connections, and the *token* that each call shows."""
 
     tls: Tls
     token: str
@@ -54,7 +54,7 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCredentials:
-    """What a service needs: as a client, and to verify who calls."""
+    """A service's credentials: those of a client, and the keys that verify callers."""
 
     client: ClientCredentials
     trusted: bytes
@@ -62,16 +62,16 @@ class ServiceCredentials:
 
 
 def folder_of(folder: str, role: str) -> Path:
-    """Return the folder of *role* in *folder*, where all roles are; or *folder*, if it is one's."""
+    """Return the subfolder of *role* if *folder* has one; otherwise *folder* itself."""
     inside = Path(folder) / role
     return inside if inside.is_dir() else Path(folder)
 
 
 def load_client(folder: Path) -> ClientCredentials:
-    """Return what a client finds in *folder*.
+    """Return the client's credentials in *folder*.
 
     Raises:
-        ConfigError: when a file is missing, or others can read what is secret.
+        ConfigError: when a file is missing, or other users can read a secret file.
     """
     _check_folder(folder, _OF_CLIENTS)
     token = read_secret(folder / TOKEN).decode("ascii", "replace").strip()
@@ -80,11 +80,11 @@ def load_client(folder: Path) -> ClientCredentials:
 
 
 def load_service(folder: Path) -> ServiceCredentials:
-    """Return what a service finds in *folder*.
+    """Return the service's credentials in *folder*.
 
     Raises:
-        ConfigError: when a file is missing or malformed, others can read what is secret, or the
-            key is not that of the certificate.
+        ConfigError: when a file is missing or malformed, other users can read a secret file, or the
+            key does not belong to the certificate.
     """
     _check_folder(folder, _OF_SERVICES)
     definitions = read_secret(folder / DEFINITIONS)
@@ -93,22 +93,22 @@ def load_service(folder: Path) -> ServiceCredentials:
     trusted = read_public(folder / TRUSTED)
     TrustedKeys.from_pem(trusted)
     client = load_client(folder)
-    # Who only calls looks when a connection fails: see `certificate.trouble`.
+    # A mere client checks this only when a connection fails: see `certificate.trouble`.
     if trouble := unfit_pair(client.tls):
         raise ConfigError(f"{folder}: {trouble}")
     return ServiceCredentials(client, trusted, definitions)
 
 
 class WatchedFolder:
-    """What is in a folder, as it is now: files may be replaced while processes run.
+    """The current credentials in a folder, whose files may be replaced while processes run.
 
-    What cannot be read, as when half of it has been replaced, is left for later, and the log says
-    so once; until then that which was there goes on.
+    If the files cannot be loaded, for example because only half of them have been replaced, the
+    previous credentials stay in use. The log says so once, and the next check tries again.
 
     Args:
-        folder: where the files are.
-        load: reads them.
-        clock: seconds, for how often it looks.
+        folder: the folder with the files.
+        load: loads the credentials from the folder.
+        clock: returns seconds; decides when to check again.
 
     Raises:
         ConfigError: when *load* does.
@@ -128,7 +128,7 @@ class WatchedFolder:
         self._trouble = ""
 
     def current(self) -> ClientCredentials | ServiceCredentials:
-        """Return what is there."""
+        """Return the credentials, after a check for changed files if one is due."""
         if self._clock() - self._looked >= LOOK:
             self._looked = self._clock()
             self._look()
@@ -151,7 +151,7 @@ class WatchedFolder:
 
 
 def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return what changes when a file of *folder* does, or who may read it."""
+    """Return values that change when a file of *folder* or its permissions change."""
     found = []
     for name in _OF_SERVICES:
         try:
@@ -184,8 +184,8 @@ def _certificates(file: Path) -> bytes:
 
 
 def unfit_pair(tls: Tls) -> str:
-    """Return why *tls* is no certificate with its key; nothing if it is."""
-    # Services alone load it: who only calls starts sooner without.
+    """Return why the certificate and key of *tls* do not fit; empty if they do."""
+    # Only services import this package; a client starts sooner without it.
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 

@@ -1,15 +1,16 @@
-"""A process that has modules loaded, and forks processes that need them: these load nothing.
+"""A process that loads modules once and forks processes that need them, so that they start fast.
 
-It has one thread, and what it loaded has begun nothing: no threads, no loops, no connections. So a
-fork of it is sound, and is what a process is that was just started: it has a session, a
-directory, an environment, output, arguments and a name in ``ps`` of its own. What a program
-may read before its first line, or while its modules load, is as it was when this process started:
-a process that is to have another environment than it had is refused, but for `LATER`.
+It has one thread, and the modules that it loaded started no threads, loops or connections. So
+forking it is safe. A fork looks like a new process: it has its own session, directory, environment,
+output, arguments and name in ``ps``. Modules may have read the environment while they loaded. So
+the server refuses to start a process whose environment differs from its own, except for variables
+that `LATER` names.
 
-Whoever has the door (`fork_door`) sends a packet there for each process that it wants. With it come
-one end of a line, the output, and the files that the process is to have. On the line goes `Start`,
-and back come `Started` with a pidfd, and in the end `Ended`; or `NotStarted`. The server ends
-when its client is gone, whatever ended that, and then all that it forked.
+The client sends a packet to the server's socket (the door, see `fork_door`) for each process that
+it wants. The packet carries one end of a line, the output files, and the files for the process. The
+client sends `Start` on the line. The server answers with `Started` and a pidfd, and finally with
+`Ended`; or with `NotStarted`. However its client ends, the server then waits for its forks
+and ends.
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ from penstock.ipc.command_line import show_as
 from penstock.ipc.framing import FramedSocket
 
 LATER = (b"PENSTOCK_", b"PYTEST_CURRENT_TEST")
-"""What begins the names of variables that are read when a process is at work, if at all."""
+"""Prefixes of the variables that no module reads while it loads."""
 
 FILES = 16
 """The most files that may come with one packet."""
 
 STANDARD = 3
-"""The line, stdout and stderr: the files that come first."""
+"""How many standard files come first: the line, stdout and stderr."""
 
 PATIENCE = 5.0
-"""Seconds within which a client that knocked must have said what it wants."""
+"""Seconds that a client has to send `Start` after its packet."""
 
 Main = Callable[[], None]
 
 
 class ForkMessage(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Base of all."""
+    """The base of all messages."""
 
 
 class Start(ForkMessage, frozen=True):
-    """Be *module*, as ``python -m`` is.
+    """Asks for a process that runs *module*, as ``python -m`` does.
 
-    *flags* and *arguments* stand before and behind it in the command line. *files* are names of
-    variables: each gets the number of one of the files that came, in order.
+    *flags* and *arguments* stand before and after the module in the command line. *files* names
+    environment variables: each gets the number of one of the files that came, in order.
     """
 
     module: str
@@ -67,19 +68,19 @@ class Start(ForkMessage, frozen=True):
 
 
 class Started(ForkMessage, frozen=True):
-    """It is process *pid*."""
+    """The process runs; its number is *pid*."""
 
     pid: int
 
 
 class NotStarted(ForkMessage, frozen=True):
-    """There is no such process."""
+    """The server started no process, because of *reason*."""
 
     reason: str
 
 
 class Ended(ForkMessage, frozen=True):
-    """The process is gone: as `subprocess.Popen.returncode` says how."""
+    """The process ended; *returncode* is as in `subprocess.Popen.returncode`."""
 
     returncode: int
 
@@ -88,11 +89,10 @@ Reply = Started | NotStarted | Ended
 
 
 class Outset:
-    """What a server does before it loads anything: make it first.
+    """The first object that a server makes, before it loads any other module.
 
-    It notes the environment, and is the last to be called when this process, or a fork of it,
-    exits. To take all modules apart in order, which the system takes back as a whole, would be half
-    of the time that a fork which does little has in its life.
+    It notes the environment, and ends this process and its forks without Python's teardown of
+    modules. For a fork with little to do, that teardown would take half of its time.
     """
 
     def __init__(self) -> None:
@@ -101,23 +101,23 @@ class Outset:
         atexit.register(self._end)
 
     def call(self, main: Main) -> None:
-        """Call *main*, the last that this process does."""
+        """Call *main*, the last function that this process runs."""
         main()
         self._returned = True
 
     def _end(self) -> None:
-        if self._returned:  # else there is an exit code, or an error to show
+        if self._returned:  # otherwise Python has an exit code or an error to show
             for stream in (sys.stdout, sys.stderr):
-                if stream is not None:  # as it is where the file was closed at the start
+                if stream is not None:  # it is None if the file was closed at the start
                     stream.flush()
             os._exit(0)
 
 
 class ForkServer:
-    """Forks processes at work on one of *mains*, by the names of their modules.
+    """Forks processes that run one of *mains*, which maps names of modules to functions.
 
-    *environment* is what this process had before it loaded them. Variables whose names begin with
-    one of *later* are read by nothing that is loaded before it is at work.
+    *environment* is the environment of this process before it loaded them. No module reads a
+    variable whose name begins with one of *later* while it loads.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ForkServer:
         self._open = True
 
     def serve(self) -> Main | None:
-        """Return when the client is gone, and all that was forked; in each fork, what it is."""
+        """Return None when the client and all forks have ended; in a fork, return its main."""
         while self._open or self._lines:
             ready = {fd for fd, _ in self._poll.poll()}
             if self._wake_fd in ready:
@@ -175,7 +175,7 @@ class ForkServer:
                 line.send(NotStarted(reason))
                 raise ConnectionError(reason)
             return self._fork(start, line, files)
-        except OSError:  # the client goes its way, too, when the line ends
+        except OSError:  # the client notices that the line has ended
             sock.close()
             return None
         finally:
@@ -193,8 +193,8 @@ class ForkServer:
         return None if threads == 1 else f"something started threads here: there are {threads}"
 
     def _read_early(self, environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """Return those of *environment* that may be read before a process is at work."""
-        # What the modules set where it is not set may be set at the client by now.
+        """Return the variables of *environment* that modules may read while they load."""
+        # The modules may set a variable here that the client does not have, or the client has now.
         whole = {**self._added, **environment}
         return {name: value for name, value in whole.items() if not name.startswith(self._later)}
 
@@ -215,7 +215,7 @@ class ForkServer:
                 line.send_file(watch)
             finally:
                 os.close(watch)
-        except OSError:  # it cannot be watched, or the client that gave it up has another by now
+        except OSError:  # it cannot be watched, or the client has given up and started another
             os.kill(pid, signal.SIGKILL)
         return None
 
@@ -233,7 +233,7 @@ class ForkServer:
         os.dup2(files[2], 2)
         kept = [os.dup(fd) for fd in files[STANDARD:]]
         for fd in kept:
-            os.set_inheritable(fd, True)  # a process that speaks TLS may have to begin again
+            os.set_inheritable(fd, True)  # a process that uses TLS may have to exec itself again
         named = {os.fsencode(k): b"%d" % v for k, v in zip(start.files, kept, strict=True)}
         self._settle(start, named)
         sys.argv = [start.module, *start.arguments]
@@ -242,9 +242,9 @@ class ForkServer:
         gc.enable()
 
     def _settle(self, start: Start, files: Mapping[bytes, bytes]) -> None:
-        if sys.path[0] == self._directory:  # ``python -m`` looks for modules where it is
+        if sys.path[0] == self._directory:  # ``python -m`` looks for modules in its directory
             sys.path[0] = os.fsdecode(start.directory)
-        with suppress(OSError):  # a directory that is gone
+        with suppress(OSError):  # the directory may no longer exist
             os.chdir(start.directory)
         os.environb.clear()
         os.environb.update({**self._added, **start.environment, **files})
@@ -266,7 +266,7 @@ class ForkServer:
 
 
 def run(mains: Mapping[str, Main], outset: Outset, later: tuple[bytes, ...] = ()) -> None:
-    """Be the server that the arguments of this process ask for; a fork of it runs its main.
+    """Run the server that this process's arguments describe; each fork runs its main.
 
     *mains* and *later* are those of `ForkServer`.
     """
@@ -287,4 +287,4 @@ def run(mains: Mapping[str, Main], outset: Outset, later: tuple[bytes, ...] = ()
 
 
 def _nothing() -> None:
-    """Do what is left to do for a server."""
+    """Do nothing: the server itself has no main."""

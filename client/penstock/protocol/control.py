@@ -1,13 +1,13 @@
 """Messages between the dispatcher and its workers and readers: plain values, no gRPC.
 
-Control messages are levels, not edges: a heartbeat carries all that its sender is, the answer all
-that it should be. So a message lost, doubled or late costs time and nothing else. Guards are
-comparisons: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
-reader and task), revision (how long the dispatcher's history was), the position in a split log.
+A heartbeat carries its sender's whole state, and the answer carries the whole state it should have.
+So a lost, repeated or late message costs only time. Receivers reject old messages by comparing
+numbers: attempt (per task, only grows), incarnation (per life of a worker), subscription (per
+reader and task), revision (length of the dispatcher's journal), and position in a split log.
 
-What the other side confirmed is left out: of a view, tasks as they were at the revision that the
-reader named (`ReaderHeartbeat.tasks_as_of`); of a heartbeat, reports of tasks whose worker hears
-all this reader acks, and those that this life of the dispatcher (`ReaderView.life`) answered.
+Messages leave out what the other side confirmed. A view omits tasks that have not changed since
+`ReaderHeartbeat.tasks_as_of`. A heartbeat omits reports of tasks whose worker gets all acks itself,
+and reports that this life of the dispatcher (`ReaderView.life`) has answered.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from penstock.protocol.types import (
 
 @dataclass(frozen=True, slots=True)
 class OpenIterationRequest:
-    """A reader asks for *repetition* of the job *job_name*; what does not exist yet is made.
+    """A reader asks for pass *repetition* of the job *job_name*; missing ones are created.
 
-    Without a name the job is private to this call. A job that exists must have been made with
-    the same dataset and parameters. Without a *seed* a new job gets a new one.
+    Without a name, the job is private to this call. An existing job must have been made with
+    the same dataset and parameters. Without a *seed*, a new job gets a new one.
     """
 
     versions: Versions
@@ -63,20 +63,20 @@ class OpenIterationRequest:
     ordered: bool = False
     remainder: str = "drop"
     restore: bytes = b""
-    """A job's saved state, to go on from: `SaveResult.state` of a save."""
+    """A job's saved state to continue from: `SaveResult.state` of a save."""
     replaces: tuple[str, ...] = ()
-    """Session ids of readers that leave when this has succeeded: they do not go on reading."""
+    """Session ids of readers that stop reading and leave when this request succeeds."""
     patience: int | None = None
     when_full: str = ""
-    """Of a job with a *trainer*: a value of `penstock.protocol.cache.WhenFull`."""
+    """If the job has a *trainer*: a value of `penstock.protocol.cache.WhenFull`."""
     dataset_id: str = ""
-    """The id that *dataset* is read by; empty for a reader that has the pipeline itself."""
+    """The id by which *dataset* is read; empty for a reader that has the pipeline itself."""
     on_error: str = ""
-    """A value of `penstock.protocol.skipped_errors.OnError`; nothing is to raise."""
+    """A value of `penstock.protocol.skipped_errors.OnError`; empty means raise."""
     max_errors: int | None = None
-    """How many elements of a pass may be left out; None is any number."""
+    """How many failing elements a pass may skip; None allows any number."""
     stride: int | None = None
-    """Of one order, read in no rounds: each of so many consumers gets every n-th element."""
+    """In ordered reads without rounds: the number of consumers n; each gets every n-th element."""
     seed: int | None = None
 
 
@@ -84,7 +84,7 @@ class OpenIterationRequest:
 class OpenIterationReply:
     """The iteration to read, and the seconds between its readers' heartbeats.
 
-    *read_before* says, as text, what of it readers that are gone have read; empty if none did.
+    *read_before* says, as text, how much readers that have left had read; empty if nothing.
     """
 
     iteration: IterationId
@@ -99,12 +99,12 @@ class OpenIterationReply:
 
 @dataclass(frozen=True, slots=True)
 class ElementCounts:
-    """What an attempt has cost so far, in elements: they are for the account only.
+    """What an attempt has cost so far, in elements; used only for statistics.
 
-    *produced* counts what runners made, *replayed* what of that had been made in this attempt
-    before; *sent* what readers were sent, *requeued* what they requeued, *skipped* what the
-    pipeline left out on purpose, as often as it did. *nondeterministic* counts elements replayed by
-    a pipeline that may not produce the same ones.
+    *produced* counts elements that runners made. *replayed* counts those among them that this
+    attempt had made before. *sent* counts elements sent to readers, *requeued* elements that
+    readers requeued. *skipped* counts each time the pipeline skipped an element on purpose.
+    *nondeterministic* counts replays by a pipeline that may produce different elements.
     """
 
     produced: int = 0
@@ -119,10 +119,10 @@ class ElementCounts:
 class AttemptProgress:
     """How far a worker is with an attempt.
 
-    *acked* is joined over all readers. *checkpoint* is the newest engine state that lies behind
-    everything acked. *head* is the number of the next element to be made: of how many there are,
-    once it has *ended*; with *all_sent* readers have what is not acked of them. *in_doubt* is how
-    many numbers were requeued because their reader expired; one may be so several times.
+    *acked* joins the acks of all readers. *checkpoint* is the newest engine state that
+    lies behind everything acked. *head* is the number of the next element to be made; if the
+    attempt has *ended*, it is the number of elements. With *all_sent*, readers have all that is not
+    acked. *in_doubt* counts elements requeued because their reader expired, repeats included.
     """
 
     attempt: int
@@ -134,20 +134,20 @@ class AttemptProgress:
     counts: ElementCounts = ElementCounts()
     in_doubt: int = 0
     lacking: str = ""
-    """Why there is no room for its runner now. An attempt that ended so may run elsewhere."""
+    """Why the worker has no room for its runner now; another worker may then run the task."""
     ended: bool = False
     trainers: Mapping[str, TrainerProgress] = field(default_factory=dict)
     """Of a cached job. *acked* is then what all trainers that are read have."""
     errors: SkippedErrors | None = None
-    """What was left out before *head*, also by earlier attempts."""
+    """The elements skipped before *head*, by this and earlier attempts."""
     all_sent: bool = False
     processes: int = 0
-    """In how many processes of its own its functions are called."""
+    """How many processes of its own call its functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerHeartbeat:
-    """What a worker runs, and what it started once and no longer runs."""
+    """The attempts that a worker runs, and those that it started and no longer runs."""
 
     worker: WorkerId
     incarnation: int
@@ -160,7 +160,7 @@ class WorkerHeartbeat:
     """The worker's `Stats` as JSON, for status calls; may be empty."""
     profile: WorkerProfile | None = None
     seq: int = 0
-    """Counts the heartbeats of this incarnation, from 1 on: it goes back in a copy of it."""
+    """Counts the heartbeats of this incarnation from 1; a copy carries the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +177,10 @@ class SplitRequest:
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
-    """An attempt of a task to run: where to start, and what readers have.
+    """An attempt of a task to run: where to start, and which elements readers have.
 
-    *index* is the task's number within its iteration: seeds depend on it. *logs* has one split
-    log a provider; it is empty where each task reads everything (OFF).
+    *index* is the task's number within its iteration; seeds depend on it. *logs* has one split
+    log per provider; it is empty if each task reads everything (OFF).
     """
 
     task: TaskId
@@ -195,29 +195,29 @@ class TaskAssignment:
     acked: AckedSet = NOTHING_ACKED
     unacked: Mapping[ReaderId, RangeSet] = field(default_factory=dict)
     grouped: Grouped | None = None
-    """Of coordinated reads: how elements are cut into groups. Then nobody has anything unacked."""
+    """In coordinated reads: how elements are cut into groups. *unacked* is then empty."""
     cached: Cached | None = None
     skip_errors: bool = False
-    """Whether elements that cannot be made are left out."""
+    """Whether the attempt skips elements that cannot be made."""
     static: StaticShard | None = None
-    """Of static sharding: the part that has the number *index*."""
+    """In static sharding: the shard with the number *index*."""
     ordered: bool = False
-    """Whether it is one of many short tasks, which are read in the order of their indexes."""
+    """Whether it is one of many short tasks that are read in the order of their indexes."""
     stride: Stride | None = None
-    """Which of its elements go to which consumer, if they do."""
+    """Which of its elements go to which consumer, if consumers divide them."""
 
     @property
     def fills_slot(self) -> bool:
-        """Whether its worker may run others of the iteration beside it, as it has slots."""
+        """Whether the worker may run other tasks of the iteration in its other slots."""
         return bool(self.logs) and self.grouped is None and self.cached is None
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """All that a worker should be doing now, and the status of all readers.
+    """Everything that a worker should run now, and the status of all readers.
 
-    A task that is not listed stops. *heartbeat_interval* is in seconds. With *drain* the worker is
-    to leave in order: it asks for no more splits, serves what is ready, and ends its attempts.
+    The worker stops tasks that are not listed. *heartbeat_interval* is in seconds. With *drain*,
+    the worker asks for no more splits, serves the elements that are ready, and ends its attempts.
     """
 
     revision: int
@@ -230,7 +230,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class SplitGrant:
-    """The log of *provider* from *position* on."""
+    """The splits of *provider*'s log, starting at *position*."""
 
     task: TaskId
     attempt: int
@@ -241,7 +241,7 @@ class SplitGrant:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRefused:
-    """The dispatcher will not have this worker; it should stop with this error."""
+    """The dispatcher refuses this worker, which should stop with this error."""
 
     failure: Failure
 
@@ -255,7 +255,7 @@ WorkerCommand = Assignment | SplitGrant | WorkerRefused
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """What a reader reports of one task: it accepts no frame of attempts below *fence*."""
+    """A reader's report on one task. It accepts no frame of attempts below *fence*."""
 
     fence: int
     acked: AckedSet
@@ -264,11 +264,11 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class SaveBarrier:
-    """A reader hands out nothing until a result of save *number* of its iteration comes.
+    """A reader returns no element until the result of save *number* of its iteration comes.
 
-    *label* is the save's name; the others get *timeout* seconds to come to the same barrier. With
-    *without_missing* the job is saved without those that do not, and what they may have consumed
-    is in doubt.
+    *label* is the save's name. The other readers have *timeout* seconds to reach the same barrier.
+    With *without_missing*, the save leaves out the readers that do not; elements that they may have
+    consumed may then be delivered twice.
     """
 
     number: int
@@ -279,9 +279,9 @@ class SaveBarrier:
 
 @dataclass(frozen=True, slots=True)
 class SaveResult:
-    """What became of save *number*, the same for all: the job's *state* as JSON, or a *failure*.
+    """The result of save *number*, the same for all readers: *state* as JSON, or a *failure*.
 
-    *missing* names the readers that the state goes without.
+    *missing* names the readers that the state leaves out.
     """
 
     number: int
@@ -292,13 +292,13 @@ class SaveResult:
 
 
 def describe_save(label: str) -> str:
-    """Return the call by which a save of this *label* was asked for."""
+    """Return the call that asked for the save with this *label*."""
     return f"save_job({label!r})" if label else "state()"
 
 
 @dataclass(frozen=True, slots=True)
 class UnreachableWorker:
-    """This incarnation of a worker does not answer a reader, and has not for *seconds*."""
+    """This incarnation of a worker has not answered a reader for *seconds*."""
 
     incarnation: int
     seconds: float
@@ -306,12 +306,12 @@ class UnreachableWorker:
 
 @dataclass(frozen=True, slots=True)
 class ReaderHeartbeat:
-    """All that a reader is and has. Without an id it asks for one.
+    """A reader's whole state. A reader without an id asks for one.
 
-    *reports* has each task that no worker runs, or whose worker this reader does not reach; at a
-    barrier, and when it leaves, all. *consumed* is how many elements its training loop got, under
-    all its ids. *unreachable* are the workers that it tried to read from, in vain; those that it
-    has left stay there for a while.
+    *reports* has each task that no worker runs or whose worker this reader cannot reach; at a
+    barrier, and when the reader leaves, all tasks. *consumed* counts the elements that its training
+    loop got, under all its ids. *unreachable* lists workers that it tried to read from and could
+    not; a worker that the reader has left stays listed for a while.
     """
 
     iteration: IterationId
@@ -325,32 +325,32 @@ class ReaderHeartbeat:
     process: ReaderProcess | None = None
     unreachable: Mapping[WorkerId, UnreachableWorker] = field(default_factory=dict)
     rounds: RoundsReport | None = None
-    """Of a consumer of coordinated reads, which has no *reports*."""
+    """Of a consumer in coordinated reads, which has no *reports*."""
     trainer: str = ""
-    """Of a reader of a cached job: whose it is."""
+    """Of a reader of a cached job: the trainer that it belongs to."""
     in_process: Mapping[WorkerId, int] = field(default_factory=dict)
     """The workers in this reader's process, with their incarnations."""
     transports: Mapping[str, int] = field(default_factory=dict)
     """How many workers it reads by each transport."""
     loop: LoopTime | None = None
-    """How much of its time the training loop waited, of late."""
+    """How much of its recent time the training loop waited."""
     links: tuple[LinkTraffic, ...] = ()
-    """What came from workers, the most first; of many workers not all are named."""
+    """Traffic from workers, the most first; if there are many workers, some are left out."""
     consumer: int | None = None
-    """Which one it is, of consumers of one order."""
+    """Its index among the consumers of one order."""
     tasks_as_of: int = 0
     """The revision as of which it knows all tasks; 0 before it does."""
     unacked: int | None = None
-    """How many elements it has that are not acked; None is what all *reports* say."""
+    """How many elements it has that are not acked; if None, *reports* say it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """Where a task can be read. Without a worker its attempt is over: the reader reports on it.
+    """Where a task can be read. Without a worker, its attempt is over and the reader reports on it.
 
-    *incarnation* is that of the worker that runs it, *profile* what that says of itself. Of
-    coordinated reads, *released* groups are in the log of rounds, and all consumers have taken all
-    elements below *floor*.
+    *incarnation* and *profile* are those of the worker that runs the task. In coordinated
+    reads, *released* groups are in the log of rounds, and all consumers have taken all elements
+    below *floor*.
     """
 
     attempt: int
@@ -364,16 +364,16 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ReaderView:
-    """All that a reader should know. *seq* is the one answered, if one is.
+    """All that a reader should know. *seq* is that of the heartbeat answered, if any.
 
-    *waiting_for* says, as text, what keeps the iteration from going on, if anything does;
-    *on_readers* whether among that are silent readers, which expire when their lease is over.
-    *save_results* are the newest ones; the next save has the number *next_save*. *held_by* says, as
-    text, what silent readers buffered.
+    *waiting_for* says, as text, what the iteration waits for, if anything. *on_readers* tells
+    whether it waits for silent readers, which expire when their lease ends. *save_results* are the
+    newest results; the next save has the number *next_save*. *held_by* says, as text, what silent
+    readers buffered.
 
-    With *changes_since*, *tasks* are those that changed since that revision, and *over* those that
-    are no more: whoever knows the tasks as of that revision, or a later one, knows all as of this
-    one. Without it *tasks* are all.
+    With *changes_since*, *tasks* holds only tasks that changed since that revision, and *over* the
+    tasks that ended. A reader that knows the tasks as of that revision or a later one then knows
+    all tasks as of *revision*. Without *changes_since*, *tasks* holds all.
     """
 
     revision: int
@@ -391,10 +391,10 @@ class ReaderView:
     rounds: RoundsView | None = None
     cache: CacheView | None = None
     more_tasks: bool = False
-    """Of a job that is read in order: whether tasks follow behind those that there are."""
+    """Of a job that is read in order: whether more tasks will follow the present ones."""
     changes_since: int | None = None
     over: tuple[TaskId, ...] = ()
     life: int = 0
-    """Which life of the dispatcher says so; 0 is of one that wants all reports each time."""
+    """The dispatcher's life; 0 is of one that wants all reports each time."""
     deferred: bool = False
-    """Whether the heartbeat that is answered is not heard yet: its reports do not count."""
+    """Whether the dispatcher has not processed that heartbeat: its reports do not count yet."""

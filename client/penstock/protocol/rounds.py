@@ -1,21 +1,21 @@
-"""Messages of coordinated reads: which element is whose in which round. Plain values.
+"""Messages of coordinated reads: which consumer gets which element in which round. Plain values.
 
-The elements of a task are cut into *groups* of as many as there are consumers: element
-``base + g * consumers + i`` of a task belongs to consumer *i*, for ever. A *round* is one group,
-for all consumers the same. What needs agreement is only which (task, group) is which round: that
-is a log, which the dispatcher alone appends to.
+The elements of a task are cut into *groups* with one element for each consumer. In group *g*,
+element ``base + g * consumers + i`` always belongs to consumer *i*. A *round* is one group,
+the same for all consumers. Consumers must agree only on which (task, group) is which round. The
+dispatcher keeps a log of that and alone appends to it.
 
     ──── floor ────────────── released ─────────────▶ rounds
      taken by  │ here at every  │ not decided: consumers fetch ahead,
      all       │ consumer: final│ of each task its next groups
 
-A round is *released* once every consumer has its element of that group, all of them made by one
-attempt: no worker that is slow or dies can hold it up any more. So nothing that is decided is ever
-withdrawn. Each consumer keeps room for an element of every task, so that it can always go on.
+A round is *released* once every consumer has its element of that group, all made by one attempt.
+A slow or dead worker can then no longer delay it, so the dispatcher never withdraws a decision.
+Each consumer keeps room for an element of every task, so that it can always continue.
 
-What travels with other messages: a reader's heartbeat carries a `RoundsReport`, the answer a
-`RoundsView`; an assignment of such a task says how it is `Grouped`; a consumer's subscription says
-which groups it wants (`GroupsWanted`).
+Other messages carry these values. A reader's heartbeat carries a `RoundsReport`, and the answer a
+`RoundsView`. An assignment says how the task is `Grouped`. A consumer's subscription says which
+groups it wants (`GroupsWanted`).
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from typing import NamedTuple
 from penstock.protocol.types import Failure, TaskId
 
 ELEMENT_NBYTES = 1024
-"""The credit that each element of a consumer takes beside its payload's bytes: to keep one takes so
-much, be it ever so small."""
+"""The credit, in bytes, that each element of a consumer takes on top of its payload.
+
+Keeping an element costs this much memory, even if its payload is small."""
 
 
 class Remainder(Enum):
-    """What becomes of the last elements of a task, if they are too few for a group."""
+    """How a task's last elements are handled if they are too few for a group."""
 
     DROP = "drop"
-    """They are left out."""
+    """They are dropped."""
     PAD = "pad"
-    """The group is filled with its own elements; those are marked as padding."""
+    """The group is filled with copies of its own elements, marked as padding."""
     REPEAT = "repeat"
-    """As PAD, unmarked."""
+    """As PAD, but the copies are not marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Grouped:
     def element(self, group: int, index: int, total: int | None) -> int:
         """Return the number of consumer *index*'s element of *group*.
 
-        Of a task that ended with *total* elements, a short last group is filled with its own.
+        If the task ended with *total* elements, a short last group repeats its own elements.
         """
         first = self.base + group * self.consumers
         there = self.consumers if total is None else min(self.consumers, total - first)
@@ -72,9 +73,9 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class GroupsHeld:
-    """A consumer has its elements of *task* in all groups below *groups* that it did not take.
+    """A consumer holds its elements of *task* in all groups below *groups* that it has not taken.
 
-    What of that is not released was made by *attempt*.
+    Elements of groups that are not released were made by *attempt*.
     """
 
     task: TaskId
@@ -84,14 +85,14 @@ class GroupsHeld:
 
 @dataclass(frozen=True, slots=True)
 class RoundsReport:
-    """What consumer *index* has. All rounds below *taken* reached its training loop.
+    """The state of consumer *index*. All rounds below *taken* reached its training loop.
 
-    Those below *handed* reached at least operators behind `distribute`, which may need more.
+    Rounds below *handed* reached at least the operators after `distribute`, which may need more.
 
-    Of processes with one index the one with the latest *stamp* is right: nanoseconds since 1970
-    when it began to ask, however long nobody answered. *start* is the round that it asks to begin
-    with; None for that of the others.
-    Before the dispatcher let it in, *taken* and *held* say nothing.
+    If several processes have one index, the dispatcher accepts the one with the latest *stamp*: the
+    time when it first asked, in nanoseconds since 1970. *start* is the round that it asks to begin
+    with; None asks for the round of the other consumers. Before the dispatcher admits the process,
+    *taken* and *held* have no meaning.
     """
 
     index: int
@@ -103,7 +104,7 @@ class RoundsReport:
 
 
 class RoundEntry(NamedTuple):
-    """What a round is made of."""
+    """The task and group that make up a round."""
 
     task: TaskId
     group: int
@@ -111,7 +112,7 @@ class RoundEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LostConsumer:
-    """A consumer that the others wait for in vain; *description* says who and why, for people."""
+    """A consumer that the others wait for in vain; *description* tells people who and why."""
 
     index: int
     description: str
@@ -119,16 +120,16 @@ class LostConsumer:
 
 @dataclass(frozen=True, slots=True)
 class RoundsView:
-    """Which rounds are released: *entries* from round *first* on; those before it were taken here.
+    """The released rounds: *entries*, from round *first*. This consumer took the earlier ones.
 
-    This process of the consumer begins with round *start*. *last* is where the pass ends, once that
-    is agreed: all take the rounds below it, and then the pass is over, or there is a *failure*.
+    This process of the consumer begins with round *start*. *last* is the end of the pass, once
+    agreed: consumers take all rounds below it, and then the pass ends or fails with *failure*.
     """
 
     start: int
     first: int
     entries: tuple[tuple[TaskId, int], ...] = ()
-    """Each a `RoundEntry`, as plain pairs: there may be hundreds, a hundred times a second."""
+    """Each a `RoundEntry` as a plain pair, for speed: up to hundreds, a hundred times a second."""
     last: int | None = None
     failure: Failure | None = None
     lost: tuple[LostConsumer, ...] = ()
@@ -141,7 +142,7 @@ class RoundsView:
 
 @dataclass(frozen=True, slots=True)
 class GroupsWanted:
-    """Consumer *index* wants its elements of all groups from *group* on, in order."""
+    """Consumer *index* asks for its elements of all groups from *group* on, in order."""
 
     index: int
     group: int

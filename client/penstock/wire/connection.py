@@ -1,6 +1,6 @@
 """Both ends of a connection: `connect` to a service, or be `listening` as one.
 
-What is set for every connection is set here, once: TLS, and what is shown of who calls, too.
+This module alone sets the options of all connections, TLS, and the caller's credentials.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from penstock.wire.connections import Connections
 from penstock.wire.tracing import tracing
 
 _FIRST = 16
-"""File descriptors that gRPC opens with the first connection or server, with some to spare."""
+"""File descriptors that gRPC opens for the first connection or server, and a few spare ones."""
 
 
 class _Poller:
-    """Counts who uses gRPC's poller, which begins with the first one and ends with the last."""
+    """Counts users of gRPC's poller, which starts with the first user and ends with the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +39,7 @@ class _Poller:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Use it; that there is room for it is seen to before it begins: it would end the process.
+        """Use the poller; check first that it can open its files, or it would end the process.
 
         Raises:
             Unavailable: when this process may not open as many files as it needs.
@@ -59,31 +59,31 @@ _POLLER = _Poller()
 
 
 class HealthServicer:
-    """What a server says of itself: that it serves, until it is told to leave."""
+    """Answers health checks: the server serves until it is told to leave."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._servicer = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
     async def serving(self) -> None:
-        """Answer that calls are welcome."""
+        """Answer health checks with "serving"."""
         await self._servicer.set("", health_pb2.HealthCheckResponse.SERVING)
 
     async def leaving(self) -> None:
-        """Answer from now on that new calls should go elsewhere."""
+        """Answer from now on that the server takes no new calls."""
         await self._servicer.enter_graceful_shutdown()
 
 
 _MIB = 1 << 20
 
 HEADERS = 1 << 16
-"""Bytes of a call's headers: a token, and the trace that the call is part of."""
+"""Most bytes of a call's headers: the token and the trace context."""
 
 GREET_WITHIN = 10.0
-"""Seconds that a new connection gets for TLS and HTTP/2's own greeting."""
+"""Seconds that a new connection has for the handshakes of TLS and HTTP/2."""
 
 IDLE_FOR = 300.0
-"""Seconds that a connection without a call is kept."""
+"""Seconds after which the server closes a connection without calls."""
 
 _BOTH: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", -1),
@@ -95,15 +95,15 @@ _CLIENT: tuple[tuple[str, int], ...] = (
     # An error carries the traceback of a user's function in its trailing metadata.
     ("grpc.max_metadata_size", _MIB),
     ("grpc.absolute_max_metadata_size", _MIB),
-    # To close this connection must not keep or break another one in this process.
+    # Closing this connection must not keep open or break another one in this process.
     ("grpc.use_local_subchannel_pool", 1),
-    # A repeated call is the caller's decision; gRPC would also buffer messages for it.
+    # The caller decides whether to retry; gRPC would also buffer messages for its own retries.
     ("grpc.enable_retries", 0),
-    # Proxies of the web do not carry long streams.
+    # HTTP proxies do not carry long streams.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # Finds the peer whose host vanished silently; leases find it sooner.
+    # Detects a peer whose host vanished silently; leases detect it sooner.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
@@ -115,10 +115,10 @@ _SERVER: tuple[tuple[str, int], ...] = (
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.http2.max_ping_strikes", 0),
-    # Who connects and says nothing is let go, and who says hello and then calls nothing; so is a
-    # peer whose host vanished silently.
+    # The server closes connections that do not finish the handshake or make no call, and
+    # connections of peers whose host vanished silently.
     ("grpc.server_handshake_timeout_ms", int(GREET_WITHIN * 1000)),
-    # Until its settings are acknowledged gRPC holds nobody to the bound of headers.
+    # gRPC does not enforce the limit on headers until the peer acknowledges the settings.
     ("grpc.http2.settings_timeout", int(GREET_WITHIN * 1000)),
     ("grpc.max_connection_idle_ms", int(IDLE_FOR * 1000)),
     ("grpc.keepalive_time_ms", 60_000),
@@ -126,14 +126,14 @@ _SERVER: tuple[tuple[str, int], ...] = (
 )
 
 TOLD = 16
-"""Calls of one connection that are told that they are too many."""
+"""Calls beyond an identity's limit that one connection may make to receive the refusal."""
 
 
 class Channel:
-    """A connection to *address*, made with the first call.
+    """A connection to *address*, opened by the first call.
 
-    *caller* says what is shown there. *server* is whose certificate is wanted; by default that of
-    the host in *address*.
+    *caller* holds the credentials to show there. *server* is the name that the server's certificate
+    must have; by default the host in *address*.
     """
 
     def __init__(
@@ -155,10 +155,10 @@ class Channel:
 
     @property
     def inner(self) -> grpc.aio.Channel:
-        """What calls go by.
+        """The gRPC channel for new calls.
 
-        When there are other certificates there is a new one, as they are looked at when a
-        connection is made; streams on the one before go on.
+        If the certificates have changed, this opens a new channel, because gRPC reads certificates
+        only when it connects. Streams on the previous channel continue.
         """
         if (tls := self.caller.tls) != self._tls:
             self._tls = tls
@@ -167,26 +167,26 @@ class Channel:
 
     @property
     def unused(self) -> bool:
-        """Whether it is connected at this moment, as it would be made now, and carries no call."""
+        """Whether it is connected now, with the current certificates, and carries no call."""
         found = self._open[-1].get_state()
         made_now = len(self._open) == 1 and self.caller.tls == self._tls
         return made_now and not self.calls and found is grpc.ChannelConnectivity.READY
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What goes with each call: who calls."""
+        """The metadata of each call: the caller's token."""
         shown = self.caller.shown(*self._place)
         return ((TOKEN, shown),) if shown else ()
 
     def stream(self, path: str) -> grpc.aio.StreamStreamCall:
-        """Call the method of streams at *path*."""
+        """Call the bidirectional streaming method at *path*."""
         call = self.inner.stream_stream(path)(metadata=self.metadata)
         self.calls.add(call)
         return call
 
     async def aclose(self) -> None:
-        """End it; calls under way are cancelled."""
-        # gRPC finds only those that are waited for at this moment.
+        """Close the channel and cancel its open calls."""
+        # gRPC itself cancels only the calls that someone awaits at this moment.
         for call in tuple(self.calls):
             call.cancel()
         for one in self._open:
@@ -197,17 +197,18 @@ class Channel:
 async def connect(
     address: str, *, patience: float = 5.0, caller: Caller | None = None, server: str = ""
 ) -> AsyncIterator[Channel]:
-    """Open a channel to *address*, and close it on the way out: calls under way are cancelled.
+    """Open a channel to *address*; on exit, close it and cancel its open calls.
 
-    The connection is made with the first call. An attempt to make it gives up after *patience*
-    seconds. *caller* says what is shown there; by default what this process shows to the
-    dispatcher at *address*. *server* is whose certificate is wanted in place of the host's.
+    The first call opens the connection. An attempt to connect fails after *patience* seconds.
+    *caller* holds the credentials to show; by default those that this process shows to the
+    dispatcher at *address*. *server* is the name that the server's certificate must have instead
+    of the host's.
 
     Raises:
         ConfigError: when the credentials for *address* cannot be used.
         Unavailable: when this process may not open as many files as the first connection needs.
     """
-    tracing()  # what that imports is imported before the first call waits for an answer
+    tracing()  # imports its modules now, so that the first call does not wait for them
     options = (*_CLIENT, ("grpc.min_reconnect_backoff_ms", int(patience * 1000)))
     shown = caller_of(address) if caller is None else caller
     with _POLLER.used():
@@ -227,12 +228,12 @@ async def listening(
     largest: int = -1,
     entrance: Entrance | None = None,
 ) -> AsyncIterator[int]:
-    """Answer calls with *handlers*; yield the port, which differs if 0 was asked.
+    """Answer calls with *handlers*; yield the port that the server got (useful with *port* 0).
 
-    The gRPC health protocol is answered, too. On the way out no new call is taken, and those under
-    way, streams too, get *drain* seconds. A message that arrives may have *largest* bytes
-    (-1: any number); a larger one is refused before it is read. *entrance* says who may call what;
-    without one everybody may.
+    The server also answers the gRPC health protocol. On exit it takes no new call, and open
+    calls, streams included, have *drain* seconds to end. A received message may have *largest*
+    bytes (-1: any number); the server refuses a larger one before it reads it. *entrance* says who
+    may call what; without one, everybody may call everything.
 
     Raises:
         ConfigError: when the port cannot be had.
@@ -261,7 +262,7 @@ async def _serving(
     try:
         bound = _open_port(server, host, port, None if entrance is None else entrance.folder)
     except ConfigError:
-        await server.start()  # a server that never ran keeps files open for ever
+        await server.start()  # a server that never ran keeps files open forever
         await server.stop(None)
         raise
     if entrance is not None:
@@ -293,12 +294,12 @@ def _server(
 
 
 def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
-    """Return how many connections there may be, and how many calls by one.
+    """Return gRPC's limits on the number of connections and on the calls of each.
 
-    More of either are refused before anything is read. Of an identity's calls the first ones beyond
-    its bound get there, to be told so.
+    gRPC refuses more of either before it reads anything. The first few calls beyond an identity's
+    limit still reach the service, so that it can answer with a clear error.
     """
-    # Some files are needed for other things: without any, gRPC accepts nobody and cannot go on.
+    # Leave some files for other uses: without any, gRPC accepts no connection and gets stuck.
     most = min(entrance.max_connections, max(_files(entrance) * 3 // 4, 1))
     return (
         ("grpc.max_allowed_incoming_connections", most),
@@ -307,14 +308,14 @@ def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
 
 
 def _files(entrance: Entrance) -> int:
-    """Return how many files this process may have open for a port: each gets as many."""
+    """Return how many open files each port of this process may use: an equal part for each."""
     return most_files() // entrance.ports
 
 
 def _open_channel(
     address: str, tls: Tls | None, options: tuple[tuple[str, int | str], ...]
 ) -> grpc.aio.Channel:
-    """Make a channel: by TLS, to what one of its CAs certified, if there is *tls*."""
+    """Make a channel; with *tls*, only to a server that one of its CAs certified."""
     if tls is None:
         return grpc.aio.insecure_channel(address, options=options)
     return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(*tls), options=options)
@@ -334,9 +335,9 @@ def _open_port(server: grpc.aio.Server, host: str, port: int, folder: WatchedFol
 
 
 def _tls(folder: WatchedFolder) -> grpc.ServerCredentials:
-    """Return what shows the certificate that is in *folder* when somebody connects.
+    """Return credentials that show the certificate in *folder* at the time of each connection.
 
-    Who connects has to have one of a CA that is trusted there.
+    A client must have a certificate from a CA that *folder* trusts.
     """
     shown = ShownCertificate(folder)
     return grpc.dynamic_ssl_server_credentials(
@@ -345,10 +346,10 @@ def _tls(folder: WatchedFolder) -> grpc.ServerCredentials:
 
 
 class ShownCertificate:
-    """The certificate that a server shows, and whom it trusts: what is in *folder*.
+    """The certificate that a server shows and the CAs that it trusts, as *folder* has them now.
 
     Raises:
-        InternalError: when that is not read as a service's credentials.
+        InternalError: when *folder* does not load as a service's credentials.
     """
 
     def __init__(self, folder: WatchedFolder) -> None:
@@ -356,14 +357,14 @@ class ShownCertificate:
         self._found = self._current()
         self._lock = threading.Lock()
         self.first = _configuration(self._found)
-        """What is shown until there is a newer one."""
+        """The configuration that the server uses until there is a newer one."""
 
     def newer(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what is in the folder now; None if that is shown already.
+        """Return the configuration in the folder now; None if the server already uses it.
 
-        gRPC asks at each connection, on any thread. What it is given replaces what another one may
-        just be shaking hands by, which crashes the process (grpc/grpc#36693): so it is given only
-        what is new.
+        gRPC asks at each connection, on any thread. A new configuration replaces the one that
+        another connection may be using in its handshake, which crashes the process
+        (grpc/grpc#36693). So this returns one only if the files have changed.
         """
         with self._lock:
             found = self._current()
