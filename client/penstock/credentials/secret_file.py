@@ -1,4 +1,4 @@
-"""Files that only their user may read: written so, and refused otherwise."""
+"""Writes files that only their user may read, and refuses to read secrets from other files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 from penstock.errors import ConfigError
 
 LARGEST = 1 << 20
-"""Bytes of a file of credentials; what is larger is none."""
+"""Most bytes of a file of credentials; larger files are refused."""
 
 
 REPLACE = "replace what is in it, which they may have read"
 
 
 def read_secret(file: Path, exposed: str = REPLACE) -> bytes:
-    """Return what is in *file*, which nobody else may read.
+    """Return the content of *file*, which no other user may read.
 
-    One that belongs to root may be read by a group, too: so secrets are mounted into containers.
-    *exposed* says what is to be done, beside `chmod`, about one that others can read.
+    A group may also read a file of root's, because containers mount secrets that way. If others
+    can read the file, the error says *exposed*: what to do besides `chmod`.
 
     Raises:
-        ConfigError: when it is not there, belongs to somebody else, or others may read it.
+        ConfigError: when the file does not exist, belongs to another user, or others may read it.
     """
     try:
         with file.open("rb") as opened:
@@ -34,10 +34,10 @@ def read_secret(file: Path, exposed: str = REPLACE) -> bytes:
 
 
 def read_public(file: Path) -> bytes:
-    """Return what is in *file*, which anybody may read.
+    """Return the content of *file*, which anybody may read.
 
     Raises:
-        ConfigError: when it is not there.
+        ConfigError: when the file cannot be read.
     """
     try:
         with file.open("rb") as opened:
@@ -47,12 +47,13 @@ def read_public(file: Path) -> bytes:
 
 
 def write_file(file: Path, data: bytes, *, secret: bool) -> None:
-    """Write *data* to *file* as a whole, in place of what was there; only a *secret* is private.
+    """Replace *file* atomically by one with *data*; with *secret*, only its user may read it.
 
-    An unfinished one of a process that was killed has its name between dots, and is not read.
+    If the process is killed, an unfinished file stays, named ``.NAME.`` and a suffix. It is never
+    read.
 
     Raises:
-        ConfigError: when it cannot be written.
+        ConfigError: when the file cannot be written.
     """
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600
@@ -71,7 +72,7 @@ def write_file(file: Path, data: bytes, *, secret: bool) -> None:
 
 def _check_private(file: Path, found: os.stat_result, exposed: str) -> None:
     if not hasattr(os, "getuid"):
-        return  # Windows says who may read a file in another way
+        return  # Windows has other file permissions
     allowed = 0o740 if found.st_uid == 0 and os.getuid() != 0 else 0o700
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in (0, os.getuid()):

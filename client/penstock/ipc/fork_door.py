@@ -1,4 +1,4 @@
-"""The client's side of a fork server: the door, and processes that were forked behind it."""
+"""The client's side of a fork server: the socket to it (the door), and its forked processes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ UNKNOWN = 255
 """The exit code of a process whose server ended before it."""
 
 END_WITHIN = 2.0
-"""Seconds that a server gets to end behind its last process, until it is killed."""
+"""Seconds that a server has to end after its last process; then it is killed."""
 
 KEPT_FROM_ALL = b"PENSTOCK_CREDENTIALS"
-"""A variable that no server gets: users' code runs in some of what they fork."""
+"""A variable that no server gets, because some of its forks run users' code."""
 
 
 class ChildProcess(Protocol):
-    """What is asked of a process that was started or forked: a part of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that started and forked processes have in common."""
 
     @property
     def pid(self) -> int: ...  # noqa: D102
@@ -45,7 +45,7 @@ class ChildProcess(Protocol):
 
 
 class ForkedProcess:
-    """A process that a fork server forked, for any thread; what it has of `Popen` is the same."""
+    """A process that a fork server forked, with methods as in `Popen`; any thread may use it."""
 
     def __init__(self, pid: int, line: int, watch: int) -> None:
         self.pid = pid
@@ -53,7 +53,7 @@ class ForkedProcess:
         self._line, self._watch = line, watch
         self._lock = threading.Lock()
         self._orphan = False
-        """Whether the server is gone, which would have said how this ended."""
+        """Whether the server ended before it could report how this process ended."""
 
     def __del__(self) -> None:
         # Not before: another thread may wait for these.
@@ -61,14 +61,14 @@ class ForkedProcess:
         os.close(self._watch)
 
     def poll(self) -> int | None:
-        """Return how the process ended, if it did."""
+        """Return the process's exit code, or None if it still runs."""
         with self._lock:
             if self.returncode is None and _readable(self._waited_for, 0):
                 self._on_end()
             return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until the process has ended; return how it did.
+        """Wait until the process has ended; return its exit code.
 
         Raises:
             subprocess.TimeoutExpired: when that takes more than *timeout* seconds.
@@ -114,9 +114,9 @@ class ForkedProcess:
 
 
 class ForkDoor:
-    """Has a fork server fork processes. Any thread, and any number of processes, may use it.
+    """Asks a fork server to fork processes. Any thread and any number of processes may use it.
 
-    *server* is the process, where this one started it.
+    *server* is the server's process, if this process started it.
     """
 
     def __init__(self, sock: socket.socket, server: subprocess.Popen[bytes] | None = None) -> None:
@@ -124,9 +124,9 @@ class ForkDoor:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[bytes, bytes]) -> ForkDoor:
-        """Start the server that ``python COMMAND`` is; it loads what it needs while this goes on.
+        """Start the server ``python COMMAND``; it loads its modules while the caller continues.
 
-        What it forks must have this *environment*, but for what is read `LATER`.
+        Its forks must have this *environment*, except for variables that `LATER` names.
 
         Raises:
             OSError: when there is no room for it, or the system has no pidfds.
@@ -151,16 +151,16 @@ class ForkDoor:
 
     @property
     def server_pid(self) -> int:
-        """The server's process, where this one started it; else 0."""
+        """The number of the server's process if this process started it; otherwise 0."""
         return 0 if self._server is None else self._server.pid
 
     @property
     def served(self) -> bool:
-        """Whether the server lives, as far as is known here."""
+        """Whether the server lives, as far as this process knows."""
         return self._server is None or self._server.poll() is None
 
     def fileno(self) -> int:
-        """Return the number of the file, for `fork` to pass the door on."""
+        """Return the door's file descriptor, which `fork` can pass to another process."""
         return self._sock.fileno()
 
     def fork(
@@ -173,12 +173,13 @@ class ForkDoor:
         arguments: Sequence[str] = (),
         within: float,
     ) -> ForkedProcess:
-        """Have a process forked that is *module*; see `Start`. Its output is that of this one.
+        """Fork a process that runs *module*; see `Start`. It shares this process's output.
 
-        *files* are passed to it, and their numbers by the variables that are their names.
+        *files* maps names of variables to open files. The new process gets the files, and their
+        numbers in these variables.
 
         Raises:
-            Unavailable: when the server is gone or refuses, or does not answer *within* seconds.
+            Unavailable: when the server has ended, refuses, or does not answer *within* seconds.
             OSError: when there is no room for more files.
         """
         directory = ProcessEnvironment.here().directory
@@ -207,7 +208,7 @@ class ForkDoor:
             socket.send_fds(self._sock, [b"f"], [line.fileno(), *output, *files.values()])
 
     def close(self) -> None:
-        """Let the server end, which waits for what it forked. Idempotent."""
+        """Let the server end; it first waits for its forks. Idempotent."""
         self._sock.close()
         if self._server is not None:
             try:
@@ -225,7 +226,7 @@ def _started(reply: Reply | None) -> int:
     """Return the number of the process that was forked.
 
     Raises:
-        Unavailable: when there is none.
+        Unavailable: when the server forked none.
     """
     match reply:
         case Started(pid):

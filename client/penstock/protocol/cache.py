@@ -1,11 +1,10 @@
-"""Messages of the cross-trainer cache: what trainers have of tasks that they share. Plain values.
+"""Messages of the cross-trainer cache: which shared elements each trainer has. Plain values.
 
-Readers of a cached job name a *trainer*. What a task produces is made and encoded once, and kept in
-a *window* of frames on its worker, of bounded size. Of each task every trainer gets each element
-once, as the readers of an ordinary job do: its readers share them, first come first served. What
-falls out of the window before a reader of a trainer has it is *skipped* for that trainer, and
-counted. A trainer that comes later begins with the oldest element in the window; those *before* are
-counted.
+Readers of a cached job name a *trainer*. A worker makes and encodes each element once, and keeps
+frames in a *window* of bounded size. Every trainer gets each element of a task once; the trainer's
+readers share its elements, first come, first served. If an element leaves the window before a
+trainer has it, the trainer *skipped* it, and the worker counts that. A trainer that starts later
+begins with the oldest element in the window; the worker counts those *before* it.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ NOT_SAVED = "a trainer's place in a shared window cannot be saved: other trainer
 
 
 class WhenFull(Enum):
-    """What is done when the window is full, and the fastest trainer wants more."""
+    """The worker's policy if the window is full and the fastest trainer wants more."""
 
     SKIP = "skip"
-    """The oldest elements leave it: who did not have them skips them."""
+    """The oldest elements leave the window; trainers that do not have them skip them."""
     WAIT = "wait"
-    """Nothing is made until all trainers that are read had the oldest ones."""
+    """The worker waits until all active trainers have had the oldest elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerProgress:
-    """What became of a task's elements for one trainer.
+    """One trainer's progress in a task.
 
-    *acked* are never given to it again: its loops had them, or they were *skipped*, or they were in
-    the window no more *before* it came. The two counts are elements among them.
+    The trainer never gets *acked* elements again: its loops had them, it *skipped* them, or they
+    had left the window *before* it started. *skipped* and *before* count elements among them.
     """
 
     acked: AckedSet = NOTHING_ACKED
@@ -45,9 +44,9 @@ class TrainerProgress:
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """How an attempt's elements are cached: for whom, and from where on.
+    """How an attempt caches its elements: for which trainers, and how far each of them is.
 
-    *job* is whose window it is: all tasks of one on a worker share its room.
+    *job* names the window's job: all tasks of a job on one worker share the window's room.
     """
 
     job: str
@@ -59,7 +58,7 @@ class Cached:
 
 @dataclass(frozen=True, slots=True)
 class CacheView:
-    """What a reader's trainer did not get of the pass: *skipped* and *before*, over all tasks."""
+    """How many elements of the pass a trainer missed: *skipped* and *before*, over all tasks."""
 
     skipped: int = 0
     before: int = 0

@@ -19,11 +19,12 @@ from penstock.protocol.types import (
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """A reader wants a task's frames, and says what it has: the rest may go to others.
+    """A reader asks for a task's frames and lists the elements that it has.
 
-    *credit* is how many payload bytes may be under way before the reader gives more. A consumer of
-    coordinated reads says what it *wants*, and that all below *acked*'s floor is taken by all; of
-    its credit each element takes `penstock.protocol.rounds.ELEMENT_NBYTES` more.
+    The worker may send other elements to other readers. *credit* is how many payload bytes the
+    worker may send before the reader gives more. A consumer in coordinated reads says which groups
+    it *wants*; all consumers have taken the elements below *acked*'s floor. Each of its elements
+    takes `penstock.protocol.rounds.ELEMENT_NBYTES` more of the credit.
     """
 
     reader: ReaderId
@@ -35,36 +36,37 @@ class Subscribe:
     credit: int
     wants: GroupsWanted | None = None
     trainer: str = ""
-    """Of a reader of a cached job: whose it is."""
+    """Of a reader of a cached job: the trainer that it belongs to."""
     consumer: int | None = None
-    """Of a job in one order that goes to several consumers: which it is. Of its credit each element
-    takes `penstock.protocol.stride.STRIDED_NBYTES` more."""
+    """In ordered reads by several consumers: the consumer's index.
+
+    Each of its elements takes `penstock.protocol.stride.STRIDED_NBYTES` more of the credit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """What was acked since the last one, and how many bytes are free again.
+    """The elements acked since the last `Ack`, and how many bytes are free again.
 
-    An empty one says that the loop waits, while all that came is unacked in operators behind it:
-    they may need more, or a flush (`Recall.flush`).
+    An empty one says that the training loop waits while operators in the reader's process hold all
+    elements, unacked. These operators may need more elements, or a flush (`Recall.flush`).
     """
 
     acked: RangeSet
     credit: int
     traced: tuple[FrameTimes, ...] = ()
-    """Of frames whose headers asked for it: when they were where."""
+    """The times of frames whose headers asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameHeader:
-    """The header of a run of *count* consecutive elements from number *first* on.
+    """The header of *count* consecutive elements, from number *first* on.
 
-    *ranges* are the numbers of it that are this reader's; all below *floor* are acked.
+    *ranges* are the numbers among them that belong to this reader; all below *floor* are acked.
     *layout* says how the payload is laid out (`penstock.frames.frame`), *codec* how it is
-    compressed; the payload itself follows it on the wire.
+    compressed. The payload follows the header on the wire.
 
-    Of coordinated reads a frame is one element: this reader's of *group*. *filler* says that it is
-    there to fill a group that the end of the task left short.
+    In coordinated reads, a frame holds one element: this reader's element of *group*. *filler* says
+    that it pads a group that the end of the task left short.
     """
 
     task: TaskId
@@ -81,15 +83,15 @@ class FrameHeader:
     group: int = 0
     filler: bool = False
     traced: bool = False
-    """Whether the reader is to say when it had what."""
+    """Whether the reader must report when it received and delivered the frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """A request to requeue what the loop does not ask for: another reader waits.
+    """A worker asks a reader to requeue unused elements, because another reader waits.
 
-    A *flush* is for readers whose loops wait: they have all that is left of the task, so their
-    operators make do with what is here.
+    A *flush* goes to readers whose loops wait although they hold all remaining elements of the
+    task. Their operators must then continue with the elements that they have.
     """
 
     task: TaskId
@@ -99,9 +101,9 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class AllSent:
-    """All that the task will ever make was sent on this stream, or has gone to other readers.
+    """The worker has sent all elements of the task, on this stream or to other readers.
 
-    More comes only if one of these requeues it.
+    More elements come only if another reader requeues them.
     """
 
     task: TaskId
@@ -111,9 +113,9 @@ class AllSent:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """The last message of a stream: nothing more will come of this attempt here.
+    """The last message of a stream: this attempt sends nothing more on it.
 
-    With a *failure* the task failed behind the elements sent before.
+    With a *failure*, the task failed after the elements that were sent.
     """
 
     task: TaskId

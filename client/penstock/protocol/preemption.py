@@ -1,4 +1,4 @@
-"""What a trainer and the dispatcher say about where all trainers of a group stop."""
+"""Messages by which trainers and the dispatcher agree on the step at which a group stops."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PreemptionReport:
-    """What a trainer says: how many *steps* it has made, and how many it makes a second.
+    """A trainer's report: how many *steps* it has made, and its *rate* in steps per second.
 
-    *noticed* says that its machine is to be taken away, *saved* that it has saved what was agreed,
-    and *leaving* that it ends. It makes no step beyond *allowed* before it hears again, unless
-    it is *alone*: nobody answered for long, and it goes on without leave.
+    *noticed* says that its machine will be taken away, *saved* that it has saved at the agreed
+    step, and *leaving* that it ends. It makes no step beyond *allowed* until the next verdict,
+    unless it is *alone*: the dispatcher has not answered for long, so the trainer continues
+    without permission.
     """
 
     group: str
@@ -27,10 +28,10 @@ class PreemptionReport:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionVerdict:
-    """What a trainer is told: it may make steps up to *allowed*.
+    """The dispatcher's answer to a trainer, which may make steps up to *allowed*.
 
-    Once there is a notice *agreed* is the step to stop at, or 0 while that is not known.
-    *all_saved* says that nobody has to be waited for.
+    After a notice, *agreed* is the step to stop at, or 0 until that is decided. *all_saved* says
+    that no trainer has to wait for another.
     """
 
     allowed: int

@@ -1,10 +1,9 @@
-"""Closing what was dropped: not in the thread in which its finaliser happens to run.
+"""Closes dropped objects in another thread than the one that runs their finaliser.
 
-The collector finalises what it finds in whatever thread is running, in the middle of anything and
-with any lock held by that thread. So a finaliser that has to take a lock, or to wait, only
-enqueues what is to be closed, and a thread of its own closes it. Most finalisers run where the
-last reference was dropped: that thread waits for it a moment, so that ``del iterator`` does what
-one expects.
+The garbage collector runs finalisers in any thread, at any point, and that thread may hold any
+lock. So a finaliser that must take a lock or wait starts a thread that does the closing. Most
+finalisers run where the last reference was dropped. That thread waits a short time for the closing
+to finish, so that ``del iterator`` does what one expects.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from collections.abc import Callable
 from penstock.runtime.interrupts import uninterrupted
 
 A_MOMENT = 0.5
-"""Seconds that a finaliser waits by default; the closing goes on behind it."""
+"""Seconds that a finaliser waits by default; the closing may continue after that."""
 
 OURS = "penstock-"
-"""How the names of Penstock's own threads begin. Others wait for these: they wait for none."""
+"""The prefix of Penstock's own threads. They do not wait, because others wait for them."""
 
 
 def close_dropped(close: Callable[[], object], seconds: float = A_MOMENT) -> None:
-    """Have *close* called by another thread, and wait *seconds* at most. For finalisers only."""
+    """Call *close* in another thread, and wait at most *seconds*. For finalisers only."""
     if sys.is_finalizing():
         return  # threads have stopped where they were, perhaps with a lock held
-    # No thread at all may be had while the process ends, or when there are too many.
+    # Python may refuse a new thread while the process ends, or if there are too many.
     with contextlib.suppress(RuntimeError):
-        # A daemon: what does not end must not keep the process from ending.
+        # A daemon, so that a closing that hangs does not keep the process alive.
         thread = threading.Thread(target=close, name=f"{OURS}close", daemon=True)
         uninterrupted(thread.start)
         if not in_own_thread():

@@ -1,8 +1,8 @@
-"""One background thread with an event loop, shared by everything that needs one in a process.
+"""One background thread with an event loop, shared by all users of asyncio in a process.
 
-A training loop never touches asyncio; what it keeps open lives here. The thread starts with its
-first user and ends with its last. The loop itself outlasts its threads: gRPC binds itself to a
-loop, and may call it when the last user has gone.
+A training loop never touches asyncio; its connections live here. The thread starts with its
+first user and ends with its last. The loop itself outlives its threads, because gRPC binds itself
+to a loop and may call it after the last user has left.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ log = logging.getLogger("penstock.loop")
 T = TypeVar("T")
 
 _CLOSING = 5.0
-"""Seconds that tasks get to end when they are cancelled with the loop."""
+"""Seconds that tasks have to end when the loop ends and cancels them."""
 
 _ATTEMPTS = 5
-"""How often they are cancelled meanwhile: one that waits for a call may miss it at first."""
+"""How often the loop cancels them in that time: a task that awaits a call may miss the first."""
 
 
 class LoopThread:
     """An event loop that runs in a thread of its own. Get one with `LoopThread.shared()`.
 
-    With *adopted* it is that loop, which runs in the thread that is here.
+    With *adopted*, it uses that loop, which runs in the current thread.
     """
 
     def __init__(self, adopted: asyncio.AbstractEventLoop | None = None) -> None:
@@ -47,7 +47,7 @@ class LoopThread:
         self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._ending = asyncio.Event()
         self._over = False
-        self._gate = threading.RLock()  # a finalizer may come by while this thread holds it
+        self._gate = threading.RLock()  # a finalizer may run while this thread holds it
         self._running: set[concurrent.futures.Future[Any]] = set()
         if adopted is not None:
             self._thread = threading.current_thread()
@@ -59,10 +59,10 @@ class LoopThread:
     @classmethod
     @contextmanager
     def shared(cls) -> Iterator[LoopThread]:
-        """Hold the process's loop; tasks still running when its last user leaves are cancelled.
+        """Hold the process's loop; when its last user leaves, it cancels tasks that still run.
 
         Raises:
-            ConfigError: in a process forked from one that used it: gRPC does not survive that.
+            ConfigError: in a process forked from one that used the loop: gRPC does not survive it.
             Unavailable: when this process may not open as many files as connections need.
         """
         loop = _STAGES.enter(cls)
@@ -74,7 +74,7 @@ class LoopThread:
     @classmethod
     @contextmanager
     def running(cls) -> Iterator[LoopThread | None]:
-        """Hold the process's loop if it runs, else None: what is in it must not start another."""
+        """Hold the process's loop if it runs; otherwise yield None and start no loop."""
         loop = _STAGES.enter_running()
         try:
             yield loop
@@ -85,10 +85,10 @@ class LoopThread:
     @classmethod
     @asynccontextmanager
     async def adopted(cls) -> AsyncIterator[None]:
-        """Have the loop that is running here be the process's, for a process that lives in it.
+        """Make the loop that runs here the process's, for a process that lives in one loop.
 
-        So what it reads itself comes to the thread that serves it, with no turns between threads.
-        At the end is closed what else would be when the process ends.
+        Data that the process reads then arrives in the thread that serves it, without a switch of
+        threads. On exit, this closes everything that would otherwise close when the process ends.
 
         Raises:
             ConfigError: when the process has one already.
@@ -104,11 +104,11 @@ class LoopThread:
             _STAGES.abandon()
 
     def run(self, coro: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run *coro* in the loop and wait for its result; after *timeout* seconds cancel it.
+        """Run *coro* in the loop and wait for its result; after *timeout* seconds, cancel it.
 
         Raises:
             WaitedTooLong: when the time is over.
-            Closed: when the loop is.
+            Closed: when the loop is closed.
         """
         if threading.current_thread() is self._thread:
             coro.close()
@@ -130,7 +130,7 @@ class LoopThread:
             future.cancel()
             raise
         finally:
-            del future  # its exception holds this frame, and all that the call held
+            del future  # its exception refers to this frame, and so to the call's objects
 
     def spawn(self, coro: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start *coro* in the loop; cancelling the future cancels it."""
@@ -143,7 +143,7 @@ class LoopThread:
         except PenstockError:
             coro.close()
             raise
-        # A loop has weak references to its tasks only: others must be kept.
+        # A loop has only weak references to its tasks, so keep strong ones here.
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         return future
@@ -161,7 +161,7 @@ class LoopThread:
 
     def _main(self) -> None:
         with _STAGES.turn:  # the thread before this one may still be ending
-            # The loop's own executor could be shut down once only, and its threads would stay.
+            # The loop's own executor can be shut down only once, and its threads would stay.
             executor = ThreadPoolExecutor(thread_name_prefix="penstock-call")
             self._loop.set_default_executor(executor)
             asyncio.set_event_loop(self._loop)
@@ -176,7 +176,7 @@ class LoopThread:
         await self._ending.wait()
         with self._gate:
             self._over = True
-        await asyncio.sleep(0)  # what came through the gate is a task now
+        await asyncio.sleep(0)  # calls that passed the gate become tasks now
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for _ in range(_ATTEMPTS):
             for task in others:
@@ -189,9 +189,9 @@ class LoopThread:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop of uvloop's, which is faster, or asyncio's where there is no uvloop."""
+    """Return a uvloop loop, which is faster, or asyncio's own if uvloop is not installed."""
     try:
-        import uvloop  # noqa: PLC0415  # not everywhere
+        import uvloop  # noqa: PLC0415  # not installed everywhere
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
@@ -201,7 +201,7 @@ class _StageLoops:
     """The users of the process's loop."""
 
     def __init__(self) -> None:
-        # Leaving may happen in a finalizer, in the middle of entering.
+        # A finalizer may leave in the middle of entering.
         self._lock = threading.RLock()
         self._users = 0
         self._loop: LoopThread | None = None
@@ -237,7 +237,7 @@ class _StageLoops:
                 self._loop = kind()
             self._users += 1
             loop = self._loop
-        # Outside of the lock: a thread that ends may want to leave something itself.
+        # Outside of the lock: the ending thread may itself need to leave.
         try:
             loop._started.result(3 * _CLOSING)  # noqa: SLF001
         except BaseException as exc:
@@ -251,7 +251,7 @@ class _StageLoops:
         return loop
 
     def adopt(self, loop: LoopThread) -> None:
-        """Make *loop* the process's, with its owner as a user who leaves by `abandon`."""
+        """Make *loop* the process's; its owner counts as a user and leaves with `abandon`."""
         with self._lock:
             if self._loop is not None:
                 raise ConfigError("this process has a background loop already")
@@ -259,7 +259,7 @@ class _StageLoops:
             self._users += 1
 
     def abandon(self) -> None:
-        """Have no loop any more; users that are left leave nothing."""
+        """Forget the loop; for remaining users, `leave` then ends nothing."""
         with self._lock:
             self._loop = None
             self._users -= 1
@@ -275,7 +275,7 @@ class _StageLoops:
     def leave(self) -> None:
         """Remove a user; the last one ends the loop."""
         if self._process != os.getpid():
-            return  # a block that was entered before a fork
+            return  # the block was entered before a fork
         with self._lock:
             self._users -= 1
             ending = None if self._users else self._loop
@@ -285,7 +285,7 @@ class _StageLoops:
             ending._end()  # noqa: SLF001
 
     def close(self) -> None:
-        """End the loop, even if it is used: the process ends."""
+        """End the loop although it has users, because the process ends."""
         if self._process != os.getpid():
             return
         with ExitStack() as acts:
@@ -294,22 +294,22 @@ class _StageLoops:
             acts.callback(self.act)
 
     def act(self) -> None:
-        """Close what is to be closed before the loop is."""
-        with ExitStack() as acts:  # one that fails keeps none of the others from it
+        """Call the functions that `at_exit` registered; the loop must still run."""
+        with ExitStack() as acts:  # if one fails, the others still run
             for _, last_act in sorted(self.last_acts, key=operator.itemgetter(0), reverse=True):
                 acts.callback(last_act)
 
 
 class LoopStage(IntEnum):
-    """When something is closed as the process ends; the loop itself is last."""
+    """The order in which things close as the process ends; the loop itself closes last."""
 
     READERS = 1
-    """While servers in the same process may still answer readers that leave."""
+    """First, because servers in the same process must still answer readers that leave."""
     SERVERS = 2
 
 
 def at_exit(stage: LoopStage, close: Callable[[], None]) -> None:
-    """Have *close* called as the process ends, if the loop was used."""
+    """Call *close* when the process ends, if it used the loop."""
     _STAGES.last_acts.append((stage, close))
 
 

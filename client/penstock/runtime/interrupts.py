@@ -1,19 +1,20 @@
-"""Code that no signal handler can split, and the places in it where handlers may run.
+"""Code that no signal handler can interrupt, and the places in it where handlers may run.
 
-A signal handler runs in the main thread between any two steps. If it raises, such as Ctrl-C with
-its KeyboardInterrupt or an alarm with a TimeoutError, everything stays half done: a lock is taken
-and never released, an element is taken and never given. A ``try`` does not help, because its own
-first step can be split as well. So the handlers of the process have stand-ins, which only note
-that a signal came while the main thread changes something (`uninterrupted`). The handlers run when
-the change is complete. Where the main thread waits, or is in a user's function, they run at once
-(`interruptible`). `signal.getsignal` may give such a stand-in, which can be called, kept and set
-like the handler itself.
+A signal handler runs in the main thread between any two steps of Python. If it raises, as Ctrl-C
+does with KeyboardInterrupt, or an alarm with TimeoutError, the interrupted code stays half done. A
+lock is taken and never released; an element is taken and never returned. A ``try`` does not help,
+because its own first step can be interrupted as well.
 
-The frames below a step decide which of these it is in: the innermost marked function wins. Such a
-section also ends in a single step, one call of C code in which Python runs no handlers: it hands
-out the result, restores the handler of Ctrl-C and raises the signals that came.
+So this module replaces the process's handlers by stand-ins. While the main thread changes something
+(`uninterrupted`), a stand-in only notes the signal; the handler runs when the change is complete.
+If the main thread waits, or runs a user's function (`interruptible`), the handler runs at once.
+`signal.getsignal` may return a stand-in, which can be called, stored and set like the handler.
 
-`is_interrupt` tells an exception that is for the whole process from a user function's own.
+The innermost marked function in the call stack decides which of the two applies. A section ends in
+a single step: one call of C code, in which Python runs no handlers. It returns the result,
+restores the handler of Ctrl-C and raises the noted signals.
+
+`is_interrupt` tells an exception meant for the whole process from a user function's own.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ _SIGNALS = tuple(int(n) for n in signal.valid_signals() if getattr(n, "name", ""
 _CTRL_C = int(signal.SIGINT)
 
 _came: list[int] = []
-"""Signals that came in sections, and whose handlers are still to run."""
+"""Signals that arrived in sections; their handlers have not run yet."""
 _STRUCK = "_penstock_signal"
 """The attribute of an exception that a signal handler raised."""
 
 
 class _StandIn:
-    """Stands for a *handler* of the process, which it calls outside of sections."""
+    """Replaces a *handler* of the process, and calls it outside of sections."""
 
     __slots__ = ("handler",)
 
@@ -74,10 +75,10 @@ _FOR_CTRL_C = _StandIn(signal.default_int_handler)
 
 
 def _hold() -> bool:
-    """Have all handlers of the process stood for; return whether `_ends` is to restore Ctrl-C's.
+    """Install stand-ins for all handlers; return whether `_ends` must restore Ctrl-C's handler.
 
-    Python's own handler of Ctrl-C is looked for by others, such as `asyncio.run`, so it only has a
-    stand-in within sections. All others keep theirs: to restore several is not a single step.
+    Other code, such as `asyncio.run`, looks for Python's own handler of Ctrl-C, so that handler has
+    a stand-in only within sections. Other stand-ins stay: to restore several takes several steps.
     """
     mine = False
     if not in_main_thread():
@@ -92,7 +93,7 @@ def _hold() -> bool:
                 _signal.signal(signum, _StandIn(handler))
     except BaseException as exc:
         if isinstance(exc, ValueError) and exc.__traceback__ and not exc.__traceback__.tb_next:
-            return False  # a subinterpreter: it is not the one that handles signals
+            return False  # a subinterpreter: only the main interpreter handles signals
         for _ in _ends(mine):
             raise
     return mine
@@ -101,11 +102,10 @@ def _hold() -> bool:
 def _ends(mine: bool) -> Iterator[object]:
     """Return an iterator in C whose one item ends a section, in one step.
 
-    The handler of Ctrl-C that the section replaced is in its place again then, unless a user's
-    function set another one meanwhile. Signals that came are raised anew, and are handled at the
-    next step that Python lets be interrupted: behind
-    ``for given, _ in zip((result,), _ends(mine)): return given`` that is a step of the caller,
-    which has the result.
+    The step restores the handler of Ctrl-C that the section replaced, unless a user's function has
+    set another one. It raises the noted signals again. Their handlers run at the next step that
+    Python can interrupt. After ``for given, _ in zip((result,), _ends(mine)): return given``, that
+    is a step of the caller, which already has the result.
     """
     if (not mine and not _came) or not in_main_thread():
         return iter((None,))
@@ -121,7 +121,7 @@ def _ends(mine: bool) -> Iterator[object]:
 
 
 def uninterrupted(call: Callable[[], T]) -> T:
-    """Return what *call* returns; signal handlers run behind it, or where it is `interruptible`."""
+    """Return what *call* returns; signal handlers run after it, or in `interruptible` parts."""
     mine = False
     try:
         mine = _hold()
@@ -136,9 +136,9 @@ def uninterrupted(call: Callable[[], T]) -> T:
 
 
 def interruptible(call: Callable[..., T], *args: object) -> T:
-    """Return what *call* returns; what a signal handler raises meanwhile is raised here, at once.
+    """Return what *call* returns; if a signal handler raises during it, raise that at once.
 
-    The caller must not need what *call* has done by then.
+    The caller must not depend on what *call* has done until then.
     """
     if _came and in_main_thread():
         signums, _came[:] = tuple(_came), ()
@@ -148,7 +148,7 @@ def interruptible(call: Callable[..., T], *args: object) -> T:
 
 
 def breathe() -> None:
-    """Have the handlers of signals that came run here, unless this is in a section of its own."""
+    """Run the handlers of noted signals now."""
     if _came and in_main_thread():
         interruptible(bool)
 
@@ -156,8 +156,8 @@ def breathe() -> None:
 def outcome(future: Future[T], timeout: float | None = None) -> T:
     """Return what `Future.result` does; in a section, the wait for it is `interruptible`.
 
-    The wait of the future itself can be split. Then the lock of its condition stays taken, and the
-    thread that sets the result waits forever.
+    A signal can interrupt the future's own wait half-way. Then the lock of its condition stays
+    taken, and the thread that sets the result waits forever.
 
     Raises:
         TimeoutError: after *timeout* seconds.
@@ -171,9 +171,9 @@ def outcome(future: Future[T], timeout: float | None = None) -> T:
 
 
 class InterruptibleCondition(threading.Condition):
-    """A condition for sections: a signal handler may interrupt its `wait`, and nothing is split.
+    """A condition for sections: a signal handler may interrupt its `wait` without damage.
 
-    That of `threading.Condition` can be split between leaving the lock and waiting.
+    The `wait` of `threading.Condition` can be interrupted between releasing the lock and waiting.
     """
 
     _release_save: Callable[[], Any]
@@ -181,7 +181,7 @@ class InterruptibleCondition(threading.Condition):
     _waiters: deque[threading.Lock]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """See `threading.Condition`. What a handler raises comes out with the lock had again."""
+        """See `threading.Condition`. If a handler raises, this takes the lock again first."""
         waiter = threading.Lock()
         waiter.acquire()
         self._waiters.append(waiter)
@@ -195,10 +195,10 @@ class InterruptibleCondition(threading.Condition):
 
 
 def is_interrupt(exc: BaseException) -> bool:
-    """Return whether *exc*, which came out of a user's function, is for the whole process.
+    """Return whether *exc*, raised in a user's function, is meant for the whole process.
 
-    `sys.exit` in a library that a function calls is an error of the element that the function got.
-    Ctrl-C, or what the handler of an alarm raises, is not: it only strikes while the function runs.
+    `sys.exit` in a library that a function calls is an error of the function's element. Ctrl-C, or
+    an error from an alarm's handler, is not: it only happens to arrive while the function runs.
     Python runs signal handlers in the main thread only. Penstock's own processes ignore SIGINT, and
     nothing interrupts functions there.
     """
@@ -212,7 +212,7 @@ def is_interrupt(exc: BaseException) -> bool:
 
 
 def _is_from_handler(exc: BaseException) -> bool:
-    """Return whether the handler of a signal is among the frames that *exc* came through."""
+    """Return whether *exc* passed through a frame of a signal handler."""
     handlers = _codes_of_handlers()
     step = exc.__traceback__
     while step is not None:

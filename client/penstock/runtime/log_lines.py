@@ -1,8 +1,8 @@
-"""How log lines look where Penstock writes them: text, or with ``PENSTOCK_LOG_FORMAT=json`` JSON.
+"""The format of Penstock's log lines: text, or JSON with ``PENSTOCK_LOG_FORMAT=json``.
 
-In a process of Penstock's own all that it says is JSON then: warnings and tracebacks of Python, and
-the lines for a person who starts it, too. A program that configures `logging` itself has its own
-way: nothing here touches what it set.
+With JSON, Penstock's own processes write everything as JSON: Python's warnings and tracebacks, and
+the lines for the person who starts them. If a program configures `logging` itself, this module
+changes nothing of that.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LEVEL, FORMAT = "PENSTOCK_LOG", "PENSTOCK_LOG_FORMAT"
 TEXT, JSON = "text", "json"
 
 FIELDS: Final = ("job", "iteration", "task", "attempt", "worker", "reader")
-"""What a line may be about, each a field of its object where it is known."""
+"""The subjects of a line: fields of its JSON object, if they are known."""
 
 _process: dict[str, object] = {}
-"""What all lines of this process are about."""
+"""Fields of all lines of this process."""
 
 
 def about(**fields: object) -> dict[str, object]:
-    """Return the ``extra`` of a log call that says what a line is about; None is not known.
+    """Return the ``extra`` of a log call with the subjects of its line; None means not known.
 
     Args:
         fields: values of `FIELDS`, by name.
@@ -43,7 +43,7 @@ def about(**fields: object) -> dict[str, object]:
 
 
 def identify(**fields: object) -> None:
-    """Have all further lines of this process say so, unless one says otherwise; None forgets."""
+    """Add *fields* to all later lines of this process that do not set them; None removes one."""
     for name, value in fields.items():
         if value is None:
             _process.pop(name, None)
@@ -52,14 +52,14 @@ def identify(**fields: object) -> None:
 
 
 def identity(field: str) -> str:
-    """Return what `identify` said of *field*, or nothing."""
+    """Return the value that `identify` set for *field*, or an empty string."""
     return str(_process.get(field, ""))
 
 
 class JsonLines(logging.Formatter):
-    """Makes each record one line that is one JSON object: time, level, logger, message, and fields.
+    """Formats each record as one line with a JSON object: time, level, logger, message, fields.
 
-    The time is UTC, as RFC 3339 writes it. A traceback is the field ``exception``.
+    The time is in UTC, in the format of RFC 3339. A traceback is the field ``exception``.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -82,7 +82,7 @@ class JsonLines(logging.Formatter):
 
 
 def _line(told: dict[str, Any]) -> str:
-    # A name that is no valid text, such as a file's, must not cost the line that tells of it.
+    # If a value is not valid text, such as a file's name, the line must still be written.
     return msgspec.json.encode(told, enc_hook=str).decode() if _sound(told) else _line(_made(told))
 
 
@@ -106,10 +106,10 @@ def _made(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def formatter(env: Mapping[str, str] = os.environ) -> logging.Formatter:
-    """Return what makes lines of records, as ``PENSTOCK_LOG_FORMAT`` says: text by default.
+    """Return the formatter that ``PENSTOCK_LOG_FORMAT`` selects; text by default.
 
     Raises:
-        ConfigError: when it says something else.
+        ConfigError: when the variable is neither ``text`` nor ``json``.
     """
     match env.get(FORMAT, "") or TEXT:
         case "json":
@@ -121,10 +121,10 @@ def formatter(env: Mapping[str, str] = os.environ) -> logging.Formatter:
 
 
 def configure(env: Mapping[str, str] = os.environ) -> None:
-    """Log on stderr, for a process that is Penstock's own.
+    """Log to stderr; for Penstock's own processes.
 
     Raises:
-        ConfigError: when ``PENSTOCK_LOG`` or ``PENSTOCK_LOG_FORMAT`` says what there is not.
+        ConfigError: when ``PENSTOCK_LOG`` or ``PENSTOCK_LOG_FORMAT`` has an unknown value.
     """
     level = (env.get(LEVEL, "") or "WARNING").upper()
     if level not in logging.getLevelNamesMapping():
@@ -140,9 +140,9 @@ def say(line: str, env: Mapping[str, str] = os.environ, *, failed: bool = False)
     """Print a line for the person who starts this process, at any level; as JSON if asked.
 
     Args:
-        line: what is said.
+        line: the text.
         env: the variables; by default those of this process.
-        failed: whether it is why the process ends: then it goes to stderr.
+        failed: whether the line says why the process ends; it then goes to stderr.
     """
     stream = sys.stderr if failed else sys.stdout
     if env.get(FORMAT, "") == JSON:
@@ -153,7 +153,7 @@ def say(line: str, env: Mapping[str, str] = os.environ, *, failed: bool = False)
 
 
 def _log_what_python_prints() -> None:
-    """Have warnings, and tracebacks of errors that nothing catches, logged, not printed."""
+    """Log warnings and the tracebacks of uncaught errors instead of printing them."""
     logging.captureWarnings(capture=True)
     log = logging.getLogger("penstock")
 
@@ -175,7 +175,7 @@ def _log_what_python_prints() -> None:
 
 
 class _Unconfigured(logging.StreamHandler[Any]):
-    """Writes what Penstock logs as long as the program has set up no logging of its own."""
+    """Writes Penstock's log lines while the program has set up no logging of its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if not logging.root.handlers:
@@ -183,13 +183,13 @@ class _Unconfigured(logging.StreamHandler[Any]):
 
 
 def configure_within(env: Mapping[str, str] = os.environ) -> None:
-    """Make JSON of what Penstock logs in a program that is not its own and sets up no logging.
+    """Write Penstock's log lines as JSON in a user's program that sets up no logging.
 
-    Where ``PENSTOCK_LOG_FORMAT`` does not ask for that, or the program gave the logger ``penstock``
-    handlers, nothing is done. Idempotent.
+    This does nothing if ``PENSTOCK_LOG_FORMAT`` is not ``json``, or if the logger ``penstock``
+    already has handlers. Idempotent.
 
     Raises:
-        ConfigError: when ``PENSTOCK_LOG_FORMAT`` says what there is not.
+        ConfigError: when ``PENSTOCK_LOG_FORMAT`` has an unknown value.
     """
     made, ours = formatter(env), logging.getLogger("penstock")
     if isinstance(made, JsonLines) and not ours.handlers:
@@ -199,10 +199,10 @@ def configure_within(env: Mapping[str, str] = os.environ) -> None:
 
 
 def configure_runner(env: Mapping[str, str] = os.environ) -> None:
-    """Do as `configure_within` for a process that runs users' functions: warnings become JSON, too.
+    """Do as `configure_within`, and also log warnings; for a process that runs users' functions.
 
     Raises:
-        ConfigError: when ``PENSTOCK_LOG_FORMAT`` says what there is not.
+        ConfigError: when ``PENSTOCK_LOG_FORMAT`` has an unknown value.
     """
     configure_within(env)
     if env.get(FORMAT, "") == JSON:

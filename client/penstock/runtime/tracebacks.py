@@ -1,4 +1,4 @@
-"""Tracebacks of users' errors as text: where their code raised, without the frames of ours."""
+"""Tracebacks of users' errors as text, with the frames of users' code but not of Penstock's."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from types import TracebackType
 from penstock.errors import InternalError, PenstockError
 
 LONGEST = 8192
-"""Characters of a traceback; the middle of a longer one is left out."""
+"""Most characters of a traceback; the middle of a longer one is left out."""
 
 _OURS = str(Path(__file__).parents[1]) + "/"
 
 
 def told(error: BaseException) -> str:
-    """Return the traceback of *error* and of what it came from, as Python shows them.
+    """Return the traceback of *error* and of its causes, as Python shows them.
 
-    Penstock's own frames are left out, and the middle of what is still long.
+    It leaves out Penstock's own frames, and the middle of a text that is still too long.
     """
     try:
         made = traceback.TracebackException.from_exception(error)
         _leave_out(made)
         text = "".join(made.format())
-    except Exception:  # noqa: BLE001  an error of the user's that cannot even be shown
+    except Exception:  # noqa: BLE001  a user's error that raises when it is shown
         text = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
     return shortened(text, LONGEST)
 
 
 def without_ours(error: BaseException) -> None:
-    """Have the traceback of *error* show where users' code raised it, without frames of ours."""
+    """Remove Penstock's frames from the traceback of *error*; keep those of users' code."""
     theirs = []
     step = error.__traceback__
     while step is not None:
@@ -43,7 +43,7 @@ def without_ours(error: BaseException) -> None:
 
 
 def keep_users_frames(error: PenstockError) -> None:
-    """Have *error*, and the errors that it came from, show the frames of users' code, and not ours.
+    """Remove Penstock's frames from *error* and its causes; keep those of users' code.
 
     An `InternalError` keeps all frames.
     """
@@ -61,7 +61,7 @@ def keep_users_frames(error: PenstockError) -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return *text*, of a longer one the start and the end: both say where an error was."""
+    """Return *text*; if it is longer than *most*, only its start and end, which matter most."""
     less = len(text) - most
     if less <= 0:
         return text

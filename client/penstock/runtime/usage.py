@@ -1,6 +1,6 @@
-"""What this process and its children use of the machine: CPU and memory, for status calls.
+"""CPU and memory that this process and its children use, for status calls.
 
-A process that a fork server forked for this one is no child of it: `count_in` has it counted, too.
+A process that a fork server forked is not a child of this process; `count_in` adds it.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from pathlib import Path
 from penstock.runtime.cores import cores
 
 BUSY_OVER = 1.0
-"""So many seconds at least are looked at for busy cores: the system counts in steps of 10 ms."""
+"""Fewest seconds over which busy cores are measured: the system counts in steps of 10 ms."""
 
 REST = 50
-"""So many times as long as a look took there is none: that of a hundred processes takes tenths of a
-second, as the system goes through all their pages, and who looks answers nobody meanwhile."""
+"""How many times the duration of a measurement to wait before the next one.
+
+To measure a hundred processes takes tenths of a second, because the system scans all their pages.
+The caller answers nobody during that time."""
 
 
 _forked_for_this: set[int] = set()
-"""Beside its children. There is one for the process, as its children are."""
+"""Forked processes to count besides the children; one set for the whole process."""
 
 
 def count_in(pid: int) -> None:
-    """Count *pid*, and what is below it, as this process's own."""
+    """Count *pid* and its descendants as part of this process."""
     _forked_for_this.add(pid)
 
 
 def count_out(pid: int) -> None:
-    """Count *pid* no more: it has ended, and its number may be another's. Idempotent."""
+    """Stop counting *pid*: it has ended, and another process may get its number. Idempotent."""
     _forked_for_this.discard(pid)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """*cpu* is in seconds since the start, children that have ended included; *memory* in bytes.
+    """CPU and memory in use. *cpu* is in seconds since the start, *memory* in bytes.
 
-    Memory that several processes share counts once. A `UsageMeter` adds how many of the *cores*
-    that there are were *busy* of late; it does not know that at once.
+    *cpu* includes children that have ended. Memory that several processes share counts once. A
+    `UsageMeter` adds the number of *cores* and how many were recently *busy* (None at first).
     """
 
     cpu: float
@@ -51,17 +53,17 @@ class Usage:
 
 
 def usage() -> Usage:
-    """Take stock of this process and all below it. Nothing is counted where there is no /proc."""
+    """Measure this process and its descendants. Without /proc, all counts are 0."""
     cpu, memory = 0.0, 0
     for pid in family(os.getpid(), *_forked_for_this):
-        with suppress(OSError, IndexError, ValueError):  # it may end meanwhile
+        with suppress(OSError, IndexError, ValueError):  # the process may end during this
             cpu += _cpu(pid)
             memory += _memory(pid)
     return Usage(cpu, memory)
 
 
 class UsageMeter:
-    """Takes stock, and spends little of the time with that: what it says may be a while old."""
+    """Measures usage, but rarely if that is slow: a result may be some time old."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -69,11 +71,11 @@ class UsageMeter:
         self._next = 0.0
         self._cores = cores()
         self._since: tuple[float, float] | None = None
-        """From when on it is counted how many cores are busy, and the *cpu* of then."""
+        """The start of the measurement of busy cores, and the value of *cpu* at that time."""
         self._busy: float | None = None
 
     def look(self) -> Usage:
-        """Return what `usage` says, or said last."""
+        """Return the result of `usage`, or its last result if the next is not due."""
         began = self._clock()
         if self._newest is None or began >= self._next:
             found = usage()
@@ -93,7 +95,7 @@ class UsageMeter:
 
 
 def family(*pids: int) -> list[int]:
-    """Return *pids* and the processes below them, each once."""
+    """Return *pids* and their descendants, each once."""
     found, queue = dict.fromkeys(pids), list(pids)
     while queue:
         for task in _tasks(queue.pop()):
@@ -113,13 +115,13 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _cpu(pid: int) -> float:
-    """Return the seconds that *pid*, and those of its children that it waited for, computed."""
+    """Return the CPU seconds of *pid* and of its children that ended and were waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory(pid: int) -> int:
-    """Return the bytes of *pid*; of what it shares with others, its part."""
+    """Return the bytes of *pid*'s memory, with its proportional part of shared memory."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024

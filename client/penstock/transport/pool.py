@@ -1,4 +1,4 @@
-"""The transports of a reader: one to each worker, for all tasks that it reads there."""
+"""A reader's transports: one to each worker, for all tasks that it reads from that worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
 from penstock.runtime import clock
 from penstock.runtime.linux import boot_id
-from penstock.transport import over_grpc  # at once: later there may be no room to load it
+from penstock.transport import over_grpc  # now: later the process may have no room to load it
 from penstock.transport.choice import choose
 from penstock.transport.in_process import in_this_loop
 from penstock.transport.registry import KINDS, Transport, TransportKind
@@ -27,11 +27,13 @@ log = logging.getLogger("penstock.reader")
 
 
 PATIENCE = 10.0
-"""Seconds for which a worker that is on this host may not answer a reader that insists. Then it is
-asked by gRPC whether it lives: one that does not was killed, and its tasks go on elsewhere."""
+"""Seconds that a reader which insists on a transport waits for a worker on its own host.
+
+After that, the reader asks by gRPC whether the worker lives. If not, the worker was killed, and
+other workers continue its tasks."""
 
 ANSWER_WITHIN = 1.0
-"""Seconds that it gets to say so."""
+"""Seconds that the worker has to answer that question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +45,22 @@ class _Opened:
 
 
 class TransportPool:
-    """Transports by worker; all are closed on the way out.
+    """A reader's transports, by worker; on exit, it closes all of them.
 
-    *wanted* is the name of the one that is to be used where it can be; None takes the nearest.
-    *caller* says what workers are shown.
+    *wanted* names the transport to use where possible; None takes the nearest. *caller* holds the
+    credentials to show to workers.
     """
 
     def __init__(self, wanted: str | None = None, caller: Caller = LOCAL) -> None:
         self.chosen: dict[str, str] = {}
-        """The name of the transport to each worker; it stays behind the end."""
+        """The name of the transport to each worker; it stays readable after the exit."""
         self._wanted, self._caller = wanted, caller
         self._made: dict[WorkerId, _Opened] = {}
         self._making: WeakValueDictionary[WorkerId, asyncio.Lock] = WeakValueDictionary()
-        """One for each worker: what one takes to answer is no wait for the others."""
+        """A lock for each worker, so that a slow worker does not delay the others."""
         self._said: set[str] = set()
         self._refused: dict[tuple[WorkerId, int], float] = {}
-        """Since when those that are insisted on have not answered."""
+        """Since when each worker has failed to answer by the transport insisted on."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,18 +77,19 @@ class TransportPool:
         return dict(Counter(made.name for made in self._made.values()))
 
     async def to(self, worker: KnownWorker) -> Transport:
-        """Return the transport to *worker*, of this incarnation.
+        """Return the transport to this incarnation of *worker*; open one if necessary.
 
         Raises:
-            Unavailable: when it cannot be reached now.
-            DatasetError: when it lives, and cannot be read as this reader insists.
+            Unavailable: when the worker cannot be reached now.
+            DatasetError: when the worker lives, but not by the transport that this reader
+                insists on.
         """
         try:
             return await self._made_to(worker)
         except Unavailable as exc:
             if (kind := self._insisted(worker)) is None:
                 raise
-            # Not while others wait for the lock: this asks a worker that may be gone.
+            # Outside of the lock, which others may wait for: the worker may never answer.
             if (refusal := await self._refusal(worker, kind, exc)) is exc:
                 raise
             raise refusal from exc
@@ -105,13 +108,13 @@ class TransportPool:
             return made.transport
 
     async def keep(self, workers: AbstractSet[WorkerId]) -> None:
-        """Close what leads to others than *workers*: workers come and go as long as a job lasts."""
+        """Close the transports to all workers except *workers*, as workers come and go."""
         async with AsyncExitStack() as closing:  # all of them, also if this is cancelled
             for worker in self._made.keys() - workers:
                 closing.push_async_callback(self._forget(worker).aclose)
 
     def _forget(self, worker: WorkerId) -> AsyncExitStack:
-        """Return what is to be closed; whoever reads *worker* from now on opens it anew."""
+        """Forget the transport to *worker*; return the stack that the caller must close."""
         made = self._made.pop(worker)
         self.chosen = {name: by for name, by in self.chosen.items() if name != worker}
         return made.line
@@ -141,14 +144,14 @@ class TransportPool:
         return _Opened(last.name, transport, worker.incarnation, line)
 
     def _insisted(self, worker: KnownWorker) -> TransportKind | None:
-        """Return what is insisted on, if that is so; of an unknown *worker* nothing can be."""
+        """Return the transport that the reader insists on, if any; None for an unknown *worker*."""
         wanted = KINDS.get(self._wanted or "")
         return wanted if wanted is not None and wanted.insists and worker.incarnation else None
 
     async def _refusal(
         self, worker: KnownWorker, kind: TransportKind, why: Unavailable
     ) -> PenstockError:
-        """Return what it means that *worker* cannot be read by *kind*, which is insisted on."""
+        """Return the error to raise if *worker* cannot be read by *kind*, the only one allowed."""
         since = self._refused.setdefault((worker.address, worker.incarnation), clock.now())
         here, there = boot_id(), worker.profile.boot_id
         if here == there and (clock.now() < since + PATIENCE or not await self._lives(worker)):
@@ -164,7 +167,7 @@ class TransportPool:
         return await over_grpc.lives(worker, self._caller, ANSWER_WITHIN)
 
     def _say(self, worker: KnownWorker, why: str) -> None:
-        """Log, once for each reason, why a worker is read in another way than was wanted."""
+        """Log, once for each reason, why the reader does not use the wanted transport."""
         how = "the nearest transport" if self._wanted is None else f"transport {self._wanted!r}"
         line = f"worker {worker.address} is not read by {how}, but by gRPC: {why}"
         if line not in self._said:

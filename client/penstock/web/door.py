@@ -1,8 +1,8 @@
-"""Who comes in by HTTP: so many connections at once, none that says nothing, none that only asks.
+"""Limits HTTP connections: their number, and those that send nothing or do not receive answers.
 
-It accepts connections itself, and so knows of each from its first moment, in the middle of TLS too.
-Where there are as many as there may be, one that asks for nothing now makes room for a new one: of
-the address that has the most such, the oldest. So who opens many closes its own.
+This module accepts connections itself, so it knows each one from the start, even during TLS. If the
+limit is reached, it closes an idle connection for each new one: the oldest of the address that
+has the most idle connections. So a client that opens many loses its own.
 """
 
 from __future__ import annotations
@@ -28,74 +28,75 @@ from penstock.errors import InternalError
 log = logging.getLogger("penstock.http")
 
 FIRST_WITHIN = 10.0
-"""Seconds that a new connection gets for TLS, and then for its first request."""
+"""Seconds that a new connection has for TLS and its first request together."""
 
 TAKEN_WITHIN = 30.0
-"""Seconds that an answer may take to be received."""
+"""Seconds that a client has to receive an answer."""
 
 BACKLOG, TOGETHER = 4096, 32
-"""Connections that may wait to be accepted, and how many are accepted before others have a turn.
-Where more wait than may, the system has the next ones try again after a second."""
+"""How many connections may wait for acceptance, and how many are accepted before other work runs.
+
+If more wait, the system makes the next ones try again after a second."""
 
 AGAIN = 1.0
-"""Seconds until the next try to accept, where no more files can be open."""
+"""Seconds until the next attempt to accept, if the process can open no more files."""
 
 LOGGED_EVERY = 10.0
-"""Seconds between two lines of the log about connections that were closed."""
+"""Seconds between two log lines about closed connections."""
 
 
 @dataclass(eq=False, slots=True)
 class _Visitor:
-    """One connection, from when it was accepted."""
+    """One connection, from its acceptance on."""
 
     address: str
     sock: socket.socket
-    """Is its transport's, once it has one."""
+    """The socket; once there is a transport, it belongs to that."""
     task: asyncio.Task[None] | None = None
-    """Shakes hands, while that lasts."""
+    """Runs the handshake."""
     begun: bool = False
-    """Whether a transport has the socket, and is to close it, or is made now."""
+    """Whether a transport owns the socket and will close it, or is being made."""
     transport: asyncio.Transport | None = None
     look: asyncio.TimerHandle | None = None
-    """Looks at it: whether it asked for anything yet, or received what it asked for."""
+    """The timer for the first request, or for the client to receive an answer."""
     answering: bool = False
 
     @property
     def gone(self) -> bool:
-        """Whether it is over, or closing."""
+        """Whether the connection has ended or is closing."""
         shaking = self.task is not None and not self.task.done()
         return not shaking and (self.transport is None or self.transport.is_closing())
 
     @property
     def unsent(self) -> int:
-        """How many bytes the system keeps until it receives them: also of one that is closing."""
+        """How many sent bytes the client has not received yet, also if it is closing."""
         if self.sock.fileno() < 0:
             return 0
-        # A transport of TLS does not tell how much waits in the one below it.
+        # A TLS transport does not tell how much waits in the transport below it.
         (kept,) = struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))
         return int(kept)
 
     def close(self) -> None:
-        """End it now: what was to be sent to it is dropped."""
+        """Close the connection now and drop unsent data."""
         if self.task is not None:
             self.task.cancel()
         if self.transport is not None:
-            with suppress(OSError):  # it is closed, or the far side has gone
-                # Else the system would try for minutes to send what it has taken.
+            with suppress(OSError):  # it is closed, or the client has gone
+                # Otherwise the system would try for minutes to send the data in its buffer.
                 linger = struct.pack("ii", 1, 0)
                 self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                # One of TLS that was closed at both ends cannot be aborted: it sees this.
+                # A TLS transport closed at both ends cannot be aborted; the shutdown ends it.
                 self.sock.shutdown(socket.SHUT_RDWR)
             self.transport.abort()
 
 
 class Door:
-    """Lets at most *most* connections in; with *tls* they speak that."""
+    """Accepts at most *most* connections; with *tls*, they use TLS."""
 
     def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
         self._most, self._tls = most, tls
         self._visitors: dict[_Visitor, None] = {}
-        """Those that are here, the oldest first."""
+        """The current connections, oldest first."""
         self._of: dict[asyncio.BaseTransport, _Visitor] = {}
         self._logged, self._closed = -LOGGED_EVERY, False
         self._loop = asyncio.get_running_loop()
@@ -107,11 +108,11 @@ class Door:
     async def open_at(
         self, socks: Iterable[socket.socket], reading: Callable[[], asyncio.Protocol] | None
     ) -> AsyncIterator[None]:
-        """Let in who comes to *socks*, which listen, while the block lasts.
+        """Accept connections at the listening sockets *socks* while the block runs.
 
-        Each connection is read by a protocol that *reading* makes.
+        *reading* makes the protocol that reads each connection.
         """
-        if reading is None:  # aiohttp has one from when it was set up
+        if reading is None:  # aiohttp has one after its setup
             raise InternalError("HTTP has nothing that reads it")
         known = list(socks)
         for sock in known:
@@ -129,10 +130,10 @@ class Door:
             self._end(visitor)
 
     async def heard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer *request* by *handler*: its connection has said something, and is to take that."""
+        """Answer *request* with *handler*; then give its client time to receive the answer."""
         transport = request.transport
         visitor = None if transport is None else self._of.get(transport)
-        if visitor is None:  # it is gone meanwhile
+        if visitor is None:  # the connection has ended since
             return await handler(request)
         visitor.answering = True
         if visitor.look is not None:
@@ -144,7 +145,7 @@ class Door:
             visitor.look = self._loop.call_later(TAKEN_WITHIN, self._look_taken, visitor)
 
     def _accept(self, sock: socket.socket, reading: Callable[[], asyncio.Protocol]) -> None:
-        """Let in those who wait at *sock*: some at a time, so that others are served in between."""
+        """Accept connections that wait at *sock*, a few at a time, so that other work can run."""
         for _ in range(TOGETHER):
             try:
                 came, address = sock.accept()
@@ -173,7 +174,7 @@ class Door:
         visitor.look = self._loop.call_later(FIRST_WITHIN, self._end, visitor)
         visitor.task = asyncio.create_task(self._greet(visitor, reading), name="HTTP")
 
-        def close_unmet(_: asyncio.Task[None]) -> None:  # also if it is cancelled before it begins
+        def close_unmet(_: asyncio.Task[None]) -> None:  # runs also if cancelled before the start
             if not visitor.begun:
                 sock.close()
 
@@ -185,15 +186,15 @@ class Door:
             tls = {
                 "ssl": self._tls,
                 "ssl_handshake_timeout": FIRST_WITHIN,
-                # Ends what was not received by then of a last answer, too.
+                # Also bounds how long a client takes to receive the last answer.
                 "ssl_shutdown_timeout": TAKEN_WITHIN,
             }
         visitor.begun = True
         try:
             transport, _ = await self._loop.connect_accepted_socket(reading, visitor.sock, **tls)
-        except (OSError, asyncio.CancelledError):  # it speaks no TLS, or took too long
-            # What was made of a transport may still wait for the far side. It closes the socket, or
-            # else it would go on listening to the next one of that number.
+        except (OSError, asyncio.CancelledError):  # it does not use TLS, or took too long
+            # A half-made transport may still wait for the client. The shutdown makes it close the
+            # socket itself; otherwise it would read from the next socket with that number.
             with suppress(OSError):
                 visitor.sock.shutdown(socket.SHUT_RDWR)
             self._forget(visitor)
@@ -202,7 +203,7 @@ class Door:
         self._of[transport] = visitor
 
     def _made_room(self) -> bool:
-        """End connections that are closing, or close one that asks for nothing now."""
+        """Make room: end connections that are closing, or else close an idle one."""
         for visitor in [one for one in self._visitors if one.gone]:
             self._end(visitor)
         if len(self._visitors) < self._most:
@@ -224,7 +225,7 @@ class Door:
         return True
 
     def _end(self, visitor: _Visitor) -> None:
-        """Close *visitor*, also if it is closing by itself: that may last; and count it no more."""
+        """Close *visitor* at once, even if it is already closing slowly; stop counting it."""
         visitor.close()
         self._forget(visitor)
 

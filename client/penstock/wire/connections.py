@@ -1,7 +1,7 @@
-"""Whose connections there are, and which of them are too many: a core, which closes nothing itself.
+"""Counts connections by identity, and tells which are too many. It closes nothing itself.
 
-A connection is of the identity that was shown on it; before one is, of the address that it comes
-from. gRPC bounds how many there are in all, and knows nothing of whose they are.
+A connection belongs to the identity that was shown on it. Before that, it belongs to the address
+that it comes from. gRPC limits only the total number, because it does not know identities.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def peer_named(text: str) -> Peer:
 
 
 def plain_address(address: str) -> str:
-    """Return *address* of a socket, without the zone, and of IPv4 where it stands for one.
+    """Return *address* of a socket without its zone, and as IPv4 if it maps an IPv4 address.
 
     >>> plain_address("::ffff:10.0.0.7")
     '10.0.0.7'
@@ -41,30 +41,32 @@ def plain_address(address: str) -> str:
 class _Owner:
     name: str
     look: int
-    """The look before which it was noted."""
+    """How many looks had begun when the connection was noted."""
 
 
 class Connections:
-    """What is known of the connections to one port.
+    """The connections to one port and their owners.
 
     Args:
-        most: how many one identity may have, and how many without one may come from an address.
-        files: how many files the process may have open: an address gets a quarter of them at most.
+        most: how many connections an identity, or an address without identity, may have.
+        files: how many files the process may open; an address gets at most a quarter of them.
     """
 
     def __init__(self, most: int, files: int = 1 << 31) -> None:
         self.most = most
         self.most_strangers = min(most, max(files // 4, 1))
-        """How many may come from an address without an identity."""
+        """How many connections without an identity may come from one address."""
         self._owners: dict[Peer, _Owner] = {}
         self._of: Counter[str] = Counter()
         self._looks = 0
 
     def claim(self, peer: Peer, name: str, *, proven: bool = True) -> None:
-        """Note whose the connection from *peer* is: an identity, or an address if not *proven*.
+        """Note that the connection from *peer* belongs to the identity *name*.
+
+        If not *proven*, *name* is an address.
 
         Raises:
-            Overloaded: when *name* has as many as it may; the connection stays its address's.
+            Overloaded: when *name* has too many; the connection then still counts for its address.
         """
         known = self._owners.get(peer)
         if known is not None and known.name == name:
@@ -77,28 +79,29 @@ class Connections:
                 f"{name} has {most} connections here, which is all that {whose} may have: close "
                 "some, use fewer of them for more, or raise max_connections_per_identity here"
             )
-        if known is not None:  # the port came back, or somebody in between shares the connection
+        if known is not None:  # the port was reused, or a proxy shares the connection
             self._release(known.name)
         self._owners[peer] = _Owner(name, self._looks)
         self._of[name] += 1
 
     def due(self, files: int) -> bool:
-        """Return whether a look may find something, where the process has *files* open.
+        """Return whether a look may find something, if the process has *files* open.
 
-        None has more than it may where there are fewer files than that, and all that are known are
-        there. So a service that is not crowded does not look.
+        With few open files, no address can have too many connections, and all noted ones may still
+        exist. So a service with few connections never looks.
         """
         full = any(count >= self.most for count in self._of.values())
         return full or files > self.most_strangers or len(self._owners) > files
 
     def begin(self) -> None:
-        """Begin to look: who is noted from now on may be missing in what is found."""
+        """Begin a look: connections noted from now on may be missing in its result."""
         self._looks += 1
 
     def found(self, peers: Iterable[Peer]) -> dict[str, list[Peer]]:
-        """Take what is there, the oldest first; return what to close, by address.
+        """Take the existing connections, oldest first; return those to close, by address.
 
-        What has shown no identity is closed, the oldest first: who is honest shows one at once.
+        It chooses the oldest connections without an identity, because an honest client shows its
+        identity at once.
         """
         there = list(peers)
         known = set(there)

@@ -1,4 +1,4 @@
-"""The dispatcher's methods, in our own types."""
+"""The dispatcher's gRPC methods, with Penstock's own types for requests and replies."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 
 class DispatcherApi(Protocol):
-    """What a dispatcher can do, near or far.
+    """The methods of a dispatcher, in this process or over the network.
 
-    `DispatcherClient` does it over the network. The service's own class does it in place, so that
-    a test may hand one to a worker or a reader with no socket between them.
+    `DispatcherClient` calls them over the network. The service's own class implements them, so a
+    test can give it to a worker or a reader without a socket.
     """
 
     async def register_dataset(
         self, definition: bytes, versions: Versions, registration: Registration | None = None
     ) -> DatasetId:
-        """Make *definition* known, and return its fingerprint; the same one is kept once.
+        """Register *definition* and return its fingerprint; equal definitions are stored once.
 
-        With a *registration* others can read it by an id.
+        With a *registration*, others can read the dataset by an id.
         """
         ...
 
     async def find_dataset(self, dataset_id: str) -> RegisteredDataset:
-        """Return what is registered under *dataset_id*."""
+        """Return the dataset that is registered under *dataset_id*."""
         ...
 
     async def get_definition(self, dataset: DatasetId, python: str = "") -> bytes:
-        """Return what was registered as *dataset*, as *python* (its minor version) can load it."""
+        """Return the definition of *dataset*, in a form that Python *python* (3.x) can load."""
         ...
 
     async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
@@ -55,11 +55,11 @@ class DispatcherApi(Protocol):
         ...
 
     async def drain(self, worker: WorkerId) -> None:
-        """Have *worker* leave in order: its tasks go on elsewhere."""
+        """Drain *worker*: other workers continue its tasks."""
         ...
 
     async def drain_host(self, boot_id: str) -> tuple[WorkerId, ...]:
-        """Have the workers of a host leave in order, if others are there; return those told."""
+        """Drain the workers of a host, if other workers exist; return the drained workers."""
         ...
 
     async def status(self) -> bytes:
@@ -67,27 +67,27 @@ class DispatcherApi(Protocol):
         ...
 
     def worker_control(self, signals: AsyncIterator[WorkerEvent]) -> AsyncIterator[WorkerCommand]:
-        """Receive a worker's events for as long as it lives; yield what it should do."""
+        """Receive a worker's events for as long as it lives; yield commands to it."""
         ...
 
     def reader_control(
         self, heartbeats: AsyncIterator[ReaderHeartbeat]
     ) -> AsyncIterator[ReaderView]:
-        """Receive a reader's heartbeats for as long as it lives; yield what it should know."""
+        """Receive a reader's heartbeats for as long as it lives; yield views for it."""
         ...
 
 
 Seal: TypeAlias = Callable[[DatasetId, bytes], bytes]
-"""Returns the seal of the definition of a dataset; nothing where there is no key for it."""
+"""Returns the seal of a dataset's definition; empty if there is no key for it."""
 
 CheckSeal: TypeAlias = Callable[[DatasetId, bytes, bytes], None]
-"""Returns if a definition of a dataset has its seal, and raises `TamperedDefinition` if not."""
+"""Raises `TamperedDefinition` if a dataset's definition does not have the right seal."""
 
 
 class DispatcherClient:
-    """A dispatcher at the other end of *channel*; a unary call waits *timeout* seconds.
+    """Calls the dispatcher at the other end of *channel*; a unary call waits *timeout* seconds.
 
-    *check* looks at the seals of definitions, for who runs them.
+    *check* verifies the seals of definitions; processes that run definitions need it.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ def dispatcher_handlers(
     opening: Callable[[], AbstractContextManager[None]] = nullcontext,
     largest: int | None = None,
 ) -> grpc.GenericRpcHandler:
-    """Answer the dispatcher's methods with *api*; definitions get the *seal*.
+    """Return handlers that answer the dispatcher's methods with *api* and *seal* definitions.
 
-    Datasets are registered and jobs opened within *opening*, which may raise what refuses it. A
-    heartbeat, or a request with a saved state, may have *largest* bytes.
+    The handlers register datasets and open jobs inside *opening*, which may refuse by raising an
+    error. A heartbeat, or a request with a saved state, may have *largest* bytes.
     """
 
     async def register_dataset(request: RegisterDatasetRequest) -> RegisterDatasetReply:
@@ -274,7 +274,7 @@ class StatusReply:
 
 
 _SMALL = 1 << 16
-"""Bytes of a request that only names something."""
+"""Most bytes of a request that only names something."""
 
 REGISTER_DATASET: UnaryRpc[RegisterDatasetRequest, RegisterDatasetReply] = UnaryRpc(
     "/penstock.v1.Dispatcher/RegisterDataset",

@@ -1,7 +1,7 @@
-"""How an error crosses a connection, and what gRPC's own failures mean.
+"""Sends errors over a connection, and turns gRPC's own failures into Penstock's errors.
 
-An error of our tree travels in the trailing metadata, by class name and fields; the status code is
-only its family, for tools that look from outside.
+Penstock's errors travel in the trailing metadata, as class name and fields. The status code gives
+only the error's family, for tools that know nothing of Penstock.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(Failure)
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
-"""What stands in gRPC's words where it shows the bytes of an address."""
+"""Control characters, which gRPC's messages contain if they show the bytes of an address."""
 
 _LONGEST = 1 << 16
-"""Characters of one field that travel: metadata must stay below what `line` allows."""
+"""Most characters of one field, because gRPC bounds the size of metadata."""
 
 _FAMILIES: tuple[tuple[type[errors.PenstockError], grpc.StatusCode], ...] = (
     (errors.Overloaded, Code.RESOURCE_EXHAUSTED),
@@ -63,7 +63,7 @@ class Status:
 
     @classmethod
     def of(cls, exc: grpc.aio.AioRpcError) -> Status:
-        """Return the status that *exc* tells of."""
+        """Return the status in *exc*."""
         details = exc.details()
         shown = None if details is None else _UNPRINTABLE.sub("?", details)
         return cls(exc.code(), shown, exc.trailing_metadata())
@@ -71,7 +71,7 @@ class Status:
     def error(
         self, address: str, path: str, timeout: float | None = None, caller: Caller = LOCAL
     ) -> errors.PenstockError:
-        """Return what this status of a call of *path* at *address* means to its *caller*."""
+        """Return the error that this status of a call of *path* at *address* means to *caller*."""
         for key, value in self.trailing or ():
             if key == _KEY:
                 with suppress(*MALFORMED):
@@ -81,7 +81,7 @@ class Status:
     def _own_failure(
         self, address: str, path: str, timeout: float | None
     ) -> errors.PenstockError | None:
-        """Return what gRPC says by itself, if the service is there."""
+        """Return the error for a failure that gRPC itself reports from a live service, if any."""
         if self.code is Code.UNIMPLEMENTED:
             return errors.Refused(
                 f"{address} speaks gRPC but does not know {path}: it is another service, or an "
@@ -95,7 +95,7 @@ class Status:
         return None
 
     def _lost(self, address: str, path: str, caller: Caller) -> errors.PenstockError:
-        """Return what is known of a connection that was not made, or is lost."""
+        """Return the error for a connection that failed or was lost."""
         if untrusted := _untrusted(self.details or ""):
             return errors.Untrusted(f"{address} {untrusted}")
         refused = _may_be_refused(self.details)
@@ -129,11 +129,11 @@ _UNTRUSTED = {
         "it without (grpc://)"
     ),
 }
-"""What gRPC says where a connection was not made, and what that means."""
+"""Maps parts of gRPC's messages about failed connections to explanations."""
 
 
 def _bound(details: str, path: str) -> tuple[type[errors.PenstockError], str] | None:
-    """Return which bound of a service gRPC met by itself, if any, as an error and its text."""
+    """Return the error and text for a limit of the service that gRPC enforced, if any."""
     if "larger than max" in details and path.endswith("/RegisterDataset"):
         return errors.DefinitionTooLarge, (
             "takes no pipeline so large: keep large data in files, and read these in the pipeline; "
@@ -150,7 +150,7 @@ def _bound(details: str, path: str) -> tuple[type[errors.PenstockError], str] | 
 
 
 def _may_be_refused(details: str | None) -> bool:
-    """Return whether a service may have hung up on a connection without what it asks for."""
+    """Return whether the service may have closed the connection for lack of credentials."""
     return details is not None and "Socket closed" in details
 
 
