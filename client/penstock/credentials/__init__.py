@@ -1,13 +1,13 @@
-"""Who may do what: roles, the proofs that processes show of theirs, and the files that hold them.
+"""Access control: roles, the proofs by which processes show roles, and the files with them.
 
-- `roles`, `access`: the roles there are, and the one table of which may call which method.
-- `token`: signed tokens, made and verified. `local`: proofs among processes of one user of a host.
-- `secret_file`, `folder`: files that only their user may read; a role's folder of them, watched.
-- `certificate`: what is wrong with this process's own, where a service hangs up.
-- `authority`: what ``penstock keys`` makes: a CA, certificates, signing keys.
-- `seal`: how a worker knows that a definition came from its dispatcher.
-- `guard`: admits or refuses a call. It knows no gRPC, which `penstock.wire` adds.
-- `http`: the same for requests of HTTP, and how that speaks TLS.
+- `roles`, `access`: the roles, and the one table of which role may call which method.
+- `token`: makes and verifies signed tokens. `local`: proofs between processes of one user.
+- `secret_file`, `folder`: files that only their user may read; a role's folder of such files.
+- `certificate`: finds faults in this process's certificate after a service closed a connection.
+- `authority`: makes the files of ``penstock keys``: a CA, certificates, signing keys.
+- `seal`: shows a worker that a definition came from its dispatcher.
+- `guard`: admits or refuses a call, without gRPC, which `penstock.wire` adds.
+- `http`: admits or refuses HTTP requests, and sets up TLS for HTTP.
 
-Who verifies loads the package `cryptography`; who only shows a token does not.
+A process that verifies tokens loads the package `cryptography`; one that only shows them does not.
 """

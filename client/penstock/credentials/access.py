@@ -1,6 +1,6 @@
-"""The one table of who may call what. What is not in it is refused to everybody.
+"""The one table of which roles may call which method. A method that is not in it is refused.
 
-A row is the path of a gRPC method, or of HTTP the method and the path: ``GET /metrics``.
+The key of a row is the path of a gRPC method, or HTTP's method and path: ``GET /metrics``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.protocol.names import printable
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Which *roles* may call a method; *anybody* needs no credential for it.
+    """The *roles* that may call a method; with *anybody*, no credential is needed.
 
-    What is for *loopback* is answered without one there, and not elsewhere: TensorFlow's own
-    clients, browsers and scrapers have none to show.
+    With *loopback*, calls over loopback need no credential, because TensorFlow's own clients,
+    browsers and scrapers have none to show.
     """
 
     roles: frozenset[AccessRole] = frozenset()
@@ -27,7 +27,7 @@ class Access:
 
 
 _READS = frozenset({AccessRole.READER, AccessRole.TRAINER})
-# A worker reads for TensorFlow's clients, from other workers too: these have nothing to show.
+# A worker also reads from other workers for TensorFlow's clients, which have no credentials.
 _READS_OR_RELAYS = _READS | {AccessRole.WORKER}
 
 ANYBODY = Access(anybody=True)
@@ -40,11 +40,11 @@ _OF_TENSORFLOW = "/tensorflow.data.DispatcherService/"
 TABLE: Final[dict[str, Access]] = {
     _DISPATCHER + "RegisterDataset": Access(frozenset({AccessRole.TRAINER})),
     _DISPATCHER + "FindDataset": Access(_READS_OR_RELAYS),
-    # A trainer compares its own with what is there, to say how the two differ.
+    # A trainer compares its definition with the registered one, to say how the two differ.
     _DISPATCHER + "GetDefinition": Access(frozenset({AccessRole.WORKER, AccessRole.TRAINER})),
     _DISPATCHER + "OpenIteration": Access(_READS_OR_RELAYS),
     _DISPATCHER + "Drain": Access(frozenset({AccessRole.OPERATOR})),
-    # A trainer whose machine is to be taken away says so; workers of other hosts are none of its.
+    # A trainer whose machine will be taken away drains the workers on its host, and no others.
     _DISPATCHER + "DrainHost": Access(frozenset({AccessRole.TRAINER, AccessRole.OPERATOR})),
     _DISPATCHER + "Status": Access(EVERY_ROLE),
     _DISPATCHER + "WorkerControl": Access(frozenset({AccessRole.WORKER})),
@@ -67,12 +67,12 @@ TABLE: Final[dict[str, Access]] = {
     _OF_TENSORFLOW + "Snapshot": TENSORFLOW,
     _OF_TENSORFLOW + "GetSnapshotStreams": TENSORFLOW,
     "/tensorflow.data.WorkerService/GetElement": TENSORFLOW,
-    # Probes of containers ask whether it serves, and have nothing to show.
+    # Container probes ask whether the service works, and have no credentials.
     "/grpc.health.v1.Health/Check": ANYBODY,
     "/grpc.health.v1.Health/Watch": ANYBODY,
     "GET /healthz": ANYBODY,
     "GET /readyz": ANYBODY,
-    # All of HTTP is to look at; `credentials.http` says how a role is shown there.
+    # HTTP only reads; `credentials.http` says how a request shows its role.
     "GET /metrics": LOOK,
     "GET /": LOOK,
     "GET /assets/{name}": LOOK,
@@ -80,30 +80,31 @@ TABLE: Final[dict[str, Access]] = {
     "GET /api/page": LOOK,
     "GET /events": LOOK,
 }
-"""By gRPC path, or HTTP's. Shared memory is not in it: its token comes from the dispatcher, in a
-view that only who may read gets."""
+"""Access by gRPC path, or by HTTP method and path.
+
+Shared memory is not in it: the dispatcher gives its token only to readers that may read."""
 
 
 LONGEST_PATH = 200
-"""Characters that are shown of a path: it is whatever somebody asked for."""
+"""Most characters that messages show of a path, which a caller may have made up."""
 
 
 def named(path: str) -> str:
-    """Return *path* as messages show it."""
+    """Return *path* in the form that messages show."""
     return printable(path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}...")
 
 
 def needs_nothing(path: str, *, loopback: bool) -> bool:
-    """Return whether what is at *path* is answered without a credential."""
+    """Return whether a call of *path* needs no credential."""
     access = TABLE.get(path, Access())
     return access.anybody or (access.loopback and loopback)
 
 
 def check(path: str, identity: Identity) -> None:
-    """Return if *identity* may call what is at *path*.
+    """Check that *identity* may call *path*.
 
     Raises:
-        WrongRole: when none of its roles may; it names those that may.
+        WrongRole: when none of its roles may; the message names the roles that may.
     """
     access = TABLE.get(path, Access())
     if access.anybody or access.roles & identity.roles:

@@ -1,7 +1,7 @@
-"""What ``penstock keys`` makes: a CA, certificates of roles, keys that sign tokens.
+"""Makes the files of ``penstock keys``: a CA, certificates of roles, keys that sign tokens.
 
-An authority is a folder. Its own files are in ``DIR/authority``, which nobody else needs; beside
-it is a folder for each role, to be given to the processes that have it.
+An authority is a folder. Its own files are in ``DIR/authority``, which no other process needs.
+Beside it, ``DIR`` has a folder for each role, to copy to the processes with that role.
 """
 
 from __future__ import annotations
@@ -23,41 +23,42 @@ from penstock.credentials.token import issue
 from penstock.errors import ConfigError
 
 OWN = "authority"
-"""Where the authority's own files are: who has them can make any credential."""
+"""The folder of the authority's own files. Anyone who has them can make any credential."""
 
 DISPATCHER, WORKER = "dispatcher", "worker"
-"""The roles that are servers, and so verify who calls."""
+"""The roles of servers, which verify their callers."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 CA_LASTS, CERTIFICATE_LASTS = timedelta(days=3650), timedelta(days=365)
 
 TOKEN_SECONDS = 365 * 86400.0
-"""How long tokens last that are made with the folders."""
+"""How many seconds the tokens in roles' folders are valid."""
 
 BACKDATED = timedelta(minutes=5)
-"""How far back a certificate begins, for hosts whose clocks are behind."""
+"""How long before its creation a certificate becomes valid, for hosts whose clocks are slow."""
 
 _CA_CERT, _CA_KEY, _SIGNING = "ca.crt", "ca.key", "signing.key"
 _BEFORE, _NEXT = "before-", "next-"
-"""Begin the names of what was in use before, and of what will be: both are trusted, too."""
+"""Prefixes of the files of previous and of next keys; services trust both."""
 
 _HOSTS = "hosts"
 
 _LONGEST_SUBJECT = 64
-"""Characters of a name in a certificate, which X.509 bounds."""
+"""Most characters of a name in a certificate; X.509 sets the limit."""
 
 
 def init(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
-    """Make an authority in *folder*, and beside it what each role needs; return the roles' folders.
+    """Make an authority and a folder for each role in *folder*; return the roles' folders.
 
     Args:
-        folder: where; it may be there, but have no authority.
-        hosts: names and addresses that the dispatcher is called by, beside those of loopback.
+        folder: the folder; it may exist, but must have no authority.
+        hosts: the dispatcher's names and addresses for callers, besides those of loopback.
         now: the time, with its zone.
 
     Raises:
-        ConfigError: when there is an authority, *hosts* are malformed, or files cannot be written.
+        ConfigError: when *folder* has an authority, *hosts* are malformed, or files cannot be
+            written.
     """
     own = folder / OWN
     if (own / _CA_KEY).exists():
@@ -79,11 +80,11 @@ def init(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
 
 
 def renew(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
-    """Make certificates and tokens of all roles again, from the keys there are; return the folders.
+    """Make new certificates and tokens for all roles with the existing keys; return the folders.
 
     Args:
-        folder: of the authority.
-        hosts: what the dispatcher is called by from now on; the same as before if empty.
+        folder: the authority's folder.
+        hosts: the dispatcher's new names and addresses; if empty, they stay the same.
         now: the time, with its zone.
 
     Raises:
@@ -114,15 +115,15 @@ def renew(folder: Path, hosts: tuple[str, ...], now: datetime) -> list[Path]:
 def personal(
     folder: Path, into: Path, role: AccessRole, name: str, now: datetime, lasts: float
 ) -> None:
-    """Make *into* a folder of credentials for one person or job: a certificate, and a token.
+    """Make a folder *into* with credentials for one person or job: a certificate and a token.
 
     Args:
-        folder: of the authority.
-        into: where; what is there is replaced.
-        role: what its holder may do.
-        name: whom it is for, for logs and messages.
-        now: when both begin, with its zone.
-        lasts: for how many seconds.
+        folder: the authority's folder.
+        into: the folder to write; existing files in it are replaced.
+        role: the role of the holder.
+        name: the holder's name, for logs and messages.
+        now: when both become valid, with its zone.
+        lasts: how many seconds both are valid.
 
     Raises:
         ConfigError: when there is no authority, or files cannot be written.
@@ -137,11 +138,11 @@ def personal(
 
 
 def rotate(folder: Path, now: datetime) -> tuple[list[Path], bool]:
-    """Go half of the way to a new CA and a new signing key; two of each are trusted at any time.
+    """Do one of the two steps to a new CA and signing key; services always trust two of each.
 
-    First the new ones are made and trusted, and nothing is made with them yet: as soon as all
-    processes have the folders as they are now, call it again. Then certificates and tokens are of
-    the new ones, and those of the old ones go on being good until the next time.
+    The first call makes new keys, which services trust but which sign nothing yet. Call again as
+    soon as all processes have the new folders. The second call signs certificates and tokens with
+    the new keys. Credentials from the old keys stay valid until the next call.
 
     Returns:
         The roles' folders, and whether the new ones are in use.
@@ -167,11 +168,11 @@ def token(folder: Path, role: AccessRole, name: str, now: float, lasts: float) -
     """Return a token for *role*, signed by the authority in *folder*.
 
     Args:
-        folder: of the authority.
-        role: what its holder may do.
-        name: whom it is for, for logs and messages.
-        now: when it begins, in seconds of Unix time.
-        lasts: for how many seconds.
+        folder: the authority's folder.
+        role: the role of the holder.
+        name: the holder's name, for logs and messages.
+        now: when it becomes valid, in seconds of Unix time.
+        lasts: how many seconds it is valid.
 
     Raises:
         ConfigError: when there is no authority, or others can read its key.
@@ -209,7 +210,7 @@ def _new_keys(own: Path, now: datetime, prefix: str = "") -> None:
 
 
 def _write_certificate(place: Path, key: bytes, certificate: bytes) -> None:
-    # A key without its certificate is noticed, and waited out; so is the reverse.
+    # A reader of the folder notices a key without its certificate, or the reverse, and waits.
     write_file(place / names.KEY, key, secret=True)
     write_file(place / names.CERTIFICATE, certificate, secret=False)
 
@@ -217,18 +218,18 @@ def _write_certificate(place: Path, key: bytes, certificate: bytes) -> None:
 def _certified(
     own: Path, role: str, name: str, hosts: tuple[str, ...], now: datetime, lasts: timedelta
 ) -> tuple[bytes, bytes]:
-    """Return a new key of *role*, and its certificate: of a server, if the role is one."""
+    """Return a new key of *role* and its certificate; a server's, if the role is a server's."""
     authority = x509.load_pem_x509_certificate(read_secret(own / _CA_CERT))
     signer = serialization.load_pem_private_key(read_secret(own / _CA_KEY), None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise ConfigError(f"{own / _CA_KEY} is no key that `penstock keys init` made")
     key = ec.generate_private_key(ec.SECP256R1())
-    # Workers come and go with their hosts: readers look for the role in their certificates.
+    # Workers' hosts change, so readers check the role in a worker's certificate, not its host.
     known, usages = [certified_name(role)], [ExtendedKeyUsageOID.CLIENT_AUTH]
     if role in (DISPATCHER, WORKER):
         known += [*LOOPBACK, *hosts]
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
-    if role == DISPATCHER:  # it calls nobody; whoever looks at it on its host does
+    if role == DISPATCHER:  # for people who use its folder to call it from its own host
         known.append(certified_name(AccessRole.OPERATOR.value))
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_LONGEST_SUBJECT])])
     certificate = (

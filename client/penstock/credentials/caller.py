@@ -1,4 +1,4 @@
-"""What a process shows to the services that it calls, and whom it trusts to answer."""
+"""The credentials that a process shows to services, and the services that it trusts."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from penstock.errors import ConfigError
 VARIABLE = "PENSTOCK_CREDENTIALS"
 
 PLAIN = ""
-"""In place of a folder: no TLS, and no token."""
+"""Instead of a folder: no TLS and no token."""
 
 TRAINER, OPERATOR = AccessRole.TRAINER.value, AccessRole.OPERATOR.value
 
 AGAIN = 1.0
-"""Seconds for which a proof is shown; then another one is made, as the key may have changed."""
+"""Seconds for which a proof is reused; then a new one is made, as the key may have changed."""
 
 
 class LocalCaller:
-    """Shows a proof to services on loopback, and nothing to others; there is no TLS.
+    """Shows a proof to services on loopback and nothing to other services; uses no TLS.
 
     Args:
-        folder: returns where this user's key is.
-        clock: seconds of Unix time.
+        folder: returns the folder with this user's key.
+        clock: returns seconds of Unix time.
     """
 
     tls = None
     hint = "if it speaks TLS, call it with credentials (grpcs://)"
-    """What may be, where a service hangs up."""
+    """A possible reason why a service closes the connection."""
 
     def __init__(
         self, folder: Callable[[], Path] = user_folder, clock: Callable[[], float] = time.time
@@ -52,49 +52,49 @@ class LocalCaller:
         self._proofs: dict[int, tuple[float, str]] = {}
 
     def shown(self, host: str, port: int) -> str:
-        """Return what to show to the service there; nothing where there is no key to be had."""
+        """Return the proof for the service there; empty if there is no key."""
         if not is_loopback(host):
             return ""
         now = self._clock()
         made, proof = self._proofs.get(port, (0.0, ""))
         if not made <= now < made + AGAIN:
-            self._proofs.clear()  # of one moment: there are few services on a host
-            with suppress(ConfigError):  # the service says what it wants, if it wants this
+            self._proofs.clear()  # simple is enough: there are few services on a host
+            with suppress(ConfigError):  # if the service needs a proof, its refusal explains that
                 proof = LocalKey(self._folder()).proof(port, now)
             self._proofs[port] = now, proof
         return proof
 
     def trouble(self) -> str:
-        """Return nothing: there is no certificate that a service could refuse."""
+        """Return an empty string: there is no certificate that a service could refuse."""
         return ""
 
 
 class TokenCaller:
-    """Shows the token of a folder, by TLS, to services that its CAs have certified.
+    """Shows a folder's token, over TLS, to services that the folder's CAs have certified.
 
-    Its certificate is shown when a connection is made.
+    It shows the folder's certificate when it connects.
     """
 
     hint = (
         "or the service does not trust the CA of this process's certificate, or speaks no TLS: its "
         "log says more; give all processes the folders that `penstock keys` made last"
     )
-    """What may be, where a service hangs up."""
+    """A possible reason why a service closes the connection."""
 
     def __init__(self, folder: WatchedFolder) -> None:
         self._folder = folder
 
     @property
     def tls(self) -> Tls:
-        """What connections are made with, as it is now."""
+        """The current CAs, key and certificate for connections."""
         return self._found().tls
 
     def shown(self, _host: str, _port: int) -> str:
-        """Return what to show to the service there."""
+        """Return the token, the same for every service."""
         return self._found().token
 
     def trouble(self) -> str:
-        """Return why services refuse this process's certificate, if that can be seen in it."""
+        """Return why services refuse this process's certificate, if the certificate shows it."""
         return trouble(self.tls, time.time())
 
     def _found(self) -> ClientCredentials:
@@ -112,12 +112,12 @@ _chosen: dict[str, str] = {}
 
 
 def caller_with(folder: str, role: str = TRAINER) -> Caller:
-    """Return what calls with the credentials in *folder*; or with none, if that is `PLAIN`.
+    """Return a caller with the credentials in *folder*; with none if *folder* is `PLAIN`.
 
-    Where *folder* has one for each role, that of *role* is meant.
+    If *folder* has a subfolder for each role, the one of *role* is used.
 
     Raises:
-        ConfigError: when there are none, or others can read them.
+        ConfigError: when there are no credentials, or other users can read them.
     """
     if folder == PLAIN:
         return LOCAL
@@ -129,24 +129,25 @@ def caller_with(folder: str, role: str = TRAINER) -> Caller:
 
 
 def choose(address: str, folder: str) -> None:
-    """Have this process call the dispatcher at *address* with *folder*, from now on."""
+    """From now on, call the dispatcher at *address* with the credentials in *folder*."""
     with _lock:
         _chosen[address] = folder
 
 
 def choose_first(address: str, folder: str) -> None:
-    """Do as `choose`, unless something was chosen for *address* before."""
+    """Do as `choose`, unless a folder was already chosen for *address*."""
     with _lock:
         _chosen.setdefault(address, folder)
 
 
 def caller_of(address: str, env: Mapping[str, str] = os.environ, *, role: str = TRAINER) -> Caller:
-    """Return what calls the dispatcher at *address*, and its workers.
+    """Return the caller for the dispatcher at *address* and its workers.
 
-    That is what was chosen for it, or what ``PENSTOCK_CREDENTIALS`` says; see `caller_with`.
+    It uses the folder that `choose` set for *address*, or else ``PENSTOCK_CREDENTIALS``; see
+    `caller_with`.
 
     Raises:
-        ConfigError: when that is no folder of credentials.
+        ConfigError: when that is not a folder of credentials.
     """
     with _lock:
         folder = _chosen.get(address)

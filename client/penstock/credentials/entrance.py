@@ -1,4 +1,4 @@
-"""How a service lets others in. It is closed, unless somebody says otherwise."""
+"""Decides which callers a service accepts. Without settings, it accepts no other machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MESSAGE_BYTES = 1 << 26
 
 
 class Security(Enum):
-    """What protects a service, as its status says it."""
+    """The protection of a service, in the words of its status."""
 
     CREDENTIALS = "TLS and tokens"
     LOCAL = "this user's processes on this host"
@@ -34,13 +34,13 @@ class BoundPort:
     number: int = 0
 
     def __call__(self) -> int:
-        """Return it."""
+        """Return the port."""
         return self.number
 
 
 @dataclass(slots=True)
 class Entrance:
-    """What a service asks of whoever calls, and what it shows them."""
+    """A service's rules for callers, its limits, and its own TLS credentials."""
 
     security: Security
     guard: Guard
@@ -53,18 +53,18 @@ class Entrance:
     max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
     """How many of them one identity may have."""
     max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many connections of HTTP there may be."""
+    """How many HTTP connections there may be."""
     ports: int = 1
-    """At how many ports this process answers by gRPC: they share the files it may have open."""
+    """How many gRPC ports this process has; they share its limit of open files."""
     folder: WatchedFolder | None = None
-    """What TLS is done with; None is no TLS."""
+    """The credentials for TLS; None means no TLS."""
     calls: CallCounts = field(default_factory=CallCounts)
-    """What was called here."""
+    """Counts of the calls to this service."""
     port: BoundPort = field(default_factory=BoundPort)
     """Set to the port that is bound."""
 
     def for_tensorflow(self) -> Entrance:
-        """Return how a port of TensorFlow's protocol alone lets others in: all of them."""
+        """Return the entrance of a port that serves only TensorFlow's protocol: it admits all."""
         return replace(
             self,
             security=Security.INSECURE,
@@ -75,44 +75,44 @@ class Entrance:
 
     @property
     def definitions_key(self) -> bytes:
-        """What definitions are sealed with; nothing where there are no credentials."""
+        """The key that seals definitions; empty if there are no credentials."""
         found = None if self.folder is None else self.folder.current()
         return found.definitions if isinstance(found, ServiceCredentials) else b""
 
     def seal(self, dataset: str, definition: bytes) -> bytes:
-        """Return the seal of *definition*; nothing where there are no credentials."""
+        """Return the seal of *definition*; empty if there are no credentials."""
         key = self.definitions_key
         return seal(key, dataset, definition) if key else b""
 
     def check_seal(self, dataset: str, definition: bytes, found: bytes) -> None:
-        """Return if *found* is the seal of *definition*, or there are no credentials.
+        """Check that *found* is the seal of *definition*; without credentials, check nothing.
 
         Raises:
-            TamperedDefinition: when it is not.
+            TamperedDefinition: when *found* is not the seal.
         """
         if key := self.definitions_key:
             check_seal(key, dataset, definition, found)
 
 
 def security_of(credentials: str | None, *, insecure: bool) -> Security:
-    """Return what protects a service with such settings."""
+    """Return the protection of a service with these settings."""
     if credentials:
         return Security.CREDENTIALS
     return Security.INSECURE if insecure else Security.LOCAL
 
 
 def entrance_of(host: str, credentials: str | None, *, insecure: bool, role: str = "") -> Entrance:
-    """Return how a service lets others in that listens on *host*.
+    """Return the entrance of a service that listens on *host*.
 
     Args:
         host: the interface.
-        credentials: the folder of its role, if it has one.
-        insecure: whether everybody is let in on purpose.
-        role: whose folder it is, where *credentials* has one for each role.
+        credentials: the folder of the service's role, if it has one.
+        insecure: whether the service admits everybody on purpose.
+        role: the role, which selects a subfolder if *credentials* has one for each role.
 
     Raises:
-        ConfigError: when others than this host can connect and nothing says who may, or the
-            credentials cannot be used.
+        ConfigError: when other hosts can connect and no setting says who may call, or when
+            the credentials cannot be used.
     """
     if credentials:
         folder = WatchedFolder(folder_of(credentials, role), load_service)

@@ -1,8 +1,8 @@
-"""How HTTP is guarded: by the same table, tokens and TLS as gRPC.
+"""Protects HTTP with the same access table, tokens and TLS as gRPC.
 
-A browser shows a token as the password of HTTP's Basic scheme, which it asks for; everything else
-as a bearer. A token in an address is refused: addresses are logged. No certificate is asked for,
-which browsers and scrapers have not: by HTTP one can look, and change nothing.
+A browser shows a token as the password of HTTP's Basic scheme; other clients show it as a bearer
+token. A token in an address is refused, because addresses are logged. HTTP requires no client
+certificate, because browsers and scrapers have none. HTTP requests only read; they change nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.credentials.roles import Identity
 from penstock.errors import ConfigError, PenstockError, Unauthenticated
 
 LONGEST = 4096
-"""Characters of an ``Authorization`` header; what is longer is none."""
+"""Most characters of an ``Authorization`` header that are read."""
 
 _IN_ADDRESS = ("token=", "access_token=", "penstock1.")
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """What refuses a request: a status, what is said, and the headers that go with it."""
+    """The answer that refuses a request: its status, text and headers."""
 
     status: int
     text: str
@@ -35,17 +35,17 @@ class HttpRefusal:
 
 
 def admit(guard: Guard, method: str, target: str, authorization: str) -> Identity | None:
-    """Return whom a request is from; None where nobody is asked.
+    """Return the identity of a request's sender; None if the path needs no credential.
 
     Args:
-        guard: of the service.
-        method: ``GET`` and the like; ``HEAD`` is as ``GET``.
-        target: the path, with the query behind it.
+        guard: the service's guard.
+        method: ``GET`` and the like; ``HEAD`` counts as ``GET``.
+        target: the path with its query.
         authorization: the header of that name; empty if there is none.
 
     Raises:
-        Unauthenticated: when nothing that counts is shown, or a token is in *target*.
-        WrongRole: when its role may not ask for that.
+        Unauthenticated: when the request shows no valid token, or a token is in *target*.
+        WrongRole: when the sender's role may not request the path.
 
     >>> from penstock.credentials.guard import OpenGuard
     >>> admit(OpenGuard(), "GET", "/metrics", "").name
@@ -60,7 +60,7 @@ def admit(guard: Guard, method: str, target: str, authorization: str) -> Identit
     row = f"{'GET' if method == 'HEAD' else method} {path}"
     shown = _shown(authorization)
     if not shown and guard.certificates and not needs_nothing(row, loopback=False):
-        # Words for who has no `credentials=`: they are all that a browser shows.
+        # The text explains tokens, because it is all that a browser shows to a person.
         raise Unauthenticated(
             f"{named(row)} needs a token, which `penstock keys token` makes: a browser shows it as "
             "a password, with any name (reload to be asked again), all else as `Authorization: "
@@ -70,7 +70,7 @@ def admit(guard: Guard, method: str, target: str, authorization: str) -> Identit
 
 
 def refusal(exc: PenstockError) -> HttpRefusal:
-    """Return how *exc*, which `admit` raised, is said by HTTP: 401, or 403.
+    """Return the HTTP answer for *exc*, which `admit` raised: status 401 or 403.
 
     >>> from penstock.errors import WrongRole
     >>> refusal(WrongRole("GET /metrics is for the role operator")).status
@@ -83,19 +83,19 @@ def refusal(exc: PenstockError) -> HttpRefusal:
 
 
 def server_context(folder: WatchedFolder) -> ssl.SSLContext:
-    """Return how a server of HTTP speaks TLS, 1.3 and nothing older, with what is in *folder* now.
+    """Return the TLS context of an HTTP server: TLS 1.3 only, with the certificate in *folder*.
 
-    Each connection gets the certificate that is there when it is made.
+    Each connection gets the certificate that is in the folder when it starts.
 
     Raises:
-        ConfigError: when it cannot be used.
+        ConfigError: when the certificate cannot be used.
     """
     made, before = _context(folder), folder.current()
 
     def newest(connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
         nonlocal made, before
         if (found := folder.current()) != before:
-            # Where files are being replaced at this moment, the next connection gets the new ones.
+            # If the files are just being replaced, the next connection gets the new ones.
             with suppress(ConfigError):
                 made, before = _context(folder), found
         connection.context = made

@@ -1,7 +1,7 @@
-"""Signed tokens: what a process may do, who says so, and until when.
+"""Signed tokens: a process's role, the key that signed it, and its expiry date.
 
 A token is ``penstock1.CLAIMS.SIGNATURE``: JSON and an Ed25519 signature of it, each in URL-safe
-base64. Whoever has it is who it says, so it is as secret as a key.
+base64. Anyone who has a token can use its role, so a token is as secret as a key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCHEME = "penstock1"
 
 LONGEST = 2048
-"""Characters of a token; what is longer is none, and is not decoded."""
+"""Most characters of a token; longer ones are refused without decoding."""
 
 SKEW = 60.0
 """Seconds by which the clocks of two hosts may differ."""
@@ -41,18 +41,18 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token says; *issued* and *expires* in seconds of Unix time."""
+    """The content of a token; *issued* and *expires* in seconds of Unix time."""
 
     role: str
     name: str
     issued: float
     expires: float
     key: str
-    """Which key signed it: see `key_id`."""
+    """The id of the key that signed it: see `key_id`."""
 
 
 class TrustedKeys:
-    """The keys whose tokens count: usually one, two while keys are changed.
+    """The keys whose tokens are valid: usually one, two during a change of keys.
 
     Args:
         keys: public Ed25519 keys.
@@ -63,10 +63,10 @@ class TrustedKeys:
 
     @classmethod
     def from_pem(cls, pem: bytes) -> TrustedKeys:
-        """Return the public keys in *pem*, one behind the other.
+        """Return the public keys in *pem*, which holds one after another.
 
         Raises:
-            ConfigError: when there is none, or something else.
+            ConfigError: when *pem* holds no key, or one that is not an Ed25519 key.
         """
         from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  as below
         from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
@@ -87,11 +87,12 @@ class TrustedKeys:
         return cls(keys)
 
     def identity(self, token: str, now: float) -> Identity:
-        """Return whom *token* is of, at *now*, in seconds of Unix time.
+        """Verify *token* at *now*, in seconds of Unix time; return the identity that it shows.
 
         Raises:
-            Unauthenticated: when it is none, signed by a key that is not trusted, changed, expired
-                or of the future; the message says which, and what to do. It never shows the token.
+            Unauthenticated: when the token is malformed, changed, expired, not valid yet, or signed
+                by a key that is not trusted. The message says which, and what to do. It never
+                shows the token.
         """
         body, signature = _parts(token)
         claims = _claims(body)
@@ -115,10 +116,10 @@ class TrustedKeys:
 
 
 def issue(key: Ed25519PrivateKey, role: AccessRole, name: str, *, now: float, lasts: float) -> str:
-    """Return a token, signed with *key*, for *lasts* seconds from *now* on.
+    """Return a token, signed with *key*, that is valid for *lasts* seconds from *now* on.
 
     Raises:
-        ConfigError: when *lasts* is not above 0, or *name* has more than 100 characters.
+        ConfigError: when *lasts* is not above 0, or *name* has no or more than 100 characters.
 
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     >>> from penstock.credentials.roles import AccessRole
@@ -138,15 +139,15 @@ def issue(key: Ed25519PrivateKey, role: AccessRole, name: str, *, now: float, la
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Return the name of *key*: the beginning of its digest."""
+    """Return the id of *key*: the first 16 hex digits of its SHA-256 digest."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
 def seconds_of(text: str) -> float:
-    """Return the seconds that *text* says, as ``30d``, ``12h``, ``90m`` or ``45s``.
+    """Return the seconds in *text*, such as ``30d``, ``12h``, ``90m`` or ``45s``.
 
     Raises:
-        ConfigError: when it says none.
+        ConfigError: when *text* is not such a duration.
 
     >>> from penstock.credentials.token import seconds_of
     >>> seconds_of("12h")
@@ -179,7 +180,7 @@ def _claims(body: bytes) -> Claims:
 
 
 def _check_signature(key: Ed25519PublicKey, body: bytes, signature: bytes, claims: Claims) -> None:
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  who shows one needs none
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  only services verify
 
     try:
         key.verify(signature, _signed(body))

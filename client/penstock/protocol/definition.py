@@ -1,7 +1,7 @@
-"""Definitions as they travel: plain data that anyone may read, and pickles that stay closed here.
+"""Definitions of pipelines as they travel: plain data, and pickles that this module never loads.
 
-`penstock.definition` makes them of pipelines, and pipelines of them. What the services keep and
-compare is all here, so that a service reads definitions without loading operators.
+`penstock.definition` turns pipelines into definitions and back. This module holds all that the
+services store and compare, so that a service reads definitions without loading operators.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ _LONGEST_SUMMARY = 200
 Repeats: TypeAlias = tuple[tuple[str, int], ...]
 
 UNLISTED = -1
-"""Units of a provider of files: known when the files are listed."""
+"""The `units` of a provider of files: known only after the files are listed."""
 
 ENDLESS = 1 << 62
-"""Units of a source without end: more than are ever drawn."""
+"""The `units` of an endless source: more than any job draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitProviderSpec:
-    """What one sequence of splits is cut from."""
+    """The units from which the dispatcher cuts one sequence of splits."""
 
     sources: tuple[str, ...]
     """The paths of the sources that draw from it, as `penstock.graph.traversal.walk` gives them."""
     units: int
-    """How many units a pass has, or `UNLISTED`. A source with fewer clips splits to its own."""
+    """How many units a pass has, or `UNLISTED`. A source with fewer units clips splits to them."""
     files: FilePattern | None = None
     """The files that are its units."""
     passes: int = 1
     """How often it is read: the product of the counts of the `repeat`s around it, or `INFINITE`."""
     align: int = 1
-    """Splits begin and end at multiples of this, but for the last."""
+    """All splits but the last begin and end at multiples of this."""
     repeats: Repeats = ()
     """The `repeat`s around it, outermost first: the path of each, and its count or `INFINITE`."""
     grid: int = 0
-    """Of ordered reads: how many units a split has, where what is drawn by chance depends on that;
-    0 where it does not."""
+    """In ordered reads: the units of a split, if random choices depend on them; otherwise 0."""
     once_a_worker: bool = False
-    """Whether a worker runs one task of the pipeline, whatever its slots: each task reads an input
-    whole that is not split."""
+    """Whether a worker runs only one task of the pipeline, whatever its slots.
+
+    This is so if each task reads the whole of an input that is not split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +69,24 @@ class OperatorRecord:
     inputs: tuple[int, ...]
     """The numbers of the stages that it reads."""
     kind: int = -1
-    """The number of its class in the pickles, when it is not one of Penstock's own."""
+    """The number of its class in the pickles, if the class is not Penstock's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePrint:
-    """What one operator is compared by, to say where two pipelines differ."""
+    """A description of one operator, for messages that say where two pipelines differ."""
 
     op: str
     label: str
     values: dict[str, str] = field(default_factory=dict)
     """Plain parameters, as text."""
     digests: dict[str, str] = field(default_factory=dict)
-    """Other parameters and what they are made of, as short digests."""
+    """Other parameters and their parts, as short digests."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineOutline:
-    """A pipeline's fingerprint, and that of each operator; sources first."""
+    """A pipeline's fingerprint, and a description of each operator; sources first."""
 
     fingerprint: str
     stages: tuple[NodePrint, ...]
@@ -102,20 +102,20 @@ class PipelineOutline:
 
 @dataclass(frozen=True, slots=True)
 class ModuleRecord:
-    """A local module that travels."""
+    """A local module that travels with a definition."""
 
     name: str
     digest: str = ""
-    """What tells its source from others; nothing if that is not known."""
+    """A digest of its source; empty if the source is not known."""
     path: tuple[str, ...] | None = None
-    """Where a package looks for modules; None if it is none."""
+    """A package's search path for modules; None if the module is not a package."""
     near: tuple[str, ...] = ()
-    """The classes that its functions may unpickle, each as ``module:name``, if they do."""
+    """The classes that its functions may unpickle, each as ``module:name``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """A name of a local module that is loaded only when it is asked for."""
+    """A name of a local module, loaded only on demand."""
 
     stream: bytes
     needs: tuple[str, ...] = ()
@@ -128,17 +128,17 @@ class Pickled:
 
     stream: bytes = b""
     owners: tuple[str, ...] = ()
-    """Whose each object is: the operator, as messages name it."""
+    """The operator that each object belongs to, as messages name it."""
     buffers: tuple[str, ...] = ()
     """The content keys of large buffers, in the order of the stream."""
     modules: tuple[str, ...] = ()
-    """Installed modules that must be there to load it, beyond Python's own."""
+    """Installed modules that loading requires, except Python's own."""
     imported: tuple[str, ...] = ()
     """Local modules that its functions import when they run."""
     travelled: tuple[ModuleRecord, ...] = ()
-    """The local modules of which a part is here; older versions saved none."""
+    """The local modules of which it contains a part; older versions saved none."""
     spares: dict[str, Spare] = field(default_factory=dict)
-    """What may be asked for besides, by ``module:name``."""
+    """Objects that are loaded on demand, by ``module:name``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,19 +149,19 @@ class Definition:
     outline: PipelineOutline
     cardinality: int
     providers: tuple[SplitProviderSpec, ...]
-    """Which sources draw splits of what; empty when the pipeline cannot be split."""
+    """The providers of splits, with their sources; empty if the pipeline cannot be split."""
     unsplittable: str
-    """Why it cannot be split, or nothing."""
+    """Why the pipeline cannot be split; empty if it can."""
     nondeterministic: str
-    """Why a replayed element may be another one, if it may; see `Dataset.visitation`."""
+    """Why a replayed element may differ; empty if it cannot. See `Dataset.visitation`."""
     pickled: Pickled
     contents: dict[str, memoryview] = field(default_factory=dict, repr=False)
     """Large data by its content key."""
     python: str = PYTHON
     numpy: str = ""
-    """The version of NumPy that it was made with."""
+    """The version of NumPy that made it."""
     unordered: str = ""
-    """Why its elements cannot be read in one order, or nothing."""
+    """Why its elements cannot be read in one order; empty if they can."""
     version: int = _VERSION
 
     @property
@@ -176,17 +176,17 @@ class Definition:
 
     @property
     def needs(self) -> str:
-        """The minor version of Python that can load it; nothing if any can: it has no functions."""
+        """The Python version (3.x) that can load it; empty if any can, as it has no functions."""
         return self.python if self.pickled.owners else ""
 
     @property
     def nbytes(self) -> int:
-        """About how large it is."""
+        """Its approximate size in bytes."""
         return len(self.pickled.stream) + sum(data.nbytes for data in self.contents.values())
 
     @property
     def without_code(self) -> Definition:
-        """The same without functions and large data: to be looked at, not to be run."""
+        """The definition without functions and large data: it can be inspected, not run."""
         return replace(self, pickled=Pickled(), contents={})
 
     def to_bytes(self) -> bytes:
@@ -204,7 +204,7 @@ class Definition:
         """Read what `to_bytes` wrote, without unpickling anything; large data are views of *data*.
 
         Raises:
-            DefinitionError: when *data* is none.
+            DefinitionError: when *data* is not a definition that this version can read.
         """
         try:
             made = _decoder().decode(data)
@@ -220,7 +220,7 @@ class Definition:
 
 
 def chain_of(operators: list[str]) -> str:
-    """Return the names of *operators*, sources first, as messages show them."""
+    """Return the names of *operators*, sources first, in one line for messages."""
     return " → ".join(operators)
 
 

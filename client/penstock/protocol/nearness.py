@@ -1,4 +1,4 @@
-"""Where workers are, as seen from a reader: which of them it may read, and which it prefers."""
+"""How near workers are to a reader: which of them it may read, and which it prefers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import Enum, IntEnum
 from penstock.protocol.types import WorkerId
 
 GRPC, LOCAL_TRANSPORT = "grpc", "local"
-"""Names of transports that each worker offers."""
+"""Names of the transports that every worker offers."""
 
 SHARED_MEMORY = "shm"
-"""The name of the transport within a host, which a worker offers where it can."""
+"""The name of the transport within a host, which a worker offers if it can."""
 
 COLOCATED = "COLOCATED"
-"""The tag of a worker that serves the training host it runs on; in capitals or not."""
+"""The tag of a worker that serves the training host it runs on; case does not matter."""
 
 MOST_WORDS = 64
 """The most tags, or transports, that a worker may have."""
@@ -24,7 +24,7 @@ MOST_SLOTS = 4096
 
 
 class TargetWorkers(Enum):
-    """Which workers the readers of a job read."""
+    """The workers that a job's readers read from."""
 
     AUTO = "AUTO"
     ANY = "ANY"
@@ -41,10 +41,10 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerProfile:
-    """What a worker says of itself: its *host*, the *transports* that it offers, its *tags*.
+    """A worker's description of itself: its *host*, the *transports* that it offers, its *tags*.
 
-    *slots* is how many tasks of a pass that draws splits it runs at once. One that says nothing of
-    transports is older than that, and has gRPC; one that says nothing of slots has one.
+    *slots* is how many tasks of one pass with splits it runs at once. A worker without *transports*
+    is an older version with gRPC only; a worker without *slots* has one.
     """
 
     host: str = ""
@@ -52,22 +52,22 @@ class WorkerProfile:
     tags: tuple[str, ...] = ()
     slots: int = 0
     boot_id: str = ""
-    """What names the kernel that it runs on, to all containers of a host alike."""
+    """The id of the kernel that it runs on, the same in all containers of a host."""
     shm_socket: str = ""
-    """Where readers on the same host reach it; empty where they cannot."""
+    """The socket for readers on the same host; empty if there is none."""
     shm_token: str = ""
-    """What such a reader must know, which it has from the dispatcher."""
+    """The secret that a reader gets from the dispatcher and shows at that socket."""
     tensorflow: str = ""
-    """Where it answers TensorFlow's clients without credentials; empty where it does not."""
+    """The address that serves TensorFlow's clients without credentials; empty if none does."""
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The names of the transports that it can be read by."""
+        """The names of the transports by which readers can read it."""
         return self.transports or (GRPC,)
 
     @property
     def colocated(self) -> bool:
-        """Whether it is there for the training process that it runs in."""
+        """Whether it serves the training host that it runs on (tag `COLOCATED`)."""
         return bool(self.tags) and any(tag.upper() == COLOCATED for tag in self.tags)
 
 
@@ -76,7 +76,7 @@ UNKNOWN_WORKER = WorkerProfile()
 
 @dataclass(frozen=True, slots=True)
 class KnownWorker:
-    """A worker as a reader is told of it: this *incarnation* of it, 0 if that is not known."""
+    """A worker as a reader knows it; *incarnation* is 0 if that is not known."""
 
     address: WorkerId
     incarnation: int = 0
@@ -84,7 +84,7 @@ class KnownWorker:
 
 
 def may_read(target: TargetWorkers, profile: WorkerProfile, *, in_process: bool) -> bool:
-    """Return whether a reader reads a worker, which is *in_process* with it or not."""
+    """Return whether a reader may read a worker; *in_process*: both are in one process."""
     match target:
         case TargetWorkers.ANY:
             return True
@@ -95,9 +95,9 @@ def may_read(target: TargetWorkers, profile: WorkerProfile, *, in_process: bool)
 
 
 def distance(profile: WorkerProfile, host: str, *, in_process: bool, boot_id: str = "") -> Distance:
-    """Return how far a worker is from a reader on *host*, or where the kernel is *boot_id*.
+    """Return how far a worker is from a reader on *host* with the kernel *boot_id*.
 
-    Names of hosts count only where one of the two does not know its kernel.
+    Host names count only if the worker or the reader does not know its kernel.
     """
     if in_process:
         return Distance.SAME_PROCESS

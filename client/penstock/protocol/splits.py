@@ -1,4 +1,4 @@
-"""Units of source input: splits, the log of those that a task drew, and what they count."""
+"""Units of source input: splits, the log of a task's splits, and patterns of files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ S = TypeVar("S", bound=Any)
 
 @dataclass(frozen=True)
 class FilePattern:
-    """Split units that are files: those that match *patterns*, in an order made by the seed."""
+    """Files as units of splits: all that match *patterns*, in an order that the seed decides."""
 
     patterns: tuple[str, ...]
     shuffle: bool
     seed: int | None
     literal: bool = False
-    """Whether the patterns are names as they are, to be read in this order."""
+    """Whether the patterns are literal names, to be read in this order."""
     cuts: tuple[SourceSlice, ...] = ()
-    """What is left of the files once they are in their order: one cut after the other."""
+    """Slices to take from the ordered files, one after another."""
 
     def cut(self, ordered: S) -> S:
-        """Return what is left of files in their order, or of their numbers."""
+        """Return the part of the ordered files, or of their numbers, that the cuts leave."""
         for cut in self.cuts:
             ordered = cut.of(ordered)
         return ordered
@@ -34,7 +34,7 @@ class FilePattern:
 class Split:
     """A unit of source input: the half-open range ``[start, stop)`` of a provider's units.
 
-    An empty split ends a pass over the provider. *names* are the files, for providers of files.
+    An empty split ends a pass over the provider. For providers of files, *names* are the files.
     """
 
     start: int
@@ -56,7 +56,7 @@ class Split:
 class SplitLog:
     """The splits that a task drew from one provider, from position *start* on.
 
-    A log grows at its end only; nothing in it is ever changed or removed.
+    A log only grows at its end; its splits never change.
     """
 
     start: int = 0
@@ -64,7 +64,7 @@ class SplitLog:
 
     @property
     def stop(self) -> int:
-        """The position behind the last split."""
+        """The position after the last split."""
         return self.start + len(self.splits)
 
     def after(self, position: int) -> tuple[Split, ...]:
@@ -76,5 +76,5 @@ class SplitLog:
         return SplitLog(self.start, (*self.splits, *splits))
 
     def forget(self, position: int) -> SplitLog:
-        """Return this log without what lies before *position*."""
+        """Return this log without the splits before *position*."""
         return SplitLog(max(position, self.start), self.after(position))

@@ -1,19 +1,19 @@
-"""What TensorFlow's own client of tf.data service says, and what it is answered."""
+"""Requests of TensorFlow's own client of tf.data service, and the replies to them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 VERSION = 9
-"""Of the protocol that TensorFlow's clients speak; they refuse another one."""
+"""The version of the protocol of TensorFlow's clients; they refuse any other version."""
 
 UNCOMPRESSED, SNAPPY = 1, 3
 
 LANES = 2
-"""How many tasks a client is told of where there is one worker, with a request under way for each.
+"""How many tasks a client sees for a single worker; it has one open request for each.
 
-They are numbered one after another, from a multiple of this on, and give elements of one reader.
-With more of them, of one worker or of several, the client is slow to end.
+These tasks have consecutive numbers, from a multiple of this on, and return elements of one reader.
+With more tasks, of one worker or of several, the client is slow to end.
 """
 
 END_OF_SEQUENCE = b"\x10\x01"
@@ -36,24 +36,24 @@ class VersionReply:
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfigRequest:
-    """How is the service deployed?"""
+    """Asks how the service is deployed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfigReply:
-    """As workers of their own."""
+    """The service has workers in processes of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """What is registered under an id?"""
+    """Asks for the dataset that is registered under an id."""
 
     dataset_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What elements look like, as TensorFlow writes that, and how many there are."""
+    """The structure of elements, in TensorFlow's encoding, and their number."""
 
     element_spec: bytes
     compression: int
@@ -69,14 +69,14 @@ class MetadataReply:
 
 @dataclass(frozen=True, slots=True)
 class DisableCompressionRequest:
-    """A client that is on a worker's host wants no compression."""
+    """A client on a worker's host asks for uncompressed elements."""
 
     dataset_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DisableCompressionReply:
-    """There is none, or it stays."""
+    """There is no compression, or it stays on."""
 
     compression_disabled_at_runtime: bool | None = None
     no_compression_to_disable: bool | None = None
@@ -91,7 +91,7 @@ class ProcessingMode:
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Find or make a job; without a name it is this client's own."""
+    """Find or make a job; without a name, the job is private to this client."""
 
     dataset_id: str
     processing_mode: ProcessingMode
@@ -133,7 +133,7 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True)
 class TransferServer:
-    """Where a worker's elements are to be had."""
+    """The protocol and address at which a worker sends elements."""
 
     protocol: str
     address: str
@@ -153,24 +153,24 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """All tasks that there are, and whether the pass is over."""
+    """All current tasks, and whether the pass has ended."""
 
     tasks: tuple[Task, ...]
     finished: bool
     deployment_mode: int = 2
-    """Workers of their own."""
+    """2 means workers in processes of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequest:
-    """A client's iterator is gone."""
+    """A client's iterator has ended."""
 
     client_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseReply:
-    """It is forgotten."""
+    """The dispatcher has forgotten the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +184,14 @@ class RemoveTaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveTaskReply:
-    """Whether consumers go on without it."""
+    """Whether consumers continue without the task."""
 
     removed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ElementRequest:
-    """The next element of a task is wanted."""
+    """A client asks for the next element of a task."""
 
     task_id: int
     consumer_index: int | None = None
@@ -202,10 +202,10 @@ class ElementRequest:
 
 @dataclass(frozen=True, slots=True)
 class FindTaskRequest:
-    """A worker asks its dispatcher what a task of TensorFlow's client reads.
+    """A worker asks its dispatcher which dataset a task of TensorFlow's client reads.
 
-    Of coordinated reads it says who asks, for which round as the client counts them, and, once it
-    knows, which round that *is*.
+    In coordinated reads, the request names the consumer and the round by the client's count. Once
+    the worker knows the actual round, it adds that as *is_round*.
     """
 
     task_id: int
@@ -216,9 +216,9 @@ class FindTaskRequest:
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """What it reads; *wanted* says whether some client does yet.
+    """The dataset and job that a task reads; *wanted* says whether a client still reads it.
 
-    A consumer of coordinated reads goes on with *start_round*; None is where the others are.
+    A consumer in coordinated reads continues with *start_round*; None is the others' round.
     """
 
     dataset_id: str
