@@ -1,4 +1,4 @@
-"""Admits a call, or refuses it: what a service asks of whoever calls, by how it listens."""
+"""Admits or refuses calls; each guard is for one way in which a service can be protected."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from penstock.credentials.token import TrustedKeys
 from penstock.errors import Unauthenticated
 
 KEPT = 1024
-"""The most tokens whose signatures are remembered: to verify one takes longer than a call."""
+"""The most verified tokens to remember, because verifying one takes longer than a call."""
 
 
 ANYBODY = Identity("whoever can connect", EVERY_ROLE, proven=False)
 
 
 class OpenGuard:
-    """Admits everybody: what ``--insecure`` asks for."""
+    """Admits everybody, for ``--insecure``."""
 
     def admit(self, path: str, _shown: str) -> Identity | None:
-        """Return somebody, whoever calls."""
+        """Return `ANYBODY` for every caller; None if the path needs no credential."""
         return None if needs_nothing(path, loopback=True) else ANYBODY
 
     certificates = False
-    """Whether who calls has one, which `confirm` looks at."""
+    """Whether callers have certificates, which `confirm` checks."""
 
     def confirm(self, identity: Identity, names: Iterable[str]) -> None:
         """Return: there are no certificates."""
 
 
 class LocalGuard:
-    """Admits processes of this user alone, to a service on loopback.
+    """Admits only processes of this user, to a service on loopback.
 
     Args:
-        key: what such processes share.
+        key: the key that these processes share.
         port: returns the service's own port.
-        clock: seconds of Unix time.
+        clock: returns seconds of Unix time.
     """
 
     def __init__(
@@ -78,11 +78,11 @@ class LocalGuard:
 
 
 class TokenGuard:
-    """Admits whom a signed token names, by the table of roles.
+    """Admits callers with a signed token, by the table of roles.
 
     Args:
-        folder: what is trusted, as it is now.
-        clock: seconds of Unix time.
+        folder: the current credentials, with the trusted keys.
+        clock: returns seconds of Unix time.
     """
 
     def __init__(self, folder: WatchedFolder, clock: Callable[[], float] = time.time) -> None:
@@ -114,10 +114,10 @@ class TokenGuard:
     """See `OpenGuard.certificates`."""
 
     def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Return if a certificate with these *names* is of a role that *identity* has.
+        """Check that a certificate with these *names* is of a role that *identity* has.
 
         Raises:
-            Unauthenticated: when it is not: a token that was stolen does not count without one.
+            Unauthenticated: when it is not; a stolen token is useless without its certificate.
         """
         certified = certified_roles(names)
         if not {role.value for role in identity.roles} & certified:
@@ -139,7 +139,7 @@ class TokenGuard:
         return known
 
     def _follow(self) -> None:
-        """Take the keys that are in the folder now, and forget what others signed."""
+        """Use the keys that are in the folder now; if they changed, forget verified tokens."""
         found = self._folder.current()
         if isinstance(found, ServiceCredentials) and found.trusted != self._trusted:
             self._keys = TrustedKeys.from_pem(found.trusted)
@@ -153,17 +153,17 @@ TENSORFLOW = Identity("TensorFlow's clients", frozenset(), proven=False)
 class TensorFlowGuard:
     """Admits everybody to TensorFlow's protocol, and to nothing else.
 
-    It is for a port of that alone; which datasets may be read there is for whoever answers.
+    It is for a port with only that protocol; the service decides which datasets may be read there.
     """
 
     certificates = False
     """See `OpenGuard.certificates`."""
 
     def admit(self, path: str, _shown: str) -> Identity | None:
-        """Return whom a call of *path* is from; None where nobody is asked.
+        """Return the caller of *path*; None if the path needs no credential.
 
         Raises:
-            Unauthenticated: when it is not of that protocol.
+            Unauthenticated: when *path* is not of TensorFlow's protocol.
         """
         if needs_nothing(path, loopback=False):
             return None

@@ -1,4 +1,4 @@
-"""The roles that a process can have, and who has which."""
+"""The roles that a process can have, and the identity that a caller has shown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class AccessRole(Enum):
-    """What a process is there for; a trainer may do all that a reader may.
+    """The permissions of a process; a trainer may do all that a reader may.
 
     >>> from penstock.credentials.roles import AccessRole
     >>> [role.value for role in AccessRole]
@@ -16,21 +16,21 @@ class AccessRole(Enum):
     """
 
     READER = "reader"
-    """Reads datasets that are registered, and saves its jobs."""
+    """Reads registered datasets, and saves its jobs."""
     TRAINER = "trainer"
-    """Registers code, which workers run; and reads."""
+    """Registers code, which workers run, and reads."""
     WORKER = "worker"
-    """Takes tasks, and the definitions for them."""
+    """Gets tasks and their definitions, and runs them."""
     OPERATOR = "operator"
     """Looks at everything, and drains workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a call is from: a *name* for logs and messages, its *roles*, and until when.
+    """A caller's identity: a *name* for logs and messages, its *roles*, and its expiry.
 
-    *expires* is in seconds of Unix time; None is never. Where nobody is asked who calls, it is not
-    *proven*: bounds then go by the address that a call comes from.
+    *expires* is in seconds of Unix time; None means never. If the service does not verify callers,
+    the identity is not *proven*, and limits apply to the caller's address instead.
     """
 
     name: str
@@ -43,7 +43,7 @@ EVERY_ROLE = frozenset(AccessRole)
 
 
 def certified_name(role: str) -> str:
-    """Return the name in certificates of *role*, whatever host they are on.
+    """Return the name that certificates of *role* contain, independent of the host.
 
     >>> from penstock.credentials.roles import certified_name
     >>> certified_name("worker")

@@ -1,7 +1,8 @@
-"""Child processes, for executors and the worker's runners alike.
+"""Child processes, for executors and for the worker's runners.
 
-`framing` is messages on a socket, `shared_memory` a file in memory, `idle_pool` which children
-wait for the next use, `child` the environment of a child and that it ends with its parent.
-`fork_server` forks processes that have everything loaded, for who is at its `fork_door`; what
-``ps`` shows of them is `command_line`.
+- `framing`: messages on a socket. `shared_memory`: a file in memory.
+- `idle_pool`: the idle children that wait for their next use.
+- `child`: the environment of a child, which ends with its parent.
+- `fork_server`: forks processes with loaded modules. `fork_door`: its client.
+- `command_line`: the name of a process in ``ps``.
 """

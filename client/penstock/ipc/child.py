@@ -1,4 +1,4 @@
-"""What each child process does at its start, and the environment that it shares with its parent."""
+"""The start of each child process, and the environment that it shares with its parent."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _SET_PDEATHSIG, _SET_NAME = 1, 15
 
 _LIBRARIES = (b"OPENBLAS_NUM_THREADS", b"OMP_NUM_THREADS", b"MKL_NUM_THREADS")
 ONE_THREAD = dict.fromkeys(_LIBRARIES, b"1")
-"""What keeps numeric libraries from starting a thread for each core in each of several processes,
-unless the environment says otherwise."""
+"""Variables that limit numeric libraries to one thread in each process.
+
+Without them, each of several processes starts a thread for each core. Variables that are already
+in the environment win."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnvironment:
-    """The directory, where modules are looked for, and the environment."""
+    """A process's directory, module search path and environment variables."""
 
     directory: bytes
     path: list[bytes]
@@ -31,7 +33,7 @@ class ProcessEnvironment:
 
     @classmethod
     def here(cls) -> ProcessEnvironment:
-        """Return those of this process, for another beside it."""
+        """Return those of this process, to give to another."""
         directory = b""
         with suppress(FileNotFoundError):
             directory = bytes(Path.cwd())
@@ -39,8 +41,8 @@ class ProcessEnvironment:
         return cls(directory, path, {**ONE_THREAD, **os.environb})
 
     def settle(self) -> None:
-        """Make these the surroundings of this process."""
-        with suppress(OSError):  # a directory that is gone: stay
+        """Apply these to this process."""
+        with suppress(OSError):  # if the directory is gone, stay in the present one
             os.chdir(self.directory)
         path = list(map(os.fsdecode, self.path))
         if sys.path != path:
@@ -52,13 +54,13 @@ class ProcessEnvironment:
 
     @property
     def first_path(self) -> bytes:
-        """What `PYTHONPATH` must be for a new interpreter to find the same modules."""
+        """The value of `PYTHONPATH` with which a new interpreter finds the same modules."""
         # An empty entry means the current directory, also here.
         return os.fsencode(os.pathsep).join(entry or b"." for entry in self.path)
 
 
 def die_with(parent: int, name: bytes) -> None:
-    """Let this process, known as *name* from now on, be killed when *parent* is gone."""
+    """Rename this process to *name*, and have the system kill it when *parent* ends."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the line above
@@ -67,17 +69,17 @@ def die_with(parent: int, name: bytes) -> None:
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C, which goes to every process of a terminal, to the parent."""
+    """Ignore Ctrl-C, which every process of a terminal receives; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def be_for_user_code() -> None:
-    """Have this process show what users' code does in it, and be the first that may be killed."""
-    # When memory runs out it goes, and not the process that its parent works in.
+    """Prepare to run users' code: show its crashes, and be the first to die without memory."""
+    # If memory runs out, the system kills this process before its parent.
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
-    with suppress(RuntimeError):  # a program that has no stderr, as where it was closed
-        faulthandler.enable()  # a crash in native code shows where it was, on stderr
+    with suppress(RuntimeError):  # the program may have no stderr, for example if it was closed
+        faulthandler.enable()  # a crash in native code writes its traceback to stderr
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)

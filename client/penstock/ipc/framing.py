@@ -11,14 +11,14 @@ import msgspec
 M = TypeVar("M")
 
 READ_NBYTES = 1 << 18
-"""How much to ask of a socket at once: all that a busy peer said since the last time."""
+"""Bytes to read from a socket at once: enough for all that a busy peer sent since the last read."""
 
 _LENGTH = struct.Struct("<Q")
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 def pack(message: msgspec.Struct) -> bytearray:
-    """Return *message* as it travels."""
+    """Return *message* as bytes for the socket."""
     buffer = bytearray(_LENGTH.size)
     _ENCODER.encode_into(message, buffer, _LENGTH.size)
     _LENGTH.pack_into(buffer, 0, len(buffer) - _LENGTH.size)
@@ -26,9 +26,9 @@ def pack(message: msgspec.Struct) -> bytearray:
 
 
 class Unpacker(Generic[M]):
-    """Cuts what arrives into messages of at most *most* bytes, which *decoder* reads.
+    """Cuts received bytes into messages of at most *most* bytes, and decodes them with *decoder*.
 
-    None is any length: for what comes from processes that this one started.
+    *most* is None (no limit) for processes that this process started.
     """
 
     def __init__(self, decoder: msgspec.msgpack.Decoder[M], most: int | None = None) -> None:
@@ -36,10 +36,10 @@ class Unpacker(Generic[M]):
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[M]:
-        """Take in *data*; return the messages that are complete now.
+        """Add *data*; return the messages that are now complete.
 
         Raises:
-            ValueError: when a message says that it is longer than it may be: nothing waits for it.
+            ValueError: as soon as a message announces a length above *most*.
         """
         self._rest += data
         with memoryview(self._rest) as view:
@@ -63,7 +63,7 @@ class Unpacker(Generic[M]):
 
 
 class FramedSocket(Generic[M]):
-    """One end of a socket, for a thread that waits; *said* is the type of what comes."""
+    """One end of a socket, for a thread that can block; *said* is the type of received messages."""
 
     def __init__(self, sock: socket.socket, said: type[M]) -> None:
         self.sock = sock
@@ -78,7 +78,7 @@ class FramedSocket(Generic[M]):
         self.sock.sendall(pack(message))
 
     def receive(self) -> M | None:
-        """Wait for the next message; None when the other side is gone."""
+        """Wait for the next message and return it; None if the other side is gone."""
         head = self._read(_LENGTH.size)
         if head is None:
             return None
@@ -94,7 +94,7 @@ class FramedSocket(Generic[M]):
         socket.send_fds(self.sock, [b"f"], [fd])
 
     def receive_file(self) -> int:
-        """Wait for what `send_file` sent.
+        """Wait for a file from `send_file` and return its descriptor.
 
         Raises:
             ConnectionError: when the other side is gone.

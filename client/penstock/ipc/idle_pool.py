@@ -1,4 +1,4 @@
-"""Which idle processes or connections are kept, for how long, and which is next. No clock."""
+"""Chooses which idle processes or connections to keep, how long, and which to use next."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Reusable(Protocol):
-    """What a process or a connection is known by here."""
+    """A process or a connection that the pool can hold."""
 
     @property
     def key(self) -> str:
-        """What it has loaded, or where it leads."""
+        """The code that the process has loaded, or the connection's address."""
 
 
 P = TypeVar("P", bound=Reusable)
@@ -19,20 +19,20 @@ P = TypeVar("P", bound=Reusable)
 
 @dataclass(slots=True)
 class IdlePool(Generic[P]):
-    """Up to *most* of them, each for up to *seconds*. Times are those of the caller's clock."""
+    """Holds up to *most* objects, each for up to *seconds* by the caller's clock."""
 
     most: int
     seconds: float
     _waiting: list[tuple[float, P]] = field(default_factory=list)
-    """With when each came, oldest first."""
+    """The time of each object's arrival and the object, oldest first."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def take(self, key: str, *, any_key: bool) -> P | None:
-        """Take out the one that came last among those with *key*.
+        """Remove and return the newest object with *key*.
 
-        With *any_key*, if there is none: the one that has waited longest, whatever it has loaded.
+        If there is none and *any_key* is true, return the one that has waited longest.
         """
         found = [i for i, (_, process) in enumerate(self._waiting) if process.key == key]
         if found:
@@ -40,25 +40,25 @@ class IdlePool(Generic[P]):
         return self._waiting.pop(0)[1] if any_key and self._waiting else None
 
     def put(self, process: P, now: float) -> list[P]:
-        """Take in *process*; return those that must go for it."""
+        """Add *process*; remove and return the surplus objects, which the caller must end."""
         self._waiting.append((now, process))
         surplus = max(0, len(self._waiting) - self.most)
         return self._drop(surplus)
 
     def discard(self, process: P) -> None:
-        """Take out *process* if it is here."""
+        """Remove *process* if the pool holds it."""
         self._waiting = [(since, each) for since, each in self._waiting if each is not process]
 
     def expire(self, now: float) -> list[P]:
-        """Take out those whose time is up."""
+        """Remove and return the objects whose time is over."""
         return self._drop(sum(since + self.seconds <= now for since, _ in self._waiting))
 
     def due(self) -> float | None:
-        """Return when the next one's time is up."""
+        """Return when the next object's time is over; None if there is no object."""
         return self._waiting[0][0] + self.seconds if self._waiting else None
 
     def clear(self) -> list[P]:
-        """Take out all."""
+        """Remove and return all objects."""
         return self._drop(len(self._waiting))
 
     def _drop(self, count: int) -> list[P]:

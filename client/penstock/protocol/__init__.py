@@ -1,5 +1,6 @@
-"""What processes say to each other, as frozen dataclasses; nothing here does I/O.
+"""Messages between Penstock's processes, as frozen dataclasses without I/O.
 
-`types` are ids and enums, `ranges` sets of numbers, `splits` units of source input. `control` is
-what is said with the dispatcher, `data` what workers and readers say, `definition` a pipeline.
+`types` has ids and enums, `ranges` sets of numbers, `splits` units of source input. `control` has
+the messages to and from the dispatcher, `data` those between workers and readers, and
+`definition` a pipeline.
 """

@@ -1,4 +1,4 @@
-"""What reading malformed data can raise, and how to show a piece of it."""
+"""Exceptions from reading malformed data, and a short text of a value for messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MALFORMED: Final[tuple[type[Exception], ...]] = (
     EOFError,
     msgspec.MsgspecError,
 )
-"""What code that only reads (no sockets, no users' functions) raises over malformed data."""
+"""The exceptions of pure parsing code (no sockets, no users' functions) on malformed data."""
 
 
 def glimpse(value: object) -> str:

@@ -1,7 +1,7 @@
 """Sets of element numbers as half-open ranges, and sets of acked numbers.
 
-Element *k* of a task is the same in every attempt, so dispatcher, worker and reader can say all
-they know about elements in a few ranges of numbers.
+Element *k* of a task is the same in every attempt. So dispatcher, worker and reader can describe
+elements by a few ranges of numbers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class RangeSet:
         return cls(tuple(joined))
 
     def check(self) -> None:
-        """Refuse spans from elsewhere that are no runs.
+        """Check spans that come from another process.
 
         Raises:
-            ValueError: when they are not sorted, empty, or touch.
+            ValueError: when they are not sorted, when one is empty, or when two touch.
         """
         at = -1
         for start, stop in self.spans:
@@ -107,11 +107,11 @@ class RangeSet:
 
 
 FEW = 8
-"""So many runs are put into others, or taken out, one by one: what they do not touch stays."""
+"""The most runs that are joined or removed one by one, which leaves untouched runs as they are."""
 
 
 def _with(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """Return *spans* with another one, joined with those that it touches."""
+    """Return *spans* with *span* added and joined with those that it touches."""
     start, stop = span
     first = bisect_left(spans, (start,))
     if first and spans[first - 1][1] >= start:
@@ -124,7 +124,7 @@ def _with(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[tu
 
 
 def _overlapping(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> tuple[int, int]:
-    """Return which of *spans* share numbers with another one: from one index to the other."""
+    """Return the first and last index (half-open) of the *spans* that overlap *span*."""
     first = bisect_left(spans, (span[0],))
     if first and spans[first - 1][1] > span[0]:
         first -= 1
@@ -134,7 +134,7 @@ def _overlapping(spans: tuple[tuple[int, int], ...], span: tuple[int, int]) -> t
 def _without(
     spans: tuple[tuple[int, int], ...], span: tuple[int, int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return *spans* without what lies in another one."""
+    """Return *spans* without the numbers in *span*."""
     start, stop = span
     first, last = _overlapping(spans, span)
     if last == first:
@@ -148,7 +148,7 @@ def _without(
 def _within(
     spans: tuple[tuple[int, int], ...], span: tuple[int, int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return what of *spans* lies in another one."""
+    """Return the parts of *spans* that lie in *span*."""
     start, stop = span
     first, last = _overlapping(spans, span)
     if last == first:
@@ -167,7 +167,7 @@ NO_RANGES = RangeSet()
 class AckedSet:
     """Numbers that are acked: all below *floor*, and *more*. Irrevocable.
 
-    Such sets are only ever joined; it does not matter how often, from where or in what order.
+    These sets are only joined. The number, source and order of joins do not matter.
     """
 
     floor: int = 0

@@ -1,4 +1,4 @@
-"""Ids under which datasets are registered, to be read by those that do not have the pipeline."""
+"""Ids of registered datasets, by which readers read them without having the pipeline."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from penstock.protocol.malformed import glimpse
 from penstock.protocol.types import Codec, DatasetId
 
 LONGEST_ID = 256
-"""Bytes that an id may have, in UTF-8: a job's name goes with it."""
+"""Most bytes of an id in UTF-8; a job's name is added to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a client asks for beside a definition: that others can read it by *dataset_id*.
+    """A client's request that others can read its definition by *dataset_id*.
 
-    Without an id that is the definition's fingerprint. *element_spec* is what
-    `penstock.analysis.element_spec.spec_to_bytes` made of it, and empty if it is not known.
+    If *dataset_id* is empty, the id is the definition's fingerprint. *element_spec* comes from
+    `penstock.analysis.element_spec.spec_to_bytes`, and is empty if it is not known.
     """
 
     dataset_id: str
@@ -27,9 +27,9 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredDataset:
-    """What is registered under *dataset_id*: *dataset* is its fingerprint.
+    """The dataset that is registered under *dataset_id*; *dataset* is its fingerprint.
 
-    *definition* is without functions and large data.
+    *definition* has no functions and no large data.
     """
 
     dataset_id: str
@@ -40,7 +40,7 @@ class RegisteredDataset:
 
 
 def fault_of_id(given: Any) -> str:
-    """Return why *given* cannot be an id, in words; empty if it can."""
+    """Return why *given* cannot be an id, as text for a message; empty if it can."""
     if not isinstance(given, str):
         return f"must be a string, not {given!r:.80}"
     if not given or given != given.strip() or not given.isprintable() or "/" in given:
@@ -54,5 +54,5 @@ def fault_of_id(given: Any) -> str:
 
 
 def scoped(dataset_id: str, job_name: str) -> str:
-    """Return the whole name of a job that reads by *dataset_id*: names are each id's own."""
+    """Return the full name of a job that reads by *dataset_id*; each id has its own job names."""
     return f"dataset_id={dataset_id}/{job_name}"

@@ -1,8 +1,8 @@
-"""Messages about elements that are left out because users' functions raised. Plain values.
+"""Messages about elements that a job skips because users' functions raised. Plain values.
 
-A job says what becomes of an element that cannot be made. Where it is left out, each task counts
-such elements in its own order: the count belongs to a place in the task's stream, and is saved with
-the engine's state. So whoever makes a part of the stream again comes to the same count.
+A job says whether a failing element raises or is skipped. Each task counts its skipped elements in
+the order of its stream, and saves the count with the engine's state. So an attempt that produces a
+part of the stream again reaches the same count.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from enum import Enum
 
 FIRST = 4
-"""Of how many elements that a run leaves out the dead letters travel: of the first ones."""
+"""How many skipped elements of a run have their dead letters sent: the first ones."""
 
 
 class OnError(Enum):
-    """What becomes of an element that cannot be made."""
+    """How a job handles an element that cannot be made."""
 
     RAISE = "raise"
-    """Its task ends, and loops get the error."""
+    """The task ends, and training loops get the error."""
     SKIP = "skip"
-    """It is left out, and counted."""
+    """The task skips and counts the element."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedError:
-    """An element that was left out: the *number*-th of its task, from 1; *letter* is JSON text."""
+    """A skipped element: the *number*-th of its task, from 1; *letter* is its JSON text."""
 
     number: int
     letter: str
@@ -33,7 +33,7 @@ class SkippedError:
 
 @dataclass(frozen=True, slots=True)
 class SkippedErrors:
-    """How many elements of a task were left out so far, and what is known of the *first* ones."""
+    """How many elements of a task were skipped so far, with details of the *first* ones."""
 
     count: int = 0
     first: tuple[SkippedError, ...] = ()

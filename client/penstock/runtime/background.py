@@ -1,4 +1,4 @@
-"""A service as an object in this process: what `DispatchServer` and `WorkerServer` share."""
+"""A service as an object in this process: the common part of `DispatchServer`, `WorkerServer`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.runtime.event_loop import LoopStage, LoopThread, at_exit
 log = logging.getLogger("penstock.runtime.background")
 
 STOP_WITHIN = 5.0
-"""Seconds after which `BackgroundServer.stop` waits no longer for the end; it takes far less."""
+"""Seconds after which `BackgroundServer.stop` gives up waiting; the end takes far less."""
 
 Serve: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
 """Serves until cancelled; calls its argument with the address when it answers calls."""
@@ -29,7 +29,7 @@ Serve: TypeAlias = Callable[[Callable[[str], None]], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True)
 class BackgroundDeparture:
-    """How a service leaves in order: *begin*, on its loop, has it end within *seconds*."""
+    """A clean shutdown: *begin*, called on the service's loop, makes it end within *seconds*."""
 
     begin: Callable[[], None]
     seconds: float
@@ -56,18 +56,19 @@ class BackgroundServer(ABC):
 
     @abstractmethod
     def _serving(self) -> Serve:
-        """Return what serves. It must not refer to this object: dropping that has to stop it."""
+        """Return the function that serves; it must not refer to this object (dropping stops it)."""
 
     def _departure(self) -> BackgroundDeparture | None:
-        """Return how it leaves in order, if it does. It must not refer to this object either."""
+        """Return the clean shutdown, if it has one. It must not refer to this object either."""
         return None
 
     @property
     def address(self) -> str:
-        """Where it answers, as ``host:port``.
+        """The address of the service, as ``host:port``.
 
         Raises:
-            Closed: when it was not started, or stopped by itself: from what stopped it.
+            Closed: when it was not started, or stopped by itself; the cause is the error that
+                stopped it.
         """
         if self._life is None:
             raise Closed(f"this {self.noun} has not been started")
@@ -80,7 +81,7 @@ class BackgroundServer(ABC):
 
         Raises:
             Closed: after `stop`.
-            PenstockError: what kept it from starting; see the class.
+            PenstockError: when it cannot start; see the class.
         """
         with self._lock:
             if self._stopped:
@@ -119,10 +120,10 @@ class BackgroundServer(ABC):
                 self._life.end(in_order=not at_once)
 
     def join(self) -> None:
-        """Wait until it has stopped; raise what stopped it, if it was not `stop`.
+        """Wait until the service has stopped.
 
         Raises:
-            PenstockError: what stopped it.
+            PenstockError: when an error stopped it, not `stop`.
         """
         if self._life is not None:
             self._life.join()
@@ -159,7 +160,7 @@ class _Life:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it, if it was not `end`."""
+        """The error that ended it, if any."""
         return self._over.exception() if self._over.done() else None
 
     @property
@@ -234,7 +235,7 @@ class _Life:
             self._over.set_exception(failure)
 
     def _settle(self, _running: Future[None]) -> None:
-        """Release waits for what will not come: it may be cancelled before its first step."""
+        """Release threads that wait for a start or an end, as a cancelled start never comes."""
         if not self._ready.done():
             self._ready.set_exception(
                 Closed(f"the background loop was closed while the {self._noun} started")
@@ -248,7 +249,7 @@ _SERVING: dict[_Life, None] = {}
 
 
 def _end_all() -> None:
-    """End what was not stopped before the process ends: what was started last first."""
+    """End all services that still run when the process ends, the last started first."""
     for life in reversed(list(_SERVING)):
         life.end()
 

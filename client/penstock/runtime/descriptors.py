@@ -1,6 +1,6 @@
-"""Whether this process may open as many files as a connection needs.
+"""Checks that this process may open as many files as a connection needs.
 
-gRPC ends a process that has no room for what it opens first: that is looked at before.
+gRPC ends the process if it cannot open its first files, so Penstock checks before.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ if sys.platform != "win32":
     import resource
 
 NEEDED = 24
-"""What the event loop, gRPC's poller and a connection to a dispatcher and to a worker open: 16, by
-trial, and some for files and modules that are loaded meanwhile."""
+"""File descriptors for the event loop, gRPC's poller, and connections to a dispatcher and a worker.
+
+Experiments showed 16; the others are for files and modules opened at the same time."""
 
 
 def check_room(needed: int = NEEDED) -> None:
     """Check that *needed* more files, sockets and the like may be open at once.
 
     Raises:
-        Unavailable: naming the limit, and what to do.
+        Unavailable: when they may not; the message names the limit and the remedy.
     """
     held: list[int] = []
     try:

@@ -1,4 +1,4 @@
-"""With which code a process of ours ends: one table, for commands and for services."""
+"""The exit codes of Penstock's processes: one table for commands and services."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from penstock.errors import ConfigError, DatasetError, PenstockError, Unavailabl
 
 
 class ExitCode(IntEnum):
-    """What a caller may tell apart; `docs/reference/command.md` has the table."""
+    """The outcomes that a caller can tell apart; `docs/reference/command.md` has the table."""
 
     DONE = 0
     FAILED = 1
     MISUSED = 2
-    """It was called wrongly. The command line itself ends so for an unknown option."""
+    """The call was wrong. An unknown option ends the command line with this code."""
     NOBODY = 3
     """No service answers at the address."""
 
 
 def exit_code(error: PenstockError) -> ExitCode:
-    """Return the code of the family that *error* is of.
+    """Return the exit code for the family of *error*.
 
     >>> exit_code(ConfigError("port must be from 0 to 65535")).name
     'MISUSED'

@@ -1,4 +1,4 @@
-"""When a process gives back the memory that large messages left in its arena."""
+"""Returns memory to the system after large messages, at most once in `TRIM_EVERY` seconds."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from penstock.runtime import clock
 from penstock.runtime.malloc import MMAP_THRESHOLD, trim
 
 TRIM_EVERY = 5.0
-"""Seconds: pages that are given back cost as much as new ones when they are needed again."""
+"""Seconds between two trims, because returned pages cost as much as new ones on their next use."""
 
 
 class TrimTimes:
-    """When to give memory back: after a large message, but once in `TRIM_EVERY` seconds at most."""
+    """Decides when to trim: after a large message, but at most once in `TRIM_EVERY` seconds."""
 
     def __init__(self) -> None:
         self._next = self._planned = -inf
 
     def after(self, now: float) -> float | None:
-        """Return in how many seconds to give memory back; None if a call before said when."""
+        """Return in how many seconds to trim; None if an earlier call has planned a trim."""
         if now >= self._next:
             self._next = now + TRIM_EVERY
             return 0.0
@@ -29,21 +29,21 @@ class TrimTimes:
         return self._next - now
 
     def owed(self, now: float) -> bool:
-        """Return whether memory is still to be given back; after that it is not."""
+        """Return whether a planned trim is still due, and cancel it."""
         owed, self._planned = self._planned == self._next > now, -inf
         return owed
 
 
 class FreedMemory:
-    """What large messages left in the arena of this process."""
+    """The free memory that large messages left in this process's allocator."""
 
     def __init__(self) -> None:
         self._times = TrimTimes()
 
     def received(self, nbytes: int) -> None:
-        """Give back what a message of *nbytes* left, if it was a large one.
+        """Return memory to the system after a message of *nbytes*, if it was large.
 
-        That is now, or soon in the event loop that runs.
+        This trims now, or later in the running event loop.
         """
         if nbytes >= MMAP_THRESHOLD:
             self._trim_in_time()
@@ -56,7 +56,7 @@ class FreedMemory:
             asyncio.get_running_loop().call_later(delay, self._trim_in_time)
 
     def settle(self) -> None:
-        """Give back at once what was to be given back soon."""
+        """Do a planned trim at once."""
         if self._times.owed(clock.now()):
             trim()
 

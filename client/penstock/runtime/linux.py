@@ -1,6 +1,6 @@
-"""What needs Linux says so: memory files, process descriptors and seals are Linux's own.
+"""Checks for features that need Linux: memory files, process descriptors and file seals.
 
-Building pipelines, running them here and reading from workers need none of that.
+Other systems can build pipelines, run them in the process, and read from workers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @functools.cache
 def boot_id() -> str:
-    """Return what names the running kernel, to all its containers alike; empty off Linux."""
+    """Return the id of the running kernel, the same in all its containers; empty off Linux."""
     try:
         return pathlib.Path(BOOT_ID).read_text().strip()
     except OSError:
@@ -27,17 +27,17 @@ def boot_id() -> str:
 
 
 def check_linux(what: str, remedy: str) -> None:
-    """Refuse to go on where this is not Linux; *remedy* is what to do instead of *what*.
+    """Refuse *what* on other systems than Linux; *remedy* says what to do instead.
 
     Raises:
-        ConfigError: naming the system that this is.
+        ConfigError: when this is not Linux; the message names the system.
     """
     if not sys.platform.startswith("linux"):
         raise ConfigError(f"{what} needs Linux, and this is {sys.platform}: {remedy}")
 
 
 def check_service(what: str) -> None:
-    """Refuse to run *what*, a part of a cluster, where this is not Linux.
+    """Refuse to run *what*, a part of a cluster, on other systems than Linux.
 
     Raises:
         ConfigError: as `check_linux`.
@@ -48,9 +48,9 @@ def check_service(what: str) -> None:
 
 
 def end_with_parent() -> Callable[[], None]:
-    """Return what a child calls before its program begins, to get SIGTERM when its parent ends.
+    """Return a function for a child to call before its program, to get SIGTERM if its parent ends.
 
-    What is needed is loaded now, in the parent: between a fork and a program little may be done.
+    This loads the C library now, in the parent, because little is safe between fork and exec.
     """
     libc, die_with_parent = ctypes.CDLL(None), 1  # PR_SET_PDEATHSIG
 

@@ -1,6 +1,6 @@
-"""Settings as frozen dataclasses, and as ``PENSTOCK_*`` variables: the same, both ways.
+"""Converts settings between frozen dataclasses and ``PENSTOCK_*`` variables, in both directions.
 
-A field of type `str`, `int`, `float`, `bool`, or a tuple of text; each may also be None. A
+A field is a `str`, `int`, `float`, `bool`, or a tuple of text; each may also be None. A
 variable holds the value as text: tuples with commas, None as the empty text.
 """
 
@@ -34,22 +34,22 @@ OF_ENTRANCE = (
     "max_connections_per_identity",
     "max_http_connections",
 )
-"""The bounds of each service on who is let in."""
+"""Settings of each service that limit calls and connections."""
 
 MOST = (1 << 31) - 1
-"""The most that a bound may be: what gRPC counts to."""
+"""The largest value of a limit: gRPC counts no further."""
 
 MOST_BYTES = 2_000_000_000
-"""No message carries more."""
+"""The most bytes of a message."""
 
 
 class ServiceSettings:
-    """What the settings of each service have: where it listens, and how they are read."""
+    """The settings that all services share: where a service listens, and whom it admits."""
 
     __slots__ = ()
 
     role: ClassVar[str]
-    """Whose credentials it has."""
+    """The role whose credentials the service uses."""
 
     host: str
     port: int
@@ -70,20 +70,20 @@ class ServiceSettings:
 
     @property
     def scheme(self) -> str:
-        """How an address of this service begins: whether it is called with TLS."""
+        """The scheme of this service's address: ``grpcs`` with TLS, otherwise ``grpc``."""
         return "grpcs" if self.credentials else "grpc"
 
     @property
     def security(self) -> Security:
-        """What protects this service."""
+        """The protection of this service."""
         return security_of(self.credentials, insecure=self.insecure)
 
     def entrance(self) -> Entrance:
-        """Return how this service lets others in.
+        """Return the entrance of this service: which callers it admits, and its limits.
 
         Raises:
-            ConfigError: when others than this machine can connect and nothing says who may, or
-                the credentials cannot be used.
+            ConfigError: when other machines can connect and no setting says who may call, or
+                when the credentials cannot be used.
         """
         made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
         for name in OF_ENTRANCE:
@@ -93,11 +93,11 @@ class ServiceSettings:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ, **given: Any) -> Self:
-        """Return the settings that ``PENSTOCK_*`` variables give, as ``PENSTOCK_PORT``.
+        """Return the settings in ``PENSTOCK_*`` variables, such as ``PENSTOCK_PORT``.
 
         Args:
             env: the variables; by default those of this process.
-            given: fields by name, which go before variables; those that are None do not.
+            given: fields by name, which override variables unless they are None.
 
         Raises:
             ConfigError: when a variable cannot be read, or settings contradict themselves.
@@ -177,10 +177,10 @@ class ServiceSettings:
 
 
 def from_env(kind: type[C], env: Mapping[str, str]) -> C:
-    """Make a *kind* from the ``PENSTOCK_*`` variables in *env*; the rest keeps its default.
+    """Make a *kind* from the ``PENSTOCK_*`` variables in *env*; other fields keep their defaults.
 
     Raises:
-        ConfigError: naming the variable and its value, when it cannot be read.
+        ConfigError: when a variable cannot be read; the message names it and its value.
     """
     hints = typing.get_type_hints(kind)
     given = {}
@@ -192,14 +192,15 @@ def from_env(kind: type[C], env: Mapping[str, str]) -> C:
 
 
 def to_env(config: DataclassInstance) -> dict[str, str]:
-    """Return the variables that make an equal *config* again."""
+    """Return the variables from which `from_env` makes an equal *config*."""
     return {variable(f.name): _write(getattr(config, f.name)) for f in fields(config)}
 
 
 def with_defaults(kind: type[DataclassInstance]) -> Callable[[F], F]:
-    """Return a decorator for a command whose options are fields of *kind*: its help has defaults.
+    """Return a decorator that adds the defaults of *kind*'s fields to the help of a command.
 
-    An option that may be repeated has the field's name without the plural.
+    The command's options have the names of fields; an option that may be repeated has the
+    field's name in the singular.
     """
     defaults = {field.name: field.default for field in fields(kind)}
 
@@ -217,7 +218,7 @@ def with_defaults(kind: type[DataclassInstance]) -> Callable[[F], F]:
 
 
 def variable(field: str) -> str:
-    """Return the name of the variable of *field*."""
+    """Return the name of the variable for *field*."""
     return PREFIX + field.upper()
 
 
@@ -227,10 +228,10 @@ def is_number(value: object, least: float) -> bool:
 
 
 def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int]:
-    """Return what *given* says of the limits of *kind*, each as ``max_jobs=100``.
+    """Return the limits of *kind* in *given*, a list of texts such as ``max_jobs=100``.
 
     Raises:
-        ConfigError: when one is none of its limits, or no number.
+        ConfigError: when a name is not one of its limits, or a value is not a number.
 
     >>> from penstock_dispatcher import DispatcherConfig
     >>> limits(DispatcherConfig, ["max_jobs=100"])
@@ -250,10 +251,10 @@ def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int
 
 
 def check_bound(name: str, most: object, largest: int = MOST) -> None:
-    """Refuse a bound that lets nobody in, or is no number.
+    """Check that the limit *most* is a whole number from 1 to *largest*.
 
     Raises:
-        ConfigError: naming it and its range.
+        ConfigError: when it is not; the message names the limit and its range.
     """
     if not isinstance(most, int) or not is_number(most, 1) or most > largest:
         raise ConfigError(

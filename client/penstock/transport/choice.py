@@ -1,4 +1,4 @@
-"""Which transports lead to a worker, the best first."""
+"""Chooses the transports by which to reach a worker, the best first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.transport.registry import TransportKind
 
 @dataclass(frozen=True, slots=True)
 class TransportChoice:
-    """The *kinds* to try in turn; *refused* says why what was wanted is not among them."""
+    """The *kinds* to try in turn; *refused* says why the wanted transport is not among them."""
 
     kinds: tuple[TransportKind, ...]
     refused: str = ""
@@ -20,9 +20,9 @@ class TransportChoice:
 def choose(
     wanted: str | None, worker: KnownWorker, distance: Distance, kinds: Mapping[str, TransportKind]
 ) -> TransportChoice:
-    """Return how to read *worker*, at *distance*: by *wanted*, or by what is nearest, or by gRPC.
+    """Return the transports to try for *worker*: *wanted* or the nearest ones, then gRPC.
 
-    gRPC is the last of them: it leads to every worker.
+    gRPC is last because it reaches every worker.
     """
     offered, everywhere = worker.profile.offered, kinds[GRPC]
     if wanted is None:

@@ -1,6 +1,6 @@
-"""The transport to workers on this host: frames stay where their runner wrote them.
+"""The transport to workers on this host: frames stay in the memory where their runner wrote them.
 
-Who is on the same host is shown, not said: by a unix socket that answers, and files that it passes.
+A working unix socket that passes files proves that a worker is on the same host.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from penstock.wire.worker import Replies, check_header, decode_replies
 log = logging.getLogger("penstock.reader")
 
 WELCOME_WITHIN = 2.0
-"""Seconds that a worker gets to welcome a reader."""
+"""Seconds that a worker has to welcome a reader."""
 
 GIVE_BACK_EVERY, GIVE_BACK_AT_LEAST = 0.02, 0.32
-"""Seconds between two looks at what to give back, if nothing else is said meanwhile: doubled each
-time that there is nothing, for a process may have hundreds of these and be idle."""
+"""Shortest and longest seconds between checks for memory to give back without other messages.
+
+The time doubles after each check that finds nothing: an idle process may have hundreds of these."""
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
-"""What a worker and a reader on its host say to each other over a unix socket.
+"""Messages between a worker and a reader on its host, over a unix socket.
 
-The reader says `Hello`, and the worker `Welcome` or `Denied`. Then the reader opens streams, each
-as a call of ``Read`` over gRPC would be; requests and replies are the same. Memory is announced
-with its file; frames in it are `Lent` once the reader has mapped it, and sent as bytes till then.
+The reader sends `Hello`, and the worker answers `Welcome` or `Denied`. Then the reader opens
+streams with the same requests and replies as ``Read`` over gRPC. The worker announces memory and
+sends its file. Once the reader has mapped it, frames in it are `Lent`; until then they are sent as
+bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Hello(ReaderSays, frozen=True):
 
 
 class OpenStream(ReaderSays, frozen=True):
-    """Open a stream, with a number that no other has."""
+    """Open a stream with an unused number."""
 
     stream: int
     request: Subscribe
@@ -39,20 +40,20 @@ class AckStream(ReaderSays, frozen=True):
 
 
 class EndStream(ReaderSays, frozen=True):
-    """Nothing more comes on a stream, and nothing more is wanted."""
+    """The reader ends a stream: it sends and wants nothing more on it."""
 
     stream: int
 
 
 class Mapped(ReaderSays, frozen=True):
-    """The reader has mapped *memory*; with *why* it could not."""
+    """The reader has mapped *memory*, or could not because of *why*."""
 
     memory: int
     why: str = ""
 
 
 class GiveBack(ReaderSays, frozen=True):
-    """The reader looks at what was lent by these *loans* no more."""
+    """The reader no longer uses the frames of these *loans*."""
 
     loans: tuple[int, ...]
 
@@ -66,7 +67,7 @@ class Welcome(WorkerSays, frozen=True):
 
 
 class Denied(WorkerSays, frozen=True):
-    """The reader may not, and *why*."""
+    """The worker refuses the reader because of *why*."""
 
     why: str
 
@@ -78,7 +79,7 @@ class Greeting(WorkerSays, frozen=True):
 
 
 class Memory(WorkerSays, frozen=True):
-    """A file comes with this, of *nbytes*: *memory* from now on. *inode* says which file it is."""
+    """A file of *nbytes* comes with this; its number is *memory*. *inode* identifies the file."""
 
     memory: int
     nbytes: int
@@ -86,22 +87,22 @@ class Memory(WorkerSays, frozen=True):
 
 
 class MemoryGone(WorkerSays, frozen=True):
-    """Nothing more will be lent of *memory*."""
+    """The worker lends no more frames in *memory*."""
 
     memory: int
 
 
 class Said(WorkerSays, frozen=True):
-    """A message of a stream in *body*, as it goes over gRPC."""
+    """A stream's message in *body*, in the same form as over gRPC."""
 
     stream: int
     body: bytes
 
 
 class LentFrame(msgspec.Struct, frozen=True, array_like=True):
-    """A frame of *nbytes* at *offset* of *memory*, until *loan* is given back.
+    """A frame of *nbytes* at *offset* in *memory*, valid until the reader gives *loan* back.
 
-    With *out* it is to be copied out, and given back at once.
+    With *out*, the reader must copy the frame and give it back at once.
     """
 
     header: FrameHeader
@@ -113,14 +114,14 @@ class LentFrame(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Lent(WorkerSays, frozen=True):
-    """Frames of a stream, which lie in memory."""
+    """Frames of a stream that lie in shared memory."""
 
     stream: int
     frames: tuple[LentFrame, ...]
 
 
 class StreamOver(WorkerSays, frozen=True):
-    """Nothing more comes on a stream: it is over, or failed."""
+    """The worker ends a stream, because it is complete or failed."""
 
     stream: int
     failure: Failure | None = None

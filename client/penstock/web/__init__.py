@@ -1,4 +1,4 @@
-"""HTTP of a service, to look at it: who may ask, and what is bounded.
+"""A service's HTTP server for metrics, health and the status page, with its access and limits.
 
-`server` listens; what it answers is the services' own. It is loaded only where a port is set.
+`server` listens; the services provide the routes. It is loaded only if a port is set.
 """

@@ -1,4 +1,4 @@
-"""HTTP beside a service's calls, where its settings say so; without, nothing of it is loaded."""
+"""Starts a service's HTTP server if its settings ask for one; otherwise loads nothing of HTTP."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ log = logging.getLogger("penstock.http")
 async def answering(
     config: ServiceSettings, entrance: Entrance, routes: Callable[[], Sequence[RouteDef]]
 ) -> AsyncIterator[str]:
-    """Answer HTTP while the block lasts, if *config* has a port for it.
+    """Answer HTTP while the block runs, if *config* has a port for it.
 
-    Yield where: ``http://host:port``, with TLS ``https://``; or nothing.
+    Yield the address: ``http://host:port``, or ``https://`` with TLS; empty without a port.
 
     Args:
-        config: of the service.
-        entrance: of the service.
-        routes: returns what is answered. It is called where there is a port.
+        config: the service's settings.
+        entrance: the service's entrance.
+        routes: returns the routes to answer; called only if there is a port.
 
     Raises:
-        ConfigError: when the port cannot be had.
+        ConfigError: when the server cannot listen on the port.
     """
     if config.http_port is None:
         yield ""

@@ -1,4 +1,4 @@
-"""What probes of containers ask: is the process alive, and is it ready to work?"""
+"""Answers container probes: is the process alive, and is it ready to work?"""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from aiohttp import web
 def health_routes(unready: Callable[[], str]) -> Sequence[web.RouteDef]:
     """Return ``/healthz``, which says that the event loop runs, and ``/readyz``.
 
-    Nobody needs a credential for them.
+    They need no credential.
 
     Args:
-        unready: returns why the service is not ready; nothing if it is.
+        unready: returns why the service is not ready; empty if it is.
     """
 
     async def healthz(_: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""A call as its span sees it, whether there is a span or none."""
+"""The interface by which calls report to their trace span, and its version without a span."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
 class CallSpan:
-    """A call as its span sees it; this one has none."""
+    """A call without a span; subclasses have one."""
 
     metadata: Metadata = ()
-    """What goes with the call, so that the other side's span is a child of this one."""
+    """Metadata of the call that make the other side's span a child of this one."""
 
     def replied(self, reply: Any) -> None:
-        """Record what *reply* names."""
+        """Record the job, task and other names in *reply*."""

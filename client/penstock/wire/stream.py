@@ -42,7 +42,7 @@ class Pump:
         encode: Callable[[Any], bytes],
     ) -> None:
         self.failure: Exception | None = None
-        """What the caller's iterator raised; the call was cancelled for it."""
+        """The error that the caller's iterator raised, because of which the call was cancelled."""
         self._call = call
         self._requests = requests
         self._encode = encode
@@ -51,7 +51,7 @@ class Pump:
         self._task = asyncio.create_task(self._run(), name="requests")
 
     async def half_close(self) -> None:
-        """Half-close behind the write under way."""
+        """Half-close after the current write."""
         self._over = True
         if self._asking:  # to cancel a write, or the half-close itself, would cancel the call
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""The worker's methods, in our own types, and the one message that carries elements.
+"""The worker's gRPC methods, with Penstock's own types, and the message that carries elements.
 
 A frame is the protobuf message ``Frame { bytes header = 1; bytes payload = 2; }``, written and
 read without protobuf around one buffer: one copy where it is sent (gRPC takes `bytes` only), none
@@ -35,7 +35,7 @@ from penstock.wire.dispatcher import StatusReply, StatusRequest
 from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 Replies = list[tuple[ReadReply, memoryview]]
-"""What one message carries: a header, its payload as a view of what arrived; or several frames."""
+"""The content of one message: one or several pairs of a header and a view of its payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class TraceReply:
 
 
 class WorkerApi(Protocol):
-    """What a worker can do for readers, near or far."""
+    """The methods of a worker for readers, in this process or over the network."""
 
     def read(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[bytes]:
-        """Deliver a task's elements to one reader: messages made by `encode_reply`, or of several.
+        """Yield a task's elements for one reader, as messages.
 
-        `encode_frames` makes those of several frames.
-        The first request is an `Open`, the others are `Ack`. The last message is a `StreamEnd`.
+        `encode_reply` makes messages of one frame, `encode_frames` messages of several. The first
+        request is a `Subscribe`, the others are `Ack`. The last message is a `StreamEnd`.
         """
         ...
 
@@ -70,15 +70,15 @@ class WorkerApi(Protocol):
         ...
 
     async def trace(self, after: int) -> TraceReply:
-        """Return what became of frames since event number *after*, and go on recording.
+        """Return the events of frames after event number *after*, and continue recording.
 
-        Below 0 that is the next one.
+        If *after* is below 0, start with the next event.
         """
         ...
 
 
 class WorkerClient:
-    """A worker at the other end of *channel*; a unary call waits *timeout* seconds."""
+    """Calls the worker at the other end of *channel*; a unary call waits *timeout* seconds."""
 
     def __init__(self, channel: Channel, *, timeout: float = 5.0) -> None:
         self._channel = channel
@@ -107,7 +107,7 @@ class WorkerClient:
         return (await STATUS.call(self._channel, StatusRequest(), self._timeout)).stats
 
     async def trace(self, after: int) -> tuple[list[TraceEvent], TraceReply]:
-        """Return the events of frames from number *after* on, and the reply that they came in.
+        """Return the events of frames from number *after* on, and the reply that held them.
 
         Raises:
             VersionMismatch: when they are something else.
@@ -120,7 +120,7 @@ class WorkerClient:
 
 
 def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:
-    """Answer the worker's methods with *api*."""
+    """Return handlers that answer the worker's methods with *api*."""
 
     async def status(_request: StatusRequest) -> StatusReply:
         return StatusReply(await api.status())
@@ -159,7 +159,7 @@ def encode_frames(frames: Sequence[tuple[FrameHeader, memoryview]]) -> bytes:
 
 
 def _prefix(header: ReadReply, nbytes: int) -> bytearray:
-    """Return what stands in a message before a payload of *nbytes*."""
+    """Return the part of a message that precedes a payload of *nbytes*."""
     if isinstance(header, FrameHeader):
         head = _ENCODER.encode(_Header(frame=header))
     elif isinstance(header, Recall):
@@ -180,7 +180,7 @@ def _prefix(header: ReadReply, nbytes: int) -> bytearray:
 
 
 def decode_replies(message: bytes) -> Replies:
-    """Return what `decode_reply` does of each part of *message*; it may be a single one."""
+    """Return the header and payload of each frame in *message*, which may hold a single one."""
     if message[:1] == bytes((_HEADER_TAG,)):
         return [decode_reply(message)]
     view, found, at = memoryview(message), Replies(), 0
@@ -240,9 +240,9 @@ _JOINED_TAG = 4 << 3 | 2
 _BOUNDARY = 64
 _MOST_FIELDS = 64
 _MOST_JOINED = 1 << 14
-"""Fields of a message of several frames: two each."""
+"""Most fields of a message of several frames, which has two for each frame."""
 _MOST_VARINT = 63
-"""Bits before the last byte of a number."""
+"""Most bits before the last byte of a number."""
 
 
 class _Header(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -259,9 +259,9 @@ _DECODER = msgspec.msgpack.Decoder(_Header)
 
 
 def _pad(out: bytearray, behind: int) -> None:
-    """Add a field of zeros, so that what comes *behind* bytes later starts on a boundary.
+    """Add a field of zeros so that the payload, *behind* bytes after it, starts on a boundary.
 
-    `bytes` lie on a multiple of 16 in memory, and so does the payload then.
+    `bytes` start at a multiple of 16 in memory, and then the payload does too.
     """
     missing = -(len(out) + behind) % _BOUNDARY
     if missing:
@@ -277,10 +277,10 @@ def _put_varint(out: bytearray, number: int) -> None:
 
 
 def check_header(frame: FrameHeader) -> None:
-    """Refuse a header that contradicts itself: numbers that are not in the frame would be missed.
+    """Check a header for contradictions, because a reader would wait for numbers not in the frame.
 
     Raises:
-        ValueError: saying how.
+        ValueError: when it contradicts itself; the message says how.
     """
     stop = frame.first + frame.count
     if (
@@ -333,13 +333,13 @@ def _no_frame(message: bytes | memoryview, why: str) -> str:
 
 
 def _exact(message: bytes) -> bytes:
-    # gRPC takes nothing else, and with anything else its client waits for ever.
+    # gRPC accepts only bytes; with anything else its client waits forever.
     if type(message) is not bytes:
         raise TypeError(f"a message must be bytes, not {type(message).__name__}")
     return message
 
 
-# What is sent was encoded where the payload is; what arrives is decoded here.
+# The sender has encoded its messages already, next to the payload; this decodes received ones.
 READ: StreamRpc[ReadRequest, Any] = StreamRpc(
     "/penstock.v1.Worker/Read",
     form(ReadRequest, worker_pb2.ReadRequest),
@@ -347,7 +347,7 @@ READ: StreamRpc[ReadRequest, Any] = StreamRpc(
     last=lambda replies: isinstance(replies[-1][0], StreamEnd),
     greets=True,
 )
-# An empty request is about the whole service. What is answered does not matter here.
+# An empty request asks about the whole service. Any answer will do here.
 HEALTH: UnaryRpc[bytes, bytes] = UnaryRpc(
     "/grpc.health.v1.Health/Check", Form(_exact, bytes), Form(_exact, bytes)
 )
