@@ -1,9 +1,9 @@
-"""Proofs among the processes of one user on one host, for services that listen on loopback.
+"""Proofs between processes of one user on one host, for services that listen on loopback.
 
-All of a user's processes find one key in a folder that is theirs alone, by the user's number:
-whoever calls a service knows its address, not its `work_dir`. The key is never sent. What is sent
-is good for one port and some minutes: another user's process that listens there learns nothing
-that opens another door.
+All of a user's processes find one key in a private folder, which depends on the user's number,
+because a caller knows a service's address but not its `work_dir`. The key is never sent. A proof is
+valid for one port and some minutes. If another user's process listens on that port, it learns
+nothing that another service accepts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.errors import ConfigError, Unauthenticated
 SCHEME = "local1"
 
 LASTS = 300.0
-"""Seconds that a proof is good for."""
+"""Seconds that a proof is valid."""
 
 FILE = "local.key"
 
@@ -32,7 +32,7 @@ _LONGEST = 200
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host* is of this machine alone: ``localhost``, or an address of loopback.
+    """Return whether *host* is only for this machine: ``localhost``, or a loopback address.
 
     >>> from penstock.credentials.local import is_loopback
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
@@ -45,12 +45,12 @@ def is_loopback(host: str) -> bool:
 
 
 def user_folder() -> Path:
-    """Return this user's own folder for what its processes share, made if it is not there.
+    """Return the folder that this user's processes share; make it if it does not exist.
 
-    It depends on the user alone, not on ``TMPDIR``, which launchers set for each job.
+    It depends only on the user, not on ``TMPDIR``, which launchers set for each job.
 
     Raises:
-        ConfigError: when somebody else has it, others may write there, or this is Windows.
+        ConfigError: when it belongs to another user, others may write to it, or this is Windows.
     """
     if not hasattr(os, "getuid"):
         raise ConfigError("this system has no numbers of users: services run on Linux")
@@ -72,10 +72,10 @@ class LocalKey:
     """The key of this user's processes on this host.
 
     Args:
-        folder: where it is, or is to be.
+        folder: the folder of the key; the key is made if it does not exist.
 
     Raises:
-        ConfigError: when others can read it, or it cannot be made.
+        ConfigError: when others can read the key, or it cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,21 +83,21 @@ class LocalKey:
         self._key = _read(self._file) or _made(self._file)
 
     def keep(self) -> None:
-        """Write the key again if its file was removed, as those do who tidy up ``/tmp``.
+        """Write the key again if its file was removed, as cleaners of ``/tmp`` do.
 
-        If there is another one meanwhile, take that.
+        If another process has written a new key since, use that.
         """
         self._key = _read(self._file) or _written(self._file, self._key)
 
     def proof(self, port: int, now: float) -> str:
-        """Return what a process of this user shows to the service on *port*, at *now*."""
+        """Return the proof for the service on *port*, made at *now* (seconds of Unix time)."""
         return _proof(self._key, port, int(now + LASTS))
 
     def identity(self, proof: str, port: int, now: float) -> Identity:
-        """Return whom *proof* is of: this user, who may do everything.
+        """Verify *proof*; return the identity of this user, who may do everything.
 
         Raises:
-            Unauthenticated: when it is of another user, for another port, or old.
+            Unauthenticated: when the proof is another user's, for another port, or old.
         """
         expires = proof[:_LONGEST].split(".")[1:2]
         number = int(expires[0]) if expires and expires[0].isdecimal() else 0
@@ -107,7 +107,7 @@ class LocalKey:
         return Identity(f"user {os.getuid()}", EVERY_ROLE, float(number))
 
     def refusal(self) -> str:
-        """Return what a process is told that has no proof."""
+        """Return the message for a process without a proof."""
         return (
             f"this service is for processes of user {os.getuid()} on its own host, which know "
             f"{self._file}: call it as that user from there, by its own port, or give it "
@@ -115,7 +115,7 @@ class LocalKey:
         )
 
     def secret(self, purpose: str) -> bytes:
-        """Return 32 bytes that only who has the key can know, others for each *purpose*."""
+        """Return 32 secret bytes derived from the key, different for each *purpose*."""
         return hmac.digest(self._key, b"for " + purpose.encode(), "sha256")
 
 
@@ -125,7 +125,7 @@ def _proof(key: bytes, port: int, expires: int) -> str:
 
 
 def _read(file: Path) -> bytes:
-    """Return the key in *file*, or nothing if it is not there."""
+    """Return the key in *file*; empty if there is no file."""
     if not file.exists():
         return b""
     key = read_secret(file)
@@ -139,7 +139,7 @@ def _made(file: Path) -> bytes:
 
 
 def _written(file: Path, key: bytes) -> bytes:
-    """Write *key* to *file*, unless another process was quicker; return what is there."""
+    """Write *key* to *file* unless another process was faster; return the key in the file."""
     new = file.with_name(f".{secrets.token_hex(8)}")
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

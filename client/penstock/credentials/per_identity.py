@@ -1,4 +1,4 @@
-"""What is counted of each identity, so that none takes all there is: calls, readers, bytes."""
+"""Counts calls, readers or bytes of each identity, so that no identity takes all of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from penstock.errors import Overloaded
 
 NEAR = "this process"
-"""Who calls a service as an object, with no call between."""
+"""The name of a caller that uses the service as an object, without a network call."""
 
 _answered: ContextVar[str] = ContextVar("answered", default=NEAR)
 
 
 def identity_answered() -> str:
-    """Return whom the call is from that is being answered here: an identity's name, or an address.
+    """Return the caller of the call that this task answers: an identity's name, or an address.
 
     >>> identity_answered()
     'this process'
@@ -23,17 +23,17 @@ def identity_answered() -> str:
 
 
 def answer_to(name: str) -> None:
-    """Note that this task, and those that it starts, answer a call of *name*."""
+    """Note that this task, and tasks that it starts, answer a call from *name*."""
     _answered.set(name)
 
 
 class PerIdentity:
-    """How many there are of something, by whose they are.
+    """Counts one kind of thing by identity, and limits each identity's number.
 
     Args:
         most: how many one identity may have.
-        what: what they are, in the plural.
-        setting: the name of the bound.
+        what: the name of the things, in the plural.
+        setting: the name of the setting that sets the limit.
     """
 
     def __init__(self, most: int, what: str, setting: str) -> None:
@@ -50,7 +50,7 @@ class PerIdentity:
         """Count *count* more of *name*.
 
         Raises:
-            Overloaded: when it would have more than it may.
+            Overloaded: when *name* would have more than *most*.
         """
         if self._had[name] + count > self._most:
             had = self._had[name]
@@ -64,7 +64,7 @@ class PerIdentity:
         self._had[name] += count
 
     def give_back(self, name: str, count: int = 1) -> None:
-        """Count *count* less of *name*."""
+        """Count *count* fewer of *name*."""
         self._had[name] -= count
         if self._had[name] <= 0:
             del self._had[name]

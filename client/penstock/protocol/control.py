@@ -99,7 +99,7 @@ class OpenIterationReply:
 
 @dataclass(frozen=True, slots=True)
 class ElementCounts:
-    """What an attempt has cost so far, in elements; used only for statistics.
+    """The cost of an attempt so far, in elements; used only for statistics.
 
     *produced* counts elements that runners made. *replayed* counts those among them that this
     attempt had made before. *sent* counts elements sent to readers, *requeued* elements that

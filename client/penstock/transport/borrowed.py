@@ -1,8 +1,8 @@
-"""Frames in a worker's memory: views of them, and giving them back when the last view has died.
+"""Views of frames in a worker's memory, which are given back when the last view has died.
 
-Every view of a frame refers to one root array. When that dies its loan goes into a queue, by a
-callback that takes no lock and may run in any thread; who sends messages empties it. When nobody
-does any more (`Borrowed.part`) the callback itself sends what it can.
+Every view of a frame refers to one root array. When the array dies, a callback puts its loan into a
+queue; the callback takes no lock and may run in any thread. The transport empties the queue when it
+sends messages. After the transport has ended (`Borrowed.part`), the callback sends loans itself.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from penstock.ipc.framing import pack
 from penstock.transport.shm_messages import GiveBack, LentFrame
 
 AT_ONCE = 256
-"""Loans that one message gives back at most."""
+"""The most loans that one message gives back."""
 
 
 class _Socket:
-    """What is left of a connection while views live: the worker lets go of it as this does."""
+    """The connection's socket while views live; the worker frees the memory when it closes."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.fd = -1
         self.returned: deque[int] = deque()
         self.loans: dict[int, weakref.ref[Any]] = {}
-        """Here, as whoever has a view of the memory refers to this."""
+        """The loans; they are here because every view of the memory refers to this object."""
 
     def borrow(self, loan: int, root: object) -> None:
         """Give *loan* back when *root* dies."""
@@ -63,39 +63,39 @@ def socket_send(fd: int, data: bytearray) -> None:
 
 
 class _Map(mmap.mmap):
-    """A worker's memory; while there is any view of it the connection is kept."""
+    """A worker's memory; any view of it keeps the connection open."""
 
     held: _Socket
 
 
 class Borrowed:
-    """What one reader has mapped and borrowed of one worker."""
+    """The memory and frames of one worker that one reader has mapped and borrowed."""
 
     def __init__(self) -> None:
         self._held = _Socket()
         self._maps: dict[int, _Map] = {}
 
     def map(self, memory: int, file: int, nbytes: int) -> None:
-        """Map *file*, to read only.
+        """Map *file* read-only.
 
         Raises:
-            OSError: when the system does not let us.
+            OSError: when the system refuses.
         """
         there = self._maps[memory] = _Map(file, nbytes, prot=mmap.PROT_READ)
         there.held = self._held
 
     def forget(self, memory: int) -> None:
-        """Nothing more is borrowed of *memory*; it goes with the last view of it."""
+        """Borrow no more frames in *memory*; it is unmapped with its last view."""
         self._maps.pop(memory, None)
 
     def __len__(self) -> int:
         return len(self._held.loans)
 
     def payload(self, frame: LentFrame) -> memoryview:
-        """Return the payload of *frame*: its memory, or a copy if that is wanted.
+        """Return the payload of *frame*: a view of its memory, or a copy if *frame* asks for one.
 
         Raises:
-            VersionMismatch: when there is no such memory.
+            VersionMismatch: when the frame's memory is unknown.
         """
         there = self._maps.get(frame.memory)
         if there is None or not 0 <= frame.offset <= frame.offset + frame.nbytes <= len(there):
@@ -113,7 +113,7 @@ class Borrowed:
         return root.data
 
     def returned(self) -> tuple[int, ...]:
-        """Take some of the loans that are over."""
+        """Remove and return some of the loans that have ended."""
         returned, taken = self._held.returned, list[int]()
         with suppress(IndexError):
             while len(taken) < AT_ONCE:
@@ -121,7 +121,7 @@ class Borrowed:
         return tuple(taken)
 
     def part(self, sock: socket.socket) -> None:
-        """Leave *sock* to the views that are alive: it is closed with the last of them."""
+        """Give *sock* to the live views; the last of them closes it."""
         self._held.fd = sock.detach()
         self._maps.clear()
         while loans := self.returned():

@@ -1,7 +1,8 @@
 """Workers in this process, and the transport to them: calls in one event loop, and no socket.
 
-A worker that is started in a training process enters itself here; so this library need not know
-the services. What it sends is handed over as it is: headers, and payloads to look at for ever.
+A worker that starts in a training process registers itself here, so this library does not need to
+import the services. The worker hands over headers and payloads without a copy. Payloads stay valid
+forever.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InProcessWorker(Protocol):
-    """What a worker can do for readers in its own process."""
+    """The methods of a worker for readers in its own process."""
 
     def hand_over(self, requests: AsyncIterator[ReadRequest]) -> AsyncIterator[Replies]:
         """Deliver a task's elements to one reader, as `WorkerApi.read` does in bytes."""
@@ -43,7 +44,7 @@ _workers: dict[WorkerId, _Entry] = {}
 
 @contextmanager
 def offered(address: WorkerId, incarnation: int, worker: InProcessWorker) -> Iterator[None]:
-    """Have readers in this process read *worker* directly, on the loop that is running here."""
+    """Let readers in this process read *worker* directly, on the event loop that runs here."""
     entry = _Entry(worker, incarnation, asyncio.get_running_loop(), os.getpid())
     _workers[address] = entry
     try:
@@ -54,14 +55,14 @@ def offered(address: WorkerId, incarnation: int, worker: InProcessWorker) -> Ite
 
 
 def here() -> dict[WorkerId, int]:
-    """Return the workers in this process, with their incarnations; any thread."""
-    mine = os.getpid()  # a forked process has the table, and no worker
+    """Return the workers in this process, with their incarnations; any thread may call this."""
+    mine = os.getpid()  # a forked process has a copy of the table, but no worker
     known = tuple(_workers.items())
     return {address: entry.incarnation for address, entry in known if entry.process == mine}
 
 
 def in_this_loop(address: WorkerId, incarnation: int) -> bool:
-    """Return whether a worker runs in this process and in the event loop that is running here."""
+    """Return whether a worker runs in this process, in the event loop that runs here."""
     entry, loop = _workers.get(address), asyncio.get_running_loop()
     same = entry is not None and entry.loop is loop and entry.process == os.getpid()
     return same and entry is not None and entry.incarnation == incarnation
@@ -69,16 +70,16 @@ def in_this_loop(address: WorkerId, incarnation: int) -> bool:
 
 @asynccontextmanager
 async def to_worker(worker: KnownWorker) -> AsyncIterator[InProcessTransport]:
-    """Lead to *worker*.
+    """Open a transport to *worker*.
 
     Raises:
-        Unavailable: when it is not in this process, or runs in another event loop.
+        Unavailable: when the worker is not in this process, or runs in another event loop.
     """
     yield InProcessTransport(worker.address, _entry(worker.address, worker.incarnation))
 
 
 class InProcessTransport:
-    """A way to a worker in this process."""
+    """The transport to a worker in this process."""
 
     def __init__(self, address: WorkerId, entry: _Entry) -> None:
         self._address, self._incarnation, self._worker = address, entry.incarnation, entry.worker

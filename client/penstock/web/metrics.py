@@ -1,4 +1,4 @@
-"""Metrics in the formats of Prometheus and OpenMetrics, as a scraper asks for one or the other."""
+"""Metrics in the format that a scraper asks for: Prometheus or OpenMetrics."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _EDGES = (*map(str, BOUNDS), "+Inf")
 
 
 def metrics_route(families: Callable[[], Iterable[Metric]]) -> web.RouteDef:
-    """Return ``/metrics`` of a service, whose own metrics *families* returns.
+    """Return the route ``/metrics`` of a service; *families* returns the service's own metrics.
 
-    Those of its process are added, by their usual names.
+    The route adds the metrics of the process, under their usual names.
     """
     registry = CollectorRegistry()
     of_process = (ProcessCollector(registry=registry), GCCollector(registry=registry))
@@ -42,10 +42,10 @@ def metrics_route(families: Callable[[], Iterable[Metric]]) -> web.RouteDef:
 
 
 def content_type_for(accept: str) -> str:
-    """Return what is answered to who accepts that, by the header of that name.
+    """Return the content type for a request with this ``Accept`` header.
 
-    What a scraper asks for, and what it is called, is the library's to know. Of versions that are
-    none, as ``version=a.b``, it raises whatever comes up: then it is the plain format.
+    The Prometheus library knows the formats and their names. It raises various errors for a
+    malformed version, such as ``version=a.b``; the answer then has the plain format.
     """
     try:
         return str(choose_encoder(accept)[1])
@@ -54,7 +54,7 @@ def content_type_for(accept: str) -> str:
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
-    """Return what goes up and down, without labels."""
+    """Return a gauge, which goes up and down, without labels."""
     return GaugeMetricFamily(name, text, value=value)
 
 
@@ -69,7 +69,7 @@ def gauges(
 
 
 def counter(name: str, text: str, value: float) -> Metric:
-    """Return what only goes up, without labels; *name* is without ``_total``."""
+    """Return a counter, which only goes up, without labels; *name* has no ``_total``."""
     return CounterMetricFamily(name, text, value=value)
 
 
@@ -95,7 +95,7 @@ def histograms(
 
 
 def of_every_service(versions: Versions, security: str, calls: CallCounts) -> Iterable[Metric]:
-    """Yield what each service says of itself, and of who calls it."""
+    """Yield the metrics that every service has: about itself and its callers."""
     info = {
         "version": versions.penstock,
         "python": versions.python,

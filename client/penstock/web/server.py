@@ -1,4 +1,4 @@
-"""One HTTP server, on the event loop of a service; guarded by the same table as its calls."""
+"""An HTTP server on a service's event loop, with the same access table as the service's calls."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from penstock.web.door import BACKLOG, Door
 log = logging.getLogger("penstock.http")
 
 MOST_BODY = 1 << 10
-"""Bytes of a request behind its headers: nothing here is sent any."""
+"""Most bytes of a request's body; no route here needs one."""
 
 KEPT_IDLE = 75.0
-"""Seconds that a connection without a request is kept: longer than scrapers wait between two."""
+"""Seconds until a connection without requests is closed: longer than the interval of scrapers."""
 
 CLOSE_WITHIN = 0.3
-"""Seconds that answers under way get at the stop."""
+"""Seconds that unfinished answers have when the server stops."""
 
 ABSENT = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-"""An address that this host does not have, as `::1` where IPv6 is disabled."""
+"""Errors for an address that this host does not have, such as `::1` if IPv6 is disabled."""
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -48,23 +48,23 @@ _HEADERS = {
 async def serving(
     routes: Sequence[web.RouteDef], host: str, port: int, entrance: Entrance
 ) -> AsyncIterator[int]:
-    """Answer requests for *routes* while the block lasts; yield the port that is bound.
+    """Answer requests for *routes* while the block runs; yield the port that the server got.
 
-    Who asks is admitted by the rows of ``credentials.access`` that begin with ``GET``; a path
-    without a row is for nobody. With credentials it is TLS.
+    The rows of ``credentials.access`` that begin with ``GET`` decide who may request a path; a path
+    without a row is refused. With credentials, the server uses TLS.
 
     Args:
-        routes: what is answered. A route is asked for by its own path in the table.
+        routes: the routes to answer; the table must have a row for each route's path.
         host: the interface to listen on.
         port: the port; 0 takes any free one.
-        entrance: of the service.
+        entrance: the service's entrance.
 
     Raises:
-        ConfigError: when the port cannot be had, or the certificate cannot be used.
+        ConfigError: when the server cannot listen on the port or use the certificate.
     """
     folder = entrance.folder
     tls = None if folder is None else http.server_context(folder)
-    # Each is a file of this process, most of which are for its calls and its own work.
+    # Each connection is an open file, and most files are for the service's calls and own work.
     door = Door(min(entrance.max_http_connections, max(most_files() // 8, 1)), tls)
     runner = _runner(routes, [_heard(door), _admission(entrance)])
     await runner.setup()
@@ -74,7 +74,7 @@ async def serving(
             async with door.open_at(socks, runner.server):
                 yield socks[0].getsockname()[1]
     finally:
-        await runner.cleanup()  # answers under way get a moment
+        await runner.cleanup()  # unfinished answers have `CLOSE_WITHIN` seconds
         door.hang_up()
 
 
@@ -86,7 +86,7 @@ def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -
         access_log=None,
         logger=_faults_of_servers(),
         handle_signals=False,
-        handler_cancellation=True,  # a page that is closed costs nothing further
+        handler_cancellation=True,  # a closed page causes no more work
         keepalive_timeout=KEPT_IDLE,
         shutdown_timeout=CLOSE_WITHIN,
     )
@@ -95,7 +95,7 @@ def _runner(routes: Sequence[web.RouteDef], middlewares: Sequence[Middleware]) -
 def _faults_of_servers() -> logging.Logger:
     """Return the logger of aiohttp's server, without the traceback for each malformed request.
 
-    Anybody who reaches the port can send such requests without end. Each one is answered with 400.
+    Anybody who reaches the port can send malformed requests without end. Each is answered with 400.
     """
     log = logging.getLogger("penstock.http.server")
     log.addFilter(_is_fault_of_server)
@@ -107,10 +107,10 @@ def _is_fault_of_server(record: logging.LogRecord) -> bool:
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen there: one for each address of this host that *host* stands for.
+    """Return listening sockets: one for each address of this host that *host* stands for.
 
     Raises:
-        ConfigError: when the port cannot be had.
+        ConfigError: when the server cannot listen on the port.
     """
     socks: list[socket.socket] = []
     try:
@@ -185,10 +185,10 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 
 
 def _check_host(request: web.Request, entrance: Entrance) -> None:
-    """Refuse what a page of another site asks for, where nothing but the way here says who asks.
+    """Refuse requests from pages of other sites if loopback is the only protection.
 
-    A name that such a page is loaded from may be made to stand for loopback; it is what the
-    request names as its host.
+    An attacker can make the name of such a site resolve to loopback. The request then names that
+    site as its host.
     """
     if entrance.security is not Security.LOCAL:
         return

@@ -1,4 +1,4 @@
-"""Lets calls in, or refuses them, before anything of them is read."""
+"""Admits or refuses calls before the service reads any of their data."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from penstock.wire.connections import Connections, peer_named
 from penstock.wire.status import abort
 
 TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
-"""The metadata of a call in which its caller shows who it is."""
+"""The metadata of a call that holds the caller's token."""
 
 Behaviour: TypeAlias = Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]
 
 
 class Admits(Protocol):
-    """What says who may call: see `penstock.credentials.guard`."""
+    """A guard, which decides who may call: see `penstock.credentials.guard`."""
 
     def admit(self, path: str, shown: str) -> Identity | None:
-        """Return whom the call is from, if that is known; raise what refuses it."""
+        """Return the caller's identity, if known; raise an error to refuse the call."""
 
     @property
     def certificates(self) -> bool:
-        """Whether who calls has one."""
+        """Whether callers have certificates."""
 
     def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Raise what refuses *identity* by a connection whose certificate has these names."""
+        """Raise an error if a certificate with these *names* does not fit *identity*."""
 
 
 class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
-    """Has *guard* look at every call of a server, health checks too, and counts who has how many.
+    """Asks *guard* about every call of a server, health checks included, and counts open calls.
 
-    Who has shown who it is is counted by that; who has not, by the address that it calls from.
+    It counts calls by the caller's identity, or by the caller's address if there is none.
 
     Args:
-        guard: says who may call what.
+        guard: decides who may call what.
         most: how many calls and streams one identity may have open.
-        counts: where calls are counted.
-        connections: is told whose each connection is.
+        counts: counts the calls.
+        connections: learns the owner of each connection.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        """Return what answers the call, or what refuses it."""
+        """Return the handler that answers the call, or one that refuses it."""
         handler = await continuation(handler_call_details)
         if handler is None:
-            return None  # gRPC says that it is not there
+            return None  # gRPC answers that the method does not exist
         path = handler_call_details.method
         try:
             identity = self._guard.admit(path, _shown(handler_call_details))
@@ -73,7 +73,7 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
     def _counted(
         self, handler: grpc.RpcMethodHandler, identity: Identity | None, path: str
     ) -> Behaviour:
-        """Return what answers as *handler* does, and is counted until that is over and sent."""
+        """Return a handler that answers as *handler* and counts the call until its end."""
         answer = _behaviour(handler)
 
         async def counted(request: Any, context: grpc.aio.ServicerContext) -> Any:
@@ -92,21 +92,21 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
         return counted
 
     def _hold(self, identity: Identity | None, context: grpc.aio.ServicerContext) -> None:
-        """Count the call, and say whose its connection is, for as long as it lasts.
+        """Count the call until it ends, and note the owner of its connection.
 
         Raises:
-            PenstockError: when it is refused.
+            PenstockError: when the call is refused.
         """
         if identity is not None and self._guard.certificates:
             self._guard.confirm(identity, _names(context))
         peer = peer_named(context.peer())
         name = identity.name if identity is not None and identity.proven else peer[0]
         if identity is not None:
-            # Who need not show who it is keeps its connection too, as one of its address.
+            # The connection of a caller without identity counts for the caller's address.
             self._connections.claim(peer, name, proven=identity.proven)
         self._calls.take(name)
-        # A call is over when its answer is sent: who does not read has it open for as long, and
-        # gRPC lets go of the answer with the connection only.
+        # A call ends when its answer is sent. If the caller does not read, the call stays open,
+        # and gRPC frees the answer only with the connection.
         context.add_done_callback(lambda _: self._calls.give_back(name))
         answer_to(name)
 
@@ -119,13 +119,13 @@ def _shown(details: grpc.HandlerCallDetails) -> str:
 
 
 def _names(context: grpc.aio.ServicerContext) -> list[str]:
-    """Return the names in the certificate that who calls made the connection with."""
+    """Return the names in the certificate with which the caller connected."""
     found = context.auth_context().get("x509_subject_alternative_name", ())
     return [name.decode("utf-8", "replace") for name in found]
 
 
 def _refusing(exc: PenstockError, path: str) -> Behaviour:
-    """Return what ends each call with *exc*."""
+    """Return a handler that ends each call with *exc*."""
 
     async def refuse(_request: bytes | AsyncIterator[bytes], context: Any) -> bytes:
         await abort(context, exc, path)
@@ -139,7 +139,7 @@ def _behaviour(handler: grpc.RpcMethodHandler) -> Behaviour:
 
 
 def _with(handler: grpc.RpcMethodHandler, answer: Behaviour) -> grpc.RpcMethodHandler:
-    """Return *answer* in the place of *handler*: a stream of one as what it is."""
+    """Return *answer* as a handler of the same kind as *handler*."""
     forms = handler.request_deserializer, handler.response_serializer
     if handler.request_streaming:
         return grpc.stream_stream_rpc_method_handler(answer, *forms)

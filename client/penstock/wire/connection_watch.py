@@ -1,4 +1,4 @@
-"""Closes connections that are too many of one address: what gRPC accepts and cannot tell apart."""
+"""Closes surplus connections from one address, because gRPC accepts them without a distinction."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from penstock.wire.connections import Connections, Peer, plain_address
 log = logging.getLogger("penstock.wire")
 
 EVERY = 0.25
-"""Seconds between two looks at the least: what comes in between fits below `max_connections`."""
+"""Fewest seconds between two looks; connections that arrive between fit in `max_connections`."""
 
 CROWDED, FLOODED = 20, 4
-"""A pause is at least so many times as long as the look before it took, which closed none, or
-some: who floods is not to have long."""
+"""The shortest pause after a look, as a multiple of its duration: if it closed none, or some.
+
+The pause after closing some is shorter, so that a flood of connections does not last long."""
 
 LOGGED_EVERY = 10.0
-"""Seconds between two lines of the log about it."""
+"""Seconds between two log lines about closed connections."""
 
 
 @asynccontextmanager
 async def watching(connections: Connections, port: int) -> AsyncIterator[None]:
-    """Hold the connections to *port* to the bounds of *connections* while the block lasts."""
+    """Enforce the limits of *connections* on the connections to *port* while the block runs."""
     task = asyncio.create_task(_watch(connections, port), name="watch connections")
     try:
         yield
@@ -58,9 +59,9 @@ async def _watch(connections: Connections, port: int) -> None:
 async def _close_surplus(
     connections: Connections, accepted: AcceptedConnections
 ) -> dict[str, list[Peer]]:
-    """Close what is too many now, and return it by address."""
+    """Close surplus connections, and return them by address."""
     connections.begin()
-    # In threads: some thousand files to look at must not keep those waiting who are served.
+    # In threads, because inspecting thousands of files must not delay other calls.
     found = await asyncio.to_thread(accepted.look)
     peers: dict[Peer, tuple[str, int]] = {(plain_address(h), p): (h, p) for h, p in found}
     closing = connections.found(peers)

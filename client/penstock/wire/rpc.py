@@ -1,7 +1,7 @@
 """A remote method as a value, for both ends of a connection.
 
-Both ends speak our dataclasses and raise our errors; what goes wrong between them is `Unavailable`
-and names the address.
+Both ends use Penstock's dataclasses and raise Penstock's errors. A failure of the connection raises
+`Unavailable`, which names the address.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 
 HALF_CLOSE_WAIT = 2.0
-"""Seconds that a client gets to half-close a stream whose last message was sent."""
+"""Seconds that a client has to half-close a stream after its last message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class UnaryRpc(Generic[Request, Reply]):
     reply: Form[Reply]
 
     async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
-        """Call the method on *channel*; raise our errors, not gRPC's."""
+        """Call the method on *channel*; raise Penstock's errors, not gRPC's."""
         with calling(self.path, request) as span:
             metadata = (*channel.metadata, *span.metadata)
             reply = await self._called(channel, request, timeout, metadata)
@@ -99,9 +99,9 @@ def never(_reply: Any) -> bool:
 class StreamRpc(Generic[Request, Reply]):
     """A method with a stream of requests and one of replies.
 
-    *last* tells which reply is the last one. The client half-closes behind it, and the
-    server waits for that: to end a call while the other side writes could lose what is under way.
-    One that *greets* says that it is there before it has a reply.
+    *last* tells which reply is the last one. The client half-closes after it, and the server waits
+    for that, because ending a call while the other side writes could lose messages. A server that
+    *greets* confirms the call before it has a reply.
     """
 
     path: str
@@ -116,10 +116,10 @@ class StreamRpc(Generic[Request, Reply]):
         requests: AsyncIterator[Request],
         greeted: Callable[[], None] | None = None,
     ) -> AsyncGenerator[Reply, None]:
-        """Call the method on *channel*; closing this generator cancels the far one.
+        """Call the method on *channel*; closing this generator cancels the call on the server.
 
-        It closes *requests*, too, if that is a generator. *greeted* is called as soon as the far
-        side is known to be there.
+        It also closes *requests* if that is a generator. It calls *greeted* as soon as the server
+        has confirmed the call.
         """
         call, before = channel.stream(self.path), cancellations()
         ending = Ending(call)
@@ -139,7 +139,7 @@ class StreamRpc(Generic[Request, Reply]):
                 raise status.error(channel.address, self.path, caller=channel.caller) from exc
         except asyncio.CancelledError:
             stop_if_asked(before)
-            # gRPC raises this, too, when the far side or the pump cancelled the call.
+            # gRPC also raises this if the server or the pump cancelled the call.
             if pump.failure is not None:
                 raise pump.failure from None
             raise _hung_up(channel, self.path) from None
@@ -147,7 +147,7 @@ class StreamRpc(Generic[Request, Reply]):
             channel.calls.discard(call)
             call.cancel()
             await pump.close()
-            # Left as it is, it waits for a collector and holds the call, and that the connection.
+            # Otherwise it stays until the garbage collector runs, and keeps the connection alive.
             await messages.aclose()
 
     def handler(
@@ -182,7 +182,7 @@ async def _greeting(call: grpc.aio.StreamStreamCall, greeted: Callable[[], None]
     if greeted is None:
         return
     await call.initial_metadata()
-    if not call.done():  # else that came with the status, which says what happened
+    if not call.done():  # otherwise the metadata came with the status, which tells what happened
         greeted()
 
 
@@ -191,10 +191,10 @@ def _hung_up(channel: Channel, path: str) -> Unavailable:
 
 
 def _not_cancelled(exc: Exception | asyncio.CancelledError, path: str) -> Exception:
-    """Return what to tell the caller of *exc*; raise it if it is the call that was cancelled."""
+    """Return the error to send for *exc*; raise *exc* if the call itself was cancelled."""
     if isinstance(exc, Exception):
         return exc
     if asked_to_stop():
         raise exc
-    # Something that the service waited for was cancelled. gRPC would send no status at all.
+    # Something that the service awaited was cancelled. gRPC would send no status for that.
     return Unavailable(f"the service stopped working on {path}")

@@ -1,4 +1,4 @@
-"""What makes spans and has them exported: the one module that knows OpenTelemetry."""
+"""Makes trace spans and exports them; the one module that uses OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from penstock.wire.call_span import CallSpan, Metadata
 
 FLUSH = 0.5
-"""Seconds that the last spans get to leave when a process ends."""
+"""Seconds to export the last spans when a process ends."""
 
 _LONGEST = 200
-"""Characters of an error's text in a span."""
+"""Most characters of an error's text in a span."""
 
 _FIELDS = (
     ("penstock.job", ("job_name",)),
@@ -33,11 +33,11 @@ _FIELDS = (
     ("penstock.task", ("task",)),
     ("penstock.attempt", ("attempt",)),
 )
-"""The attributes of a span, and the fields of requests and replies that they are taken from."""
+"""The attributes of a span, and the fields of requests and replies that hold their values."""
 
 
 class TracedCall(CallSpan):
-    """A call that has *span*."""
+    """A call with the trace span *span*."""
 
     def __init__(self, span: Span, metadata: Metadata = ()) -> None:
         self._span, self.metadata = span, metadata
@@ -48,9 +48,9 @@ class TracedCall(CallSpan):
 
 
 class Spans:
-    """Makes spans of calls; a thread of OpenTelemetry's own exports them.
+    """Makes spans of calls; a thread of OpenTelemetry exports them.
 
-    What it exports where, and which calls are sampled, is read from the variables of OpenTelemetry.
+    OpenTelemetry's variables decide where spans go and which calls are sampled.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Spans:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Export what is left, for `FLUSH` seconds at most."""
+        """Export the remaining spans, for at most `FLUSH` seconds."""
         atexit.unregister(self.close)
         self._ending.set()
         if os.getpid() == self._pid:  # a forked process has no such thread
@@ -116,7 +116,7 @@ class Spans:
 
 
 def _resource() -> Resource:
-    """Return what the variables say of this process; it is "penstock" where they do not name it."""
+    """Return this process's description from OpenTelemetry's variables; "penstock" by default."""
     told = Resource.create()
     if str(told.attributes.get(SERVICE_NAME, "unknown_service")).startswith("unknown_service"):
         return told.merge(Resource({SERVICE_NAME: "penstock"}))

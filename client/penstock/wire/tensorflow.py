@@ -1,7 +1,7 @@
 """TensorFlow's own protocol of tf.data service, on the ports of the dispatcher and the workers.
 
-Its clients are operations of a graph, which run where Python cannot follow. They know gRPC's status
-codes alone: ``UNAVAILABLE`` is tried again without end, all others end the reading iterator.
+Its clients are graph operations outside of Python. They know only gRPC's status codes. They retry
+``UNAVAILABLE`` without end; all other codes end the reading iterator.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NO_SNAPSHOTS = "this service writes no snapshots"
 
 
 class TensorFlowDispatcher(Protocol):
-    """What a dispatcher answers TensorFlow's clients, and workers that serve them."""
+    """The methods of a dispatcher for TensorFlow's clients, and for workers that serve them."""
 
     async def metadata(self, request: said.MetadataRequest) -> said.MetadataReply:
-        """Return what is registered under an id."""
+        """Return the dataset that is registered under an id."""
         ...
 
     async def compression(
@@ -50,7 +50,7 @@ class TensorFlowDispatcher(Protocol):
         ...
 
     async def iteration(self, request: said.IterationRequest) -> said.IterationReply:
-        """Let a client in to a pass."""
+        """Add a client to a pass."""
         ...
 
     async def heartbeat(self, request: said.HeartbeatRequest) -> said.HeartbeatReply:
@@ -62,11 +62,11 @@ class TensorFlowDispatcher(Protocol):
         ...
 
     async def remove_task(self, request: said.RemoveTaskRequest) -> said.RemoveTaskReply:
-        """Return whether a consumer is to give up a task."""
+        """Return whether a consumer must give up a task."""
         ...
 
     async def find_task(self, request: said.FindTaskRequest) -> said.FoundTask:
-        """Return what a task reads."""
+        """Return the dataset and job that a task reads."""
         ...
 
 
@@ -75,7 +75,7 @@ ElementSource = Callable[[said.ElementRequest], Awaitable[bytes]]
 
 
 def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandler, ...]:
-    """Answer TensorFlow's clients, and workers that ask what their tasks read, with *api*."""
+    """Return handlers that answer TensorFlow's clients, and workers' `find_task`, with *api*."""
 
     async def version(_: said.VersionRequest) -> said.VersionReply:
         return said.VersionReply()
@@ -107,10 +107,10 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
 
 
 def worker_handlers(elements: ElementSource) -> grpc.GenericRpcHandler:
-    """Answer TensorFlow's clients that want elements."""
+    """Return the handler that answers requests of TensorFlow's clients for elements."""
     decode = form(said.ElementRequest, pb.ElementRequest).decode
-    # A client asks in the same words until the pass is over. No request that comes again is longer
-    # than `SHORT`, so that what is kept is bounded.
+    # A client repeats the same request until the pass ends, so decoded requests are cached. Only
+    # requests up to `SHORT` bytes are, which bounds the cache.
     known = functools.lru_cache(maxsize=256)(decode)
 
     def decoded(data: bytes) -> said.ElementRequest:
@@ -161,7 +161,7 @@ def _refusing(text: str) -> grpc.RpcMethodHandler:
 
 
 async def _abort(context: grpc.aio.ServicerContext, exc: PenstockError) -> NoReturn:
-    """End a call with *exc* as a client of TensorFlow's understands it."""
+    """End a call with *exc*, as a status that TensorFlow's clients understand."""
     match exc:
         case _ if exc.retryable:
             code = grpc.StatusCode.UNAVAILABLE
@@ -170,17 +170,17 @@ async def _abort(context: grpc.aio.ServicerContext, exc: PenstockError) -> NoRet
         case Refused():
             code = grpc.StatusCode.FAILED_PRECONDITION
         case _:
-            # Never OUT_OF_RANGE, which is an end of data there, nor what is tried again.
+            # Never OUT_OF_RANGE, which means the end of data, and never a code that is retried.
             code = grpc.StatusCode.INVALID_ARGUMENT
     await context.abort(code, f"{type(exc).__name__}: {exc}"[:LONGEST])
     raise AssertionError("an aborted call goes no further")
 
 
 SHORT = 64
-"""Bytes of a request for an element: it is some numbers, unless it names a trainer."""
+"""Most bytes of a usual request for an element: some numbers, without a trainer's name."""
 
 LONGEST = 1 << 14
-"""Characters of an error that fit the metadata of a call."""
+"""Most characters of an error, so that it fits a call's metadata."""
 
 
 FIND_TASK: UnaryRpc[said.FindTaskRequest, said.FoundTask] = UnaryRpc(

@@ -1,4 +1,4 @@
-"""Spans of calls, where variables of OpenTelemetry ask for them; else nothing of it is imported."""
+"""Trace spans of calls if OpenTelemetry's variables ask for them; otherwise imports nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def asked(env: Mapping[str, str]) -> bool:
 
 
 def tracing() -> Spans | None:
-    """Return what makes spans in this process; None where there are to be none."""
+    """Return the maker of spans in this process; None if tracing is off."""
     with _LOCK:  # two threads would each start an exporter
         return _found()
 
@@ -65,7 +65,7 @@ def _found() -> Spans | None:
             exc.name,
         )
     except Exception:
-        # Whatever is wrong with its variables is no reason to stop training.
+        # A mistake in OpenTelemetry's variables is no reason to stop training.
         log.warning("there will be no traces: OpenTelemetry cannot be set up", exc_info=True)
     return None
 

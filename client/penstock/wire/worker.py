@@ -70,7 +70,7 @@ class WorkerApi(Protocol):
         ...
 
     async def trace(self, after: int) -> TraceReply:
-        """Return the events of frames after event number *after*, and continue recording.
+        """Return the events of frames from event number *after* on, and continue recording.
 
         If *after* is below 0, start with the next event.
         """
