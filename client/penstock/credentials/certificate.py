@@ -1,4 +1,4 @@
-"""What is wrong with a process's own certificate, if a service hangs up: it does not say why."""
+"""Finds faults in a process's certificate after a service hung up, which gives no reason."""
 
 from __future__ import annotations
 

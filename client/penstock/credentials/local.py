@@ -1,7 +1,7 @@
 """Proofs between processes of one user on one host, for services that listen on loopback.
 
-All of a user's processes find one key in a private folder, which depends on the user's number,
-because a caller knows a service's address but not its `work_dir`. The key is never sent. A proof is
+All of a user's processes find one key in a private folder, whose name has the user's number: a
+caller knows a service's address, but not its `work_dir`. The key is never sent. A proof is
 valid for one port and some minutes. If another user's process listens on that port, it learns
 nothing that another service accepts.
 """

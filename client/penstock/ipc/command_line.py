@@ -1,4 +1,4 @@
-"""What ``ps`` shows of a process that was forked, and not started by a command line of its own."""
+"""Sets the command line that ``ps`` shows for a forked process, which has none of its own."""
 
 from __future__ import annotations
 

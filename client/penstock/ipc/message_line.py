@@ -26,10 +26,10 @@ FILES = 64
 class MessageLine(Generic[M]):
     """One end of a connected unix socket, on the loop that runs here.
 
-    *on_message* gets what arrives, which is of the type *said* and has at most *most* bytes.
-    *on_gone* is called once, when nothing more can come: the other side hung up, or said what
-    cannot be read. Files that arrived are in `files`, in order; each is there before the message
-    that it came with. Who does not take files gets none: the system drops them.
+    *on_message* gets each message, which has the type *said* and at most *most* bytes. *on_gone* is
+    called once, when nothing more can come: the other side hung up or sent malformed data.
+    Received files are in `files`, in order; each is there before the message that it came with.
+    If the line does not take files, the system drops them.
     """
 
     def __init__(

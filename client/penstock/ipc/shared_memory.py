@@ -41,7 +41,7 @@ class MemoryFile:
         return cls(memory_file(name))
 
     def room(self, nbytes: int) -> memoryview:
-        """Return the first *nbytes* to write to; what was written before need not be there."""
+        """Return the first *nbytes* to write to; earlier contents may be lost."""
         if self._map is None or nbytes > len(self._map):
             os.ftruncate(self.fd, max(LEAST, 1 << (nbytes - 1).bit_length()))
             self._map = mmap.mmap(self.fd, 0)

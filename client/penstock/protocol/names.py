@@ -7,13 +7,13 @@ from typing import Any, Final
 from penstock.errors import Refused
 
 LONGEST_NAME: Final = 1024
-"""Bytes that a name may have, in UTF-8: of jobs, saves, datasets, workers and readers."""
+"""Most bytes, in UTF-8, of a name of a job, save, dataset, worker or reader."""
 
 
 def printable(text: str) -> str:
     """Return *text* with an escape for each character that could move a cursor or hide others.
 
-    What is shown of names from elsewhere goes through here: in logs, errors and tables.
+    Logs, errors and tables show names from other processes through this function.
     """
     if text.isprintable():
         return text

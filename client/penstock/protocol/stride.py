@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from penstock.protocol.ranges import NO_RANGES, RangeSet
 
 STRIDED_NBYTES = 64 << 10
-"""The credit that each element takes beside its payload's bytes. What a reader has of a task is one
-range for each element, so that it has a thousand of them at most."""
+"""The credit that each element takes besides its payload's bytes.
+
+A reader's elements of a task form one range each, and this bounds them to about a thousand."""
 
 
 @dataclass(frozen=True, slots=True)

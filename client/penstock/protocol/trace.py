@@ -1,6 +1,7 @@
-"""What a traced frame went through: who had it when. Times are seconds since 1970.
+"""The times at which each process had a traced frame, in seconds since 1970.
 
-They are those of each process's own clock: of several hosts they are as true as these agree.
+Each process uses its own clock, so times of several hosts are comparable only if their clocks
+agree.
 """
 
 from __future__ import annotations

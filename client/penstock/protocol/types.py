@@ -79,7 +79,7 @@ class Codec(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What a process speaks; in the first message of every connection."""
+    """A process's versions, which the first message of every connection carries."""
 
     protocol: int
     python: str

@@ -1,1 +1,1 @@
-"""What a process is made of: event loop, background thread, signals, settings, clocks, usage."""
+"""Parts of a process: event loop, background thread, signals, settings, clocks, usage."""

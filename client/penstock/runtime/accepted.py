@@ -34,7 +34,7 @@ def open_files() -> int:
 
 
 class AcceptedConnections:
-    """Those that were accepted at *port*, by the address and port that they come from."""
+    """The accepted connections at *port*, by the address and port that they come from."""
 
     def __init__(self, port: int) -> None:
         self._port = port

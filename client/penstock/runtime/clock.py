@@ -1,4 +1,4 @@
-"""The clock of leases: it goes on while the machine sleeps, and never jumps."""
+"""The clock of leases, which also runs while the machine sleeps, and never jumps."""
 
 from __future__ import annotations
 

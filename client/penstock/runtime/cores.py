@@ -1,4 +1,4 @@
-"""How many cores this process may use: what it may run on, and what its control groups allow."""
+"""How many cores this process may use, by its CPU affinity and its control groups."""
 
 from __future__ import annotations
 

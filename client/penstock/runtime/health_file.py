@@ -1,7 +1,7 @@
-"""A file whose age says whether a service works, for health checks that are to cost nothing.
+"""A file whose age says whether a service works, for health checks that cost almost nothing.
 
-A check by HTTP or gRPC needs a client that speaks TLS, and a container has none but Python, whose
-start takes a third of a second of a core. To look at the age of a file a shell is enough.
+A check by HTTP or gRPC needs a client with TLS. A container has only Python for that, whose start
+takes a third of a second of a core. For a file's age, a shell is enough.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ class Durations:
     """
 
     sum: float = 0.0
-    """Seconds, of all together."""
+    """The sum of all durations in seconds."""
     _counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
 
     def observe(self, seconds: float) -> None:
-        """Count one that took so many *seconds*."""
+        """Count one duration of *seconds*."""
         self._counts[bisect_left(BOUNDS, seconds)] += 1
         self.sum += seconds
 

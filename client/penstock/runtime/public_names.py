@@ -1,7 +1,7 @@
-"""Methods named by the class that users know, where a base class of ours defines them.
+"""Renames methods that a base class defines after the class that users know.
 
-Python's own errors name a function by where it was defined: `batch() missing 1 argument` is of
-`Dataset`, and not of a class that users cannot find.
+Python's errors name a function by the class that defines it. With this, `batch() missing 1
+argument` names `Dataset`, and not a class that users cannot find.
 """
 
 from __future__ import annotations

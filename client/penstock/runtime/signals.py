@@ -29,11 +29,11 @@ READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
 def run_service(
     service: Coroutine[Any, Any, None], leave: Callable[[], None] | None = None
 ) -> None:
-    """Run *service* until it returns, the process is told to stop, or its parent is gone.
+    """Run *service* until it returns, a signal stops the process, or its parent has ended.
 
-    SIGTERM and SIGINT say so, each time with more force: the first calls *leave*, if there is
-    one, and the service ends when it likes; the next cancels it, and it closes what it
-    opened; one more ends the process as it is. A parent that is gone cancels.
+    Each SIGTERM or SIGINT stops with more force. The first calls *leave*, if there is one, and
+    the service ends by itself. The next cancels the service, which closes its resources. One more
+    ends the process at once. If the parent ends, the service is cancelled.
     """
     fill_standard_files()
     log_lines.configure()

@@ -1,8 +1,8 @@
-"""A lock that refuses a thread that has it already, so that no thread waits for itself.
+"""A lock that refuses a thread that already holds it, so that no thread waits for itself.
 
-A signal handler runs in the main thread in the middle of anything, also of a change that this
-thread is making. With a plain lock it would wait for itself there; with a re-entrant one it would
-go on from what is half changed.
+A signal handler runs in the main thread at any point, even during a change that this thread is
+making. With a plain lock, the thread would wait for itself. With a re-entrant lock, the handler
+would work on half-changed data.
 """
 
 from __future__ import annotations

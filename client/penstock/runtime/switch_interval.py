@@ -41,7 +41,7 @@ _READERS = _Readers()
 
 @contextmanager
 def short_turns() -> Iterator[None]:
-    """Let threads take turns often; the last exit restores what was before."""
+    """Let threads take turns often; the last exit restores the former interval."""
     _READERS.enter()
     try:
         yield

@@ -16,12 +16,12 @@ from penstock.wire.connection import connect
 from penstock.wire.worker import WorkerClient
 
 SERVER = certified_name("worker")
-"""Whose certificate a worker shows, on whatever host it is: the dispatcher says where that is."""
+"""The name in every worker's certificate, whatever its host; the dispatcher tells the address."""
 
 
 @asynccontextmanager
 async def to_worker(worker: KnownWorker, caller: Caller) -> AsyncIterator[WorkerClient]:
-    """Lead to *worker* as *caller*; the connection is made with the first read."""
+    """Open a transport to *worker* as *caller*; the first read opens the connection."""
     async with connect(worker.address, caller=caller, server=SERVER) as channel:
         yield WorkerClient(channel)
 

@@ -44,10 +44,11 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransportKind:
-    """A transport by *name*, which leads no farther than *farthest*.
+    """A kind of transport with a *name*, which reaches workers no farther than *farthest*.
 
-    *open* makes one to a worker, which is called as a caller says; it raises `Unavailable`, saying
-    why, where it cannot. Who wants one that *insists* by name gets an error then, and else gRPC.
+    *open* opens a transport to a worker with a caller's credentials, or raises `Unavailable` with
+    the reason. A reader that asked for the kind by name then gets an error if the kind *insists*;
+    otherwise it uses gRPC.
     """
 
     name: str

@@ -187,7 +187,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
 def _check_host(request: web.Request, entrance: Entrance) -> None:
     """Refuse requests from pages of other sites if loopback is the only protection.
 
-    An attacker can make the name of such a site resolve to loopback. The request then names that
+    An attacker can make the name of another site resolve to loopback. The request then names that
     site as its host.
     """
     if entrance.security is not Security.LOCAL:

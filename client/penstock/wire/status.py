@@ -159,7 +159,7 @@ def _untrusted(details: str) -> str:
 
 
 async def abort(context: grpc.aio.ServicerContext, exc: Exception, path: str) -> NoReturn:
-    """End a call with *exc*; one that is not ours is logged here, and its text crosses."""
+    """End a call with *exc*; if it is not Penstock's error, log it and send only its text."""
     while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
     if not isinstance(exc, errors.PenstockError):

@@ -71,7 +71,7 @@ def _found() -> Spans | None:
 
 
 def calling(path: str, request: Any) -> AbstractContextManager[CallSpan]:
-    """Record a call of *path* as long as the block runs, and what it raises."""
+    """Record a call of *path* while the block runs, and any error that it raises."""
     spans = tracing()
     return _NONE if spans is None else spans.calling(path, request)
 
@@ -79,6 +79,6 @@ def calling(path: str, request: Any) -> AbstractContextManager[CallSpan]:
 def serving(
     path: str, request: Any, context: grpc.aio.ServicerContext
 ) -> AbstractContextManager[CallSpan]:
-    """Record the answering of a call of *path* as long as the block runs, and what it raises."""
+    """Record the answer to a call of *path* while the block runs, and any error that it raises."""
     spans = tracing()
     return _NONE if spans is None else spans.serving(path, request, context.invocation_metadata())
