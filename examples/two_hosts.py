@@ -43,7 +43,8 @@ def train(address: str, job_name: str | None) -> None:
         .shuffle(SAMPLES)
         .map(prepare)
         .batch(20)
-        .distribute("distributed_epoch", address, job_name=job_name)  # all above runs on workers
+        # All above runs on workers. A host that comes late reads the rest, be it nothing.
+        .distribute("distributed_epoch", address, job_name=job_name, on_finished="warn")
         .prefetch(2)
     )
     steps = 0
