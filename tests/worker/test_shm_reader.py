@@ -21,7 +21,7 @@ from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
-from penstock.transport import over_grpc, pool, shared_memory
+from penstock.transport import borrowed, over_grpc, pool, shared_memory
 from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import SharedMemoryTransport, to_worker
 from penstock.transport.shm_messages import (
@@ -467,3 +467,19 @@ async def test_without_a_folder_of_its_own_a_worker_offers_nothing(monkeypatch, 
     with shm_door.opened(None) as door:
         assert door is None
     assert "will not share memory with this worker: it is not this user's" in caplog.text
+
+
+def test_a_view_that_dies_as_the_interpreter_ends_raises_nothing(monkeypatch):
+    ends = os.pipe()
+    held = borrowed._Socket()
+    held.fd = ends[1]
+    view = np.zeros(1)
+    held.borrow(3, view)
+
+    for name in ("_RUNNING", "os", "pack", "suppress"):  # an ending interpreter does this
+        monkeypatch.setattr(borrowed, name, None)
+    del view, held
+    monkeypatch.undo()
+
+    for fd in ends:
+        os.close(fd)

@@ -21,6 +21,10 @@ from penstock.errors import VersionMismatch
 from penstock.ipc.framing import pack
 from penstock.transport.shm_messages import GiveBack, LentFrame
 
+_RUNNING = True
+"""An ending interpreter sets the globals of modules to None, this one too. The end of the process
+then gives back the views that are left."""
+
 AT_ONCE = 256
 """The most loans that one message gives back."""
 
@@ -47,13 +51,15 @@ class _Socket:
     def give_back(self, loan: int) -> None:
         """Note that *loan* is over; any thread, at any time, without a lock."""
         self.returned.append(loan)
+        if not _RUNNING:
+            return
         if self.fd >= 0 and self.process == os.getpid():  # a forked process has views of its own
             with suppress(OSError, IndexError):
                 data = pack(GiveBack((self.returned.popleft(),)))
                 socket_send(self.fd, data)
 
     def __del__(self) -> None:
-        if self.fd >= 0:
+        if _RUNNING and self.fd >= 0:
             os.close(self.fd)
 
 
