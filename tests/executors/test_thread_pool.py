@@ -202,3 +202,10 @@ def test_a_child_goes_on_with_its_copy_where_there_are_no_threads():
         next(elements)
 
         assert in_fork(lambda: int(next(elements))) == "1"
+
+
+@FORKS
+@pytest.mark.parametrize("name", THREADED)
+def test_a_child_goes_on_with_an_iterator_that_had_begun_nothing(name):
+    with iter(THREADED[name]) as elements:
+        assert in_fork(lambda: len(list(elements))) == str(len(list(THREADED[name])))

@@ -74,7 +74,8 @@ class ThreadPool:
         self._limit, self._name = limit, name
         self._todo: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._process = os.getpid()
+        self._process = 0
+        """The process in which its threads are."""
         self._started = 0
         """How many of them are not told to end."""
         self._waiting: set[Future[Any]] = set()
@@ -151,6 +152,7 @@ class ThreadPool:
             return  # those that there are do it, too
         self._threads = [each for each in self._threads if each.is_alive()]
         self._threads.append(thread)
+        self._process = os.getpid()
         self._started += 1
 
 
