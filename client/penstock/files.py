@@ -138,16 +138,12 @@ def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
     return RemoteFile(fs, inner, buffer)
 
 
-class _Pipe(ForwardFile):
+class _Pipe(ForwardFile[io.FileIO]):
     """A file that has no places, such as a named pipe."""
-
-    def __init__(self, file: io.FileIO) -> None:
-        super().__init__(file)
-        self._file = file
 
     def fill(self, buffer: Any) -> int:
         """See `ForwardFile.fill`."""
-        return self._file.readinto(buffer)
+        return self._inner.readinto(buffer)
 
 
 def _glob(op: str, pattern: str) -> list[str]:

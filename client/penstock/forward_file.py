@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from typing import Any
+from typing import IO, Any, Generic, TypeVar
 
 CHUNK = 1 << 18
 """How many bytes are read at a time."""
 
 
-class ForwardFile(io.RawIOBase):
+F = TypeVar("F", bound="io.IOBase | IO[bytes]")
+
+
+class ForwardFile(io.RawIOBase, Generic[F]):
     """The bytes that a subclass makes of *inner*. A later place is reached by reading up to it."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: F) -> None:
         self._inner, self._at = inner, 0
 
     @abstractmethod
@@ -38,8 +41,8 @@ class ForwardFile(io.RawIOBase):
             offset += self._at
         if whence == io.SEEK_END or offset < self._at:
             raise io.UnsupportedOperation("this file only goes forward, and its end is not known")
-        while self._at < offset and (passed := self.read(min(CHUNK, offset - self._at))):
-            del passed
+        while self._at < offset and self.read(min(CHUNK, offset - self._at)):
+            pass
         return self._at
 
     def readinto(self, buffer: Any) -> int:

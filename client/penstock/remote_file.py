@@ -21,7 +21,7 @@ class RemoteFile(io.BufferedReader):
         self._fs = fs  # an archive is closed when its file system is dropped
 
 
-class _Raw(ForwardFile):
+class _Raw(ForwardFile[Any]):
     """As fsspec reads. If an HTTP server gives no part of a file, the file is read up to there."""
 
     def __init__(self, fs: Any, path: str) -> None:

@@ -84,18 +84,18 @@ def _with_whole_head(file: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
     return io.BufferedReader(_Begun(file.read(_LONGEST), file), CHUNK)
 
 
-class _Begun(ForwardFile):
+class _Begun(ForwardFile["io.BufferedReader[Any]"]):
     """The bytes *head*, which were read of *file*, and then the rest of that."""
 
     def __init__(self, head: bytes, file: io.BufferedReader[Any]) -> None:
         super().__init__(file)
-        self._head, self._file = head, file
+        self._head = head
 
     def fill(self, buffer: Any) -> int:
         """See `ForwardFile.fill`."""
         head, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         if not head:
-            return self._file.readinto1(buffer)
+            return self._inner.readinto1(buffer)
         buffer[: len(head)] = head
         return len(head)
 
@@ -172,18 +172,18 @@ class _Members:
         return out
 
 
-class _Unpacked(ForwardFile):
+class _Unpacked(ForwardFile[BinaryIO]):
     """The bytes that *stream* makes of *file*."""
 
     def __init__(self, file: BinaryIO, stream: _Stream) -> None:
         super().__init__(file)
-        self._file, self._stream = file, stream
+        self._stream = stream
         self._held = memoryview(b"")
 
     def fill(self, buffer: Any) -> int:
         """See `ForwardFile.fill`."""
         while not self._held and not self._stream.over:
-            self._held = memoryview(self._stream.piece(self._file))
+            self._held = memoryview(self._stream.piece(self._inner))
         count = min(len(buffer), len(self._held))
         buffer[:count], self._held = self._held[:count], self._held[count:]
         return count
