@@ -85,12 +85,11 @@ def unacked_from(key: int, tail: int) -> State:
 
 
 def unacked_exactly(
-    unacked: UnackedBySession, at: State, again: State | Callable[[], State] = None
+    unacked: UnackedBySession, at: State, again: Callable[[], State] | None = None
 ) -> State:
     """Return a mark that says that exactly *unacked* is unacked, and opens at *at*.
 
-    Where just that comes again in the order in which it came, it may open at *again*, which is
-    made when it is wanted if it is callable.
+    If just that comes again in the order in which it came, it may open at what *again* returns.
     """
     owed = [[key, part.tail, part.ranges.spans] for key, part in unacked.items()]
     return {_EXACT: owed, "at": at, _AGAIN: again}
@@ -119,8 +118,8 @@ def opens_again(state: State) -> bool:
     """Return whether operators continue at *state* if what is unacked comes again in its order."""
     if isinstance(state, dict):
         if _EXACT in state:
-            again = _again(state)
-            return again is not None and opens_again(again)
+            again = state[_AGAIN]
+            return again is not None and opens_again(again())
         return all(opens_again(part) for part in state.values())
     return not isinstance(state, list | tuple) or all(map(opens_again, state))
 
@@ -136,14 +135,9 @@ def unacked_from_start(state: State) -> State:
         return [unacked_from_start(part) for part in state]
     if isinstance(state, dict):
         if _EXACT in state:
-            return unacked_from_start(_again(state))
+            return unacked_from_start(state[_AGAIN]())
         return {key: unacked_from_start(part) for key, part in state.items()}
     return list(map(unacked_from_start, state)) if isinstance(state, tuple) else state
-
-
-def _again(state: Any) -> State:
-    again = state[_AGAIN]
-    return again() if callable(again) else again
 
 
 def _collect(state: Any, found: dict[int, Unacked]) -> None:

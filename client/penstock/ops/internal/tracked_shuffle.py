@@ -266,8 +266,8 @@ class TrackedShuffle(OpIterator):
 
         def at(back: int) -> State:
             owed, source = joined((held(back), input_owes)), below()
-            again = [n - back, source, first, total] if alike else None
-            return unacked_exactly(owed, [n - back, source], again)
+            place = [n - back, source]
+            return unacked_exactly(owed, place, (lambda: [*place, first, total]) if alike else None)
 
         return at
 
