@@ -43,7 +43,7 @@ def train(address: str, job_name: str | None) -> None:
         .shuffle(SAMPLES)
         .map(prepare)
         .batch(20)
-        # All above runs on workers. A host that comes late reads the rest, be it nothing.
+        # All above runs on workers. A host that starts late reads the rest, which may be nothing.
         .distribute("distributed_epoch", address, job_name=job_name, on_finished="warn")
         .prefetch(2)
     )

@@ -5,7 +5,6 @@ What stops everything comes before what stops a job, and that before what slows 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -80,7 +79,7 @@ class MeshFacts:
 def first_trouble(mesh: MeshFacts) -> Trouble | None:
     """Return the worst that is wrong with *mesh*; None if all is well."""
     if mesh.halted:
-        why = re.sub("^the dispatcher ", "it ", mesh.halted)
+        why = mesh.halted.replace("the dispatcher", "it", 1)
         return Trouble(TroubleKind.HALTED, f"The dispatcher decides nothing: {why}")
     wanted = any(job.live for job in mesh.jobs)
     found = _workers(mesh) if wanted else None

@@ -63,16 +63,16 @@ LAST_STATE = 1.0
 class Attempt:
     """A task being run here."""
 
-    def __init__(self, given: TaskAssignment, now: float, config: AttemptConfig[Attempt]) -> None:
-        self.assignment = assignment = given
+    def __init__(self, task: TaskAssignment, now: float, config: AttemptConfig[Attempt]) -> None:
+        self.assignment = task
         self.run: int | None = None
         self.failure: Failure | None = None
         self.errors: SkippedErrors | None = None
         """What was left out, as far as runners here know."""
         self.over = False
-        self.checkpoints = AttemptCheckpoints(assignment)
-        self.counters = AttemptCounters(assignment.checkpoint.number)
-        self.delivery = policy_of(assignment, Sender(assignment, self.counters, config.counters))
+        self.checkpoints = AttemptCheckpoints(task)
+        self.counters = AttemptCounters(task.checkpoint.number)
+        self.delivery = policy_of(task, Sender(task, self.counters, config.counters))
         """Who gets what is made, and what is kept of it."""
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
