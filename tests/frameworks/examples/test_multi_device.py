@@ -39,7 +39,7 @@ def test_each_tower_takes_a_batch_of_its_own_in_every_step(mesh, tmp_path):
 
 
 def test_towers_are_fed_by_a_pipeline_of_their_own_process(mesh, tmp_path):
-    (said,) = alone(tmp_path, mesh.target, "--feed", "local", "--steps", 100)
+    (said,) = alone(tmp_path, mesh.target, "--feed", "local", "--steps", 300)
 
     assert said.startswith("2 towers, local: ")
     assert accuracy(said) > 0.8

@@ -20,6 +20,7 @@ from penstock.protocol.types import IterationId
 from penstock.reader.core.effects import SendHeartbeat
 from penstock.reader.core.flow_control import FrameLimit
 from penstock.reader.core.state_machine import ReaderCore
+from penstock.reader.session import network
 from penstock.reader.session.line import Line
 from penstock.reader.session.network import SessionNetwork
 from tests.reader.session.opened_sessions import far, numbers, session_of, wait_until
@@ -68,6 +69,21 @@ async def test_a_reader_that_leaves_while_a_heartbeat_is_on_its_way_says_so_by_t
     assert (await anext(heartbeats)).leaving
     with pytest.raises(StopAsyncIteration):
         await anext(heartbeats)
+
+
+async def test_a_reader_that_leaves_waits_on_when_its_worker_turns_out_to_be_dead(monkeypatch):
+    monkeypatch.setattr(network, "FAREWELL", 0.01)
+    core = SimpleNamespace(membership=SimpleNamespace(left=False), owed=0)
+    reading = SessionNetwork(SimpleNamespace(core=core), Line("nowhere"), 0.1)
+    leaving = asyncio.create_task(reading._take_leave())
+    await asyncio.sleep(0)
+
+    core.owed = 405  # its streams broke after it began to leave
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(leaving), 0.2)
+    core.owed = 0
+
+    await asyncio.wait_for(leaving, 5)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from penstock.protocol.data import FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import RoundsReport
-from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
+from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat
@@ -62,11 +62,6 @@ class RoundsCore(Unshared):
         self.vicinity = self._flow_control.vicinity
 
     owed = 0
-
-    @property
-    def reader(self) -> ReaderId | None:
-        """The id that the dispatcher gave."""
-        return self.membership.reader
 
     @property
     def lease_until(self) -> float:
@@ -310,17 +305,6 @@ class RoundsCore(Unshared):
             return now + 1.0
         said = min(self._flow_control.due_at(now, starved=False), self.acks.due(now))
         return max(now, self._reports.due(self.log.in_hand, said))
-
-    @property
-    def pressing(self) -> bool:
-        """Whether there are effects to perform."""
-        return bool(self._effects)
-
-    def take_effects(self) -> list[ReaderEffect]:
-        """Return, once, what is to be done; in this order."""
-        effects = self._effects.copy()
-        self._effects.clear()
-        return effects
 
     @property
     def ready(self) -> bool:

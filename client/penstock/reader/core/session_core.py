@@ -48,7 +48,29 @@ class Slice(Protocol):
         """The number behind the last."""
 
 
-class WithoutRounds:
+class MemberCore:
+    """What every core has: its membership at the dispatcher, and effects to be performed."""
+
+    membership: Membership
+    _effects: list[ReaderEffect]
+
+    @property
+    def reader(self) -> ReaderId | None:
+        """The id that the dispatcher gave."""
+        return self.membership.reader
+
+    @property
+    def pressing(self) -> bool:
+        """Whether there are effects to perform."""
+        return bool(self._effects)
+
+    def take_effects(self) -> list[ReaderEffect]:
+        """Return, once, the effects that are to be performed, in this order."""
+        orders, self._effects[:] = self._effects.copy(), []
+        return orders
+
+
+class WithoutRounds(MemberCore):
     """What a core answers that reads no rounds."""
 
     waits_for_work = False
@@ -73,7 +95,7 @@ class WithoutRounds:
         raise DatasetError(f"skip_to({number}) is of coordinated reads, which have rounds")
 
 
-class Unshared:
+class Unshared(MemberCore):
     """What a core answers whose elements are for this reader alone."""
 
     def __init__(self) -> None:
@@ -126,8 +148,9 @@ class SessionCore(Protocol):
     def ready(self) -> bool:
         """Whether elements are here that may be handed out."""
 
-    owed: int = 0
-    """How many elements a reader that left has acked, as far as nobody else may know of it."""
+    @property
+    def owed(self) -> int:
+        """How many elements were acked here, as far as nobody else may know of it; any thread."""
 
     @property
     def pressing(self) -> bool:

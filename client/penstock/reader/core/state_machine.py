@@ -8,7 +8,7 @@ from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
+from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat, TellLog
 from penstock.reader.core.flow_control import FlowControl, Limit
@@ -67,9 +67,9 @@ class ReaderCore(WithoutRounds):
         return self._place.skipped
 
     @property
-    def reader(self) -> ReaderId | None:
-        """The id that the dispatcher gave."""
-        return self.membership.reader
+    def owed(self) -> int:
+        """See `SessionCore.owed`."""
+        return 0 if self.finished else self._reports.owed
 
     @property
     def lease_until(self) -> float:
@@ -170,7 +170,6 @@ class ReaderCore(WithoutRounds):
         self.stop(now)
         self.is_waiting, known = False, self.membership.leave()
         self._flow_control.send_last(now)
-        self.owed = 0 if self.finished else self._reports.owed
         if known:
             self._effects.append(SendHeartbeat())
 
@@ -288,16 +287,6 @@ class ReaderCore(WithoutRounds):
             return now + 1.0
         said = self._flow_control.due_at(now, starved=self._starved)
         return max(now, min(said, self.acks.due(now)))
-
-    @property
-    def pressing(self) -> bool:
-        """Whether there are effects to perform."""
-        return bool(self._effects)
-
-    def take_effects(self) -> list[ReaderEffect]:
-        """Return, once, what is to be done; in this order."""
-        orders, self._effects[:] = self._effects.copy(), []
-        return orders
 
     # --- what the loop is told when it asks ---
 

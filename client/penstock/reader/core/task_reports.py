@@ -50,10 +50,13 @@ class TaskReports:
 
     @property
     def owed(self) -> int:
-        """How many elements were acked here, as far as neither their workers nor it may know."""
+        """How many elements were acked here, as far as neither their workers nor it may know.
+
+        Any thread may ask: the streams are copied in one step.
+        """
         return sum(
             len(stream.acked.ranges - self._answered.get(task, NOTHING)[0].ranges)
-            for task, stream in self._streams.items()
+            for task, stream in tuple(self._streams.items())
             if not stream.flows
         )
 

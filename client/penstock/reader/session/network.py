@@ -264,8 +264,6 @@ class SessionNetwork:
                 await self._control(silence)
                 break
             except PenstockError as exc:
-                if self._leaving.is_set() and not self._session.core.owed:
-                    break
                 if not exc.retryable:
                     self._session.fail(exc)
                     break
@@ -325,12 +323,13 @@ class SessionNetwork:
         return replace(newest, waits_for=waits_for, waits_here=bool(here))
 
     async def _take_leave(self) -> None:
-        core = self._session.core
-        if core.membership.left or not (core.owed or self.reason in {"", NO_ANSWER}):
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(OWING if core.owed else FAREWELL):
-                await self._parted.wait()
+        """Wait until the dispatcher knows that this reader leaves; for long if it owes acks."""
+        core, waits = self._session.core, round(OWING / FAREWELL)
+        while waits and not (core.membership.left or self._parted.is_set()):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FAREWELL):
+                    await self._parted.wait()
+            waits = waits - 1 if core.owed else 0  # a worker that just died is missed only now
 
     # --- workers ---
 

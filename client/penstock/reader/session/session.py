@@ -243,16 +243,17 @@ class Session(MeasuredSession, RoundsRead, UnackedRead):
         if not first:  # another thread may be at it: behind this, too, all is closed
             self._await_end()
             return
-        owed = self.core.owed
         try:
             self._loop.call_soon(self._network.leave)
-            self._await_end(OWING_WITHIN if owed else CLOSE_WITHIN)
+            self._await_end()
+            if self.core.owed:
+                self._await_end(OWING_WITHIN - CLOSE_WITHIN)
         finally:
+            owed = self.core.owed
             if owed and not self._running.done():
-                seconds = OWING - OWING_WITHIN
-                log.warning("%s", leaves_owing(self._config.dispatcher, owed, seconds))
-                late = threading.Thread(target=self._end_late, name="penstock-close", daemon=True)
-                late.start()
+                later = OWING - OWING_WITHIN
+                log.warning("%s", leaves_owing(self._config.dispatcher, owed, later))
+                threading.Thread(target=self._end_late, name="penstock-close", daemon=True).start()
             else:
                 self._end()
 
