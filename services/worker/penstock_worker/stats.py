@@ -1,4 +1,4 @@
-"""What a worker reports about itself: one frozen value, made on request."""
+"""Statistics that a worker reports about itself: one frozen value, made on request."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class BufferStats:
 class OperatorStats:
     """An operator of a task: the seconds that it *worked* and *waited*, and its *elements*.
 
-    The longest *call* that has not returned yet began so many seconds ago; 0 if it is in none. For
-    *cpu* seconds of its work it needed a core: the rest it slept, or waited for files or a network.
+    *call* is the age in seconds of the oldest call that has not returned, or 0 if there is none.
+    For *cpu* seconds of its work it used a core. The rest of the time it slept, or waited for
+    files or a network.
     """
 
     label: str
@@ -37,7 +38,7 @@ class OperatorStats:
 
 @dataclass(frozen=True, slots=True)
 class RunTimes:
-    """Of so many *seconds* a run was *held_up* by frames that nobody took; see `TimesMeasured`."""
+    """How many *seconds* a run ran, was *held_up* and *starved*; see `TimesMeasured`."""
 
     seconds: float
     held_up: float
@@ -59,20 +60,20 @@ class RunnerStats:
     readers: int
     state: str
     compression: str = ""
-    """What frames are compressed with; of AUTO what that means now, and why."""
+    """The codec of frames; for AUTO, the codec chosen now and the reason."""
     times: RunTimes | None = None
-    """How long operators worked, in the newest runner of it, since that began."""
+    """How long operators worked in the task's newest runner, since that runner started."""
     newest: RunTimes | None = None
     """How long they worked in about its last ten seconds."""
     nbytes: int = 0
     """Bytes of its frames that are here."""
     room: int = 0
-    """So many may be."""
+    """Bytes of its frames that may be here."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastStats:
-    """How long operators worked in a *task* of a pass that is over here."""
+    """How long operators worked in a *task* that has ended on this worker."""
 
     iteration: int
     task: int
@@ -81,9 +82,9 @@ class PastStats:
 
 @dataclass(frozen=True, slots=True)
 class TrainerStats:
-    """What a trainer has of a cached task: *acked* counts all that it never gets again.
+    """How far a trainer is in a cached task: *acked* counts elements that it never gets again.
 
-    Among them are those that it *skipped*, and those *before* it came.
+    They include the elements that it *skipped* and the elements *before* it joined.
     """
 
     trainer: str
@@ -97,9 +98,9 @@ class TrainerStats:
 
 @dataclass(frozen=True, slots=True)
 class WindowStats:
-    """The window of a cached task: *nbytes* of *bound* are in it, from element *oldest* on.
+    """The window of a cached task: it holds *nbytes* of *bound*, from element *oldest* on.
 
-    Elements *made* once were *sent* so often, to all trainers together.
+    *made* counts the elements that were produced, *sent* how often they were sent to trainers.
     """
 
     task: int
@@ -110,7 +111,7 @@ class WindowStats:
     made: int
     sent: int
     hit_rate: float
-    """How often an element was sent that was made, on average."""
+    """How often each produced element was sent, on average."""
     trainers: tuple[TrainerStats, ...]
 
 
@@ -118,11 +119,12 @@ class WindowStats:
 class WorkerStats:
     """All counters of a worker since it began.
 
-    *copies* is how often a payload was copied here, *lent* how many frames readers on this host
-    looked at where they were made, and *copied_out* how many they copied there: what they keep had
-    no room, or an element was larger than it. *wakes* how often a stream had to be woken
-    to send something. *in_doubt* elements were requeued although an expired reader may have
-    consumed them. *frames_dropped* were dropped here while readers have their elements unacked.
+    *copies* counts how often the worker copied a payload. *lent* counts frames that readers on this
+    host read directly from the arena. *copied_out* counts frames that they copied out of it,
+    because there was no room for kept elements or an element was larger than that room. *wakes*
+    counts how often a stream had to be woken to send something. *in_doubt* counts elements that
+    were requeued although an expired reader may have consumed them. *frames_dropped* counts frames
+    that the worker dropped while readers had not acknowledged their elements.
     """
 
     worker: WorkerId
@@ -151,15 +153,15 @@ class WorkerStats:
     buffers: tuple[BufferStats, ...]
     caches: tuple[WindowStats, ...]
     usage: Usage
-    """What the worker's process uses, and its runners."""
+    """The resources that the worker's process and its runners use."""
     past: tuple[PastStats, ...] = ()
-    """The newest tasks that are over: short ones say nothing while they run."""
+    """The tasks that ended last: a short task ends before it can report times."""
     security: str = ""
-    """What protects the worker."""
+    """How the worker is protected."""
     tensorflow: str = ""
-    """Where TensorFlow's clients are answered without credentials; empty where they are not."""
+    """The address that serves TensorFlow clients without credentials, or empty."""
     http: str = ""
-    """Where it answers HTTP, if it does."""
+    """The address of its HTTP server, or empty."""
 
     def as_json(self) -> bytes:
         """Write it for a status call."""

@@ -1,12 +1,12 @@
-"""One attempt of a task: its runners, one after another. Who gets what they make says its policy.
+"""One attempt of a task: its runners, one after another, and its delivery policy.
 
-What was made is kept as long as somebody may need it (`DeliveryPolicy`). So no element is lost with
-a runner that dies: the next one goes on from the newest checkpoint, and what it makes again is
-dropped.
+The policy (`DeliveryPolicy`) decides which reader gets an element, and keeps frames while a reader
+may need them. So no element is lost when a runner dies: the next runner continues from the newest
+checkpoint, and the attempt drops elements that it produces again.
 
-The attempt can end by itself (`over`): when the worker drains and readers have what they were to
-get, when an element is needed that is not here any more, or when no runner can be started for a
-while. The next attempt makes the rest.
+The attempt ends by itself (`over`) in three cases: the worker drains and readers have their
+elements; a reader needs an element that the worker no longer has; no runner starts for a while.
+The next attempt produces the rest.
 """
 
 from __future__ import annotations
@@ -53,35 +53,35 @@ STALL = 1.0
 """Seconds without a new frame after which other readers' unacked elements are recalled."""
 
 COPIED = 16 << 20
-"""Of an ordered task that has ended so many bytes are copied, so that its runner can go on with the
-next task: a worker's loop waits for that."""
+"""If an ordered task has ended, at most this many bytes of its frames are copied to free its runner
+for the next task. The worker's loop waits for the copy."""
 
 LAST_STATE = 1.0
-"""Seconds that a runner gets to pause when its worker drains and all else is done."""
+"""Seconds that a runner gets to pause when its worker drains and nothing else is left to do."""
 
 
 class Attempt:
-    """A task being run here."""
+    """A task that this worker runs."""
 
     def __init__(self, task: TaskAssignment, now: float, config: AttemptConfig[Attempt]) -> None:
         self.assignment = task
         self.run: int | None = None
         self.failure: Failure | None = None
         self.errors: SkippedErrors | None = None
-        """What was left out, as far as runners here know."""
+        """The failed elements that runners of this worker reported as left out."""
         self.over = False
         self.checkpoints = AttemptCheckpoints(task)
         self.counters = AttemptCounters(task.checkpoint.number)
         self.delivery = policy_of(task, Sender(task, self.counters, config.counters))
-        """Who gets what is made, and what is kept of it."""
+        """Decides which reader gets an element, and which frames are kept."""
         self.cache_room: CacheRoom | None = None
         if isinstance(self.delivery, SharedCache):
             self.cache_room = CacheRoom(self.delivery, config.cache, config.room)
         self.link, self.share = LinkSpeed(now), SlotShare()
         self.choice = ""
-        """What AUTO means now, and why, in words."""
+        """The codec that AUTO means now and the reason, as text."""
         self.times = RunnerTimes()
-        """How long operators of the newest runner worked."""
+        """How long the newest runner's operators worked."""
         self._restart_policy = RestartPolicy()
         self._head_before = 0
         """The head when the present runner began."""
@@ -94,7 +94,7 @@ class Attempt:
 
     @property
     def state(self) -> str:
-        """What it is doing, in a word, for status."""
+        """A short description of its present activity, for status."""
         if self.failure is not None:
             return "failed"
         if self.delivery.total is not None:
@@ -131,7 +131,7 @@ class Attempt:
     # --- runners ---
 
     def start_runner(self, now: float, out: list[Effect]) -> None:
-        """Have a runner go on from the newest checkpoint."""
+        """Start a runner at the newest checkpoint."""
         delivery, state = self.delivery, self.checkpoints.newest
         produced = self._restart_policy.flush_each
         there = delivery.count_existing(state.number, produced=produced)
@@ -148,7 +148,7 @@ class Attempt:
         self.share.on_runner_started(self.run, out)
 
     def on_runner_not_started(self, why: str, out: list[Effect]) -> None:
-        """Record that there is no runner for lack of room; `revive` tries again, or it is over."""
+        """Record that no runner could start; `revive` tries again, or the attempt ends."""
         self.counters.on_not_started()
         again = self._restart_policy.may_retry(why, self.delivery.head)
         why += "; trying again" if again else "; others are to go on"
@@ -164,7 +164,7 @@ class Attempt:
         self._restart_policy.on_first_report()
 
     def on_frame(self, frame: FrameReady, now: float, out: list[Effect]) -> None:
-        """Buffer a frame. What is acked already, or an earlier runner produced, is dropped."""
+        """Buffer a frame, without elements that are acked or that an earlier runner produced."""
         self._flush_sent = self._arena_full = False
         self._produced_at = now
         self._worker_counters.add_made(frame.count, frame.nbytes)
@@ -177,7 +177,7 @@ class Attempt:
             free([frame], out)
 
     def on_errors(self, report: ErrorsCounted) -> None:
-        """Record what was left out; a runner that replays reports some of it again."""
+        """Record elements that were left out; a runner that replays reports some of them again."""
         known, count = self.errors or SkippedErrors(), report.count
         if count > known.count:
             first = known.first
@@ -199,7 +199,7 @@ class Attempt:
         self._paused = True
 
     def on_ended(self, number: int, out: list[Effect]) -> None:
-        """Record the end: there are *number* elements, or as many as another runner produced."""
+        """Record the end: there are *number* elements, or more if another runner produced more."""
         self.counters.advance(number, self._head_before)
         self.delivery.on_ended(number, out)
         if self.assignment.ordered:
@@ -207,13 +207,13 @@ class Attempt:
         self._finish(out)
 
     def fail(self, failure: Failure, out: list[Effect]) -> None:
-        """Go no further: what was produced is still sent, then streams end with *failure*."""
+        """Stop: elements already produced are still sent, then streams end with *failure*."""
         if self.failure is None and self.delivery.total is None:
             self.failure = failure
             out.append(HeartbeatDue())
 
     def on_runner_lost(self, how: str, out: list[Effect]) -> None:
-        """Record that the runner's process is gone; `revive` starts another one."""
+        """Record that the runner's process has died; `revive` starts another one."""
         text = f"the runner of {self._label}, element {self.delivery.head} is lost: {how}"
         out.append(self._log(text))
         if not self._restart_policy.may_restart(self.delivery.head):
@@ -221,7 +221,7 @@ class Attempt:
             self.fail(Failure.of(died), out)
 
     def part_with_runner(self, out: list[Effect]) -> bool:
-        """Keep what a runner made that is gone; return whether there is more to make."""
+        """Keep the frames of a dead runner; return whether there are more elements to produce."""
         if self.run is None:
             return False
         if frames := self.delivery.frames_of(self.run):
@@ -233,7 +233,7 @@ class Attempt:
         return self.delivery.total is None and self.failure is None
 
     def revive(self, now: float, out: list[Effect]) -> None:
-        """Have another runner go on where one has died, as soon as there is room."""
+        """Start another runner after one has died, as soon as there is room."""
         if self._lacks_runner and self.delivery.nbytes < self.room:
             self.start_runner(now, out)
 
@@ -246,13 +246,13 @@ class Attempt:
     # --- readers ---
 
     def on_opened(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Add a reader's stream, with what it has acked; None when it is refused."""
+        """Add a reader's stream and the acks it brings; return None if it is refused."""
         stream = self.delivery.open(name, request, out)
         self._finish(out)
         return stream
 
     def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack what was handed out, and add the stream's new credit."""
+        """Ack elements that were sent, and add the stream's new credit."""
         self.delivery.on_acked(stream, ack, out)
         self._finish(out)
 
@@ -262,7 +262,7 @@ class Attempt:
         self.delivery.close(stream)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Mark what the dispatcher knows to be acked; irrevocable and idempotent."""
+        """Mark the elements that the dispatcher knows to be acked; irrevocable and idempotent."""
         self.delivery.on_assigned(assignment, out)
         self._finish(out)
 
@@ -279,7 +279,7 @@ class Attempt:
             self._drop(self.cache_room.resize(nbytes), out)
 
     def drain(self, now: float, out: list[Effect]) -> None:
-        """Produce no more: what is here is still sent, and then other workers go on."""
+        """Stop producing: buffered elements are still sent, then another worker continues."""
         self._leaving_since = now
         if self.run is not None and self.delivery.total is None and self.failure is None:
             out.append(SendToRunner(PauseRun(self.run)))
@@ -293,7 +293,7 @@ class Attempt:
         free([frame for frame in self.delivery.clear() if frame.run != run], out)
 
     def serve(self, now: float, out: list[Effect]) -> None:
-        """Send what is ready to streams with credit; flush or recall for readers that starve."""
+        """Send buffered elements to streams with credit; flush or recall for starving readers."""
         self.link.tell(self.run, self.assignment.codec, out)
         served = self.delivery.send_ready(out)
         self.buffer.on_kept(self.delivery.nbytes, self.run, out, waits=self._arena_full)
@@ -320,12 +320,12 @@ class Attempt:
 
     @property
     def _share(self) -> int:
-        """Of what the worker has for a job one in so many parts is for this task."""
+        """The task may use 1/this of the resources that the worker has for its job."""
         return self._config.slots if self.assignment.fills_slot else 1
 
     @property
     def _all_sent(self) -> bool:
-        """Whether readers have all there is of an ordered task: then others may follow."""
+        """Whether readers have all elements of an ordered task: then other tasks may follow."""
         return self.assignment.ordered and self.delivery.all_sent
 
     @property
@@ -334,16 +334,16 @@ class Attempt:
         return at_work and self.run is None and self._leaving_since is None
 
     def _flush(self, out: list[Effect]) -> None:
-        """Tell the runner, once a frame, that a reader shall not wait for a full one."""
+        """Tell the runner, once for each frame, that a reader must not wait for a full frame."""
         if not self._flush_sent and self.run is not None and self.delivery.wants_flush():
             self._flush_sent = True
             out.append(SendToRunner(Flush(self.run)))
 
     def _make_room(self, out: list[Effect]) -> None:
-        """Drop frames, when there is no room and readers want more."""
+        """Drop frames if there is no room and readers want more."""
         while self._is_full and (shed := self.delivery.shed()):
             self._drop(shed, out)
-            # Frames of runners before it make no room for the present one, unless it is told.
+            # Freed frames of earlier runners give the present one no room unless it is told so.
             self._arena_full &= self.cache_room is None and all(f.run != self.run for f in shed)
 
     def _drop(self, frames: list[FrameReady], out: list[Effect]) -> None:
@@ -354,7 +354,7 @@ class Attempt:
             self.cache_room.on_evicted(frames, self.run)
 
     def _resize_window(self, out: list[Effect]) -> None:
-        """Tell the runner of a cached task when it has more room, or less."""
+        """Tell the runner of a cached task if its room has changed."""
         if self.cache_room is None or self.run is None or self.delivery.total is not None:
             return
         if window := self.cache_room.change(self.run, waits=self._arena_full):
@@ -368,7 +368,7 @@ class Attempt:
         return (self._arena_full and granted) or no_room
 
     def _may_be_handed_over(self, now: float) -> bool:
-        """Return whether, when the worker drains, another one can go on by now."""
+        """Return whether the worker drains and another worker can continue now."""
         since = self._leaving_since
         if since is None or self.delivery.done:
             return False

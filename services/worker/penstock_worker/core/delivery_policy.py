@@ -1,8 +1,8 @@
-"""Who gets which element of an attempt: what an `Attempt` asks of a policy, and what all share.
+"""How an attempt distributes its elements: the interface of a policy, and code that all share.
 
-`FirstCome` gives each element to the reader that has room first; `RoundGroups` and `Strided` give
-it to the consumer that it belongs to; `SharedCache` gives it to each trainer once. An attempt looks
-after the runner, its policy after the readers.
+`FirstCome` gives each element to the first reader with room. `RoundGroups` and `Strided` give it
+to the consumer that it belongs to. `SharedCache` gives it to each trainer once. An attempt manages
+the runner, and its policy manages the readers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock_worker.runner.messages import FrameReady, FreeFrames
 
 
 class Parting(Enum):
-    """When the attempt of a worker that drains may be over, as far as readers are concerned."""
+    """When the attempt of a draining worker may end, as far as readers are concerned."""
 
     NOW = "now"
     AT_CHECKPOINT = "at checkpoint"
@@ -34,7 +34,7 @@ class Parting(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCounts:
-    """What became of the elements that are here, for status."""
+    """How many elements are ready or unacked, and how many streams there are; for status."""
 
     ready: int
     unacked: int
@@ -42,16 +42,16 @@ class DeliveryCounts:
 
 
 class DeliveryPolicy(Protocol):
-    """Keeps what an attempt has made as long as somebody may need it, and says who gets what."""
+    """Keeps an attempt's frames while a reader may need them, and chooses each element's reader."""
 
     @property
     def head(self) -> int:
-        """The number of the next element to be made."""
+        """The number of the next element to be produced."""
         ...
 
     @property
     def acked(self) -> AckedSet:
-        """What was acked by all that were to have it."""
+        """The elements that every intended reader has acked."""
         ...
 
     @property
@@ -61,44 +61,44 @@ class DeliveryPolicy(Protocol):
 
     @property
     def total(self) -> int | None:
-        """How many elements there are, once all are made."""
+        """How many elements there are, once all are produced."""
         ...
 
     @property
     def done(self) -> bool:
-        """Whether nothing of it is needed any more."""
+        """Whether no reader needs an element any more."""
         ...
 
     @property
     def all_sent(self) -> bool:
-        """Whether readers have all there is, of one that is read in order."""
+        """Whether readers have all elements of an ordered task."""
         ...
 
     @property
     def lost(self) -> bool:
-        """Whether somebody needs an element that is not here any more."""
+        """Whether a reader needs an element that the worker no longer has."""
         ...
 
     @property
     def in_doubt(self) -> int:
-        """How much was requeued because its reader expired."""
+        """How many elements were requeued because their reader expired."""
         ...
 
     @property
     def readers(self) -> set[ReaderId]:
-        """Those that have a stream, or something unacked."""
+        """The readers that have a stream or unacked elements."""
         ...
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return what each trainer has of it, if its readers are of trainers."""
+        """Return each trainer's progress, if its readers belong to trainers."""
         ...
 
     def counts(self) -> DeliveryCounts:
-        """Return what became of the elements that are here."""
+        """Return how many elements are ready or unacked, and how many streams there are."""
         ...
 
     def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count what exists from *number* on: all if *produced* here, else what readers have."""
+        """Count elements from *number* on: all if *produced* here, else those that readers have."""
         ...
 
     # --- what was made ---
@@ -108,7 +108,7 @@ class DeliveryPolicy(Protocol):
         ...
 
     def on_ended(self, number: int, out: list[Effect]) -> None:
-        """Record that no more than *number* elements will be made, or as many as were."""
+        """Record that there are *number* elements, or more if more were produced already."""
         ...
 
     def frames_of(self, run: int) -> tuple[FrameReady, ...]:
@@ -116,7 +116,7 @@ class DeliveryPolicy(Protocol):
         ...
 
     def shed(self) -> list[FrameReady]:
-        """Remove and return frames that will hardly be needed, if streams want what is not made."""
+        """Remove and return frames that readers hardly need, if streams want elements not made yet."""
         ...
 
     def clear(self) -> list[FrameReady]:
@@ -126,11 +126,11 @@ class DeliveryPolicy(Protocol):
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Add a stream; None when it is refused."""
+        """Add a stream; return None if it is refused."""
         ...
 
     def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack what was handed out, and add the stream's new credit."""
+        """Ack elements that were sent, and add the stream's new credit."""
         ...
 
     def on_writable(self, stream: ReadStream) -> None:
@@ -142,11 +142,11 @@ class DeliveryPolicy(Protocol):
         ...
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
-        """End the stream of *reader*, which is not live, and take back what it had."""
+        """End the stream of *reader*, which is not live, and take back its elements."""
         ...
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Mark what the dispatcher knows to be acked, before readers that are gone are removed."""
+        """Mark elements that the dispatcher knows to be acked, before lost readers are removed."""
         ...
 
     def on_tick(self) -> None:
@@ -154,19 +154,19 @@ class DeliveryPolicy(Protocol):
         ...
 
     def send_ready(self, out: list[Effect]) -> bool:
-        """Send what can be sent; return whether streams with credit have all that is here."""
+        """Send frames; return whether streams with credit have every frame that they may get."""
         ...
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         ...
 
     def recall(self, out: list[Effect]) -> None:
-        """Ask readers to requeue what other readers starve for."""
+        """Ask readers to requeue elements that other readers wait for."""
         ...
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End the streams that have all there will be: it is done, or goes no further."""
+        """End streams that have all their elements, when the attempt is done or has failed."""
         ...
 
     def end_streams(self, failure: Failure | None, out: list[Effect]) -> None:
@@ -174,12 +174,12 @@ class DeliveryPolicy(Protocol):
         ...
 
     def parting(self, *, failed: bool) -> Parting:
-        """Return when it may be handed over, if the worker drains."""
+        """Return when the attempt may be handed over, if the worker drains."""
         ...
 
 
 class Sender:
-    """What an attempt sends to readers and gives back to runners, counted."""
+    """Sends an attempt's frames to readers, and counts them."""
 
     def __init__(
         self, assignment: TaskAssignment, counters: AttemptCounters, worker: WorkerCounters
@@ -196,9 +196,9 @@ class Sender:
         out: list[Effect],
         group: tuple[int, bool] = (0, False),
     ) -> None:
-        """Send *frame*, of which *ranges* are the reader's; *group* says which, and if it fills it.
+        """Send *frame*, of which *ranges* are the reader's; all elements below *floor* are acked.
 
-        All below *floor* are acked.
+        *group* is the group's number, and whether the frame is filler for it.
         """
         stream.on_sent(frame.nbytes)
         self.counters.sent += len(ranges)
@@ -224,7 +224,7 @@ class Sender:
 
 
 def free(frames: Iterable[FrameReady], out: list[Effect]) -> None:
-    """Tell runners that the places of *frames* may be written again."""
+    """Tell runners that they may overwrite *frames*."""
     offsets: dict[int, list[int]] = {}
     for frame in frames:
         offsets.setdefault(frame.run, []).append(frame.offset)

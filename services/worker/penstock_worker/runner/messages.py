@@ -17,23 +17,24 @@ class Command(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class LoadDefinition(Command, frozen=True):
-    """Load *definition*, and keep it under *dataset* instead of what was loaded before."""
+    """Load *definition* as *dataset*; it replaces an earlier definition of that name."""
 
     dataset: str
     definition: bytes
 
 
 class StartRun(Command, frozen=True):
-    """Run *dataset* from *state* on; stop what ran before. *run* names this run in reports.
+    """Run *dataset* from *checkpoint*; stop the run before it. *run* names this run in reports.
 
-    With split *logs* the sources draw splits; without any they read everything. Elements below
-    *send_from* are there already: they are replayed, and not sent. Where a runner has died before
-    (*flush_each*) each element is sent by itself for a while, so that none is lost unsent. With
-    *consumers* each element is a frame: they go to different readers.
-    With a *window* this run's frames are bounded as `SetWindow` says, else with a *room* by that,
-    until `SetRoom` says otherwise, else as the arena is. One in *share* parts of the host's cores
-    and memory is for it. With *skip_errors* elements that cannot be made are left out. With
-    *shards* this is the part of number *index* among so many, which *mode* cuts.
+    With split *logs* the sources draw splits; without logs they read everything. The worker already
+    has the elements below *send_from*: the run replays them and does not send them. If a runner has
+    died before (*flush_each*), the run sends each element by itself for a while, so that no element
+    is lost unsent. With *consumers*, each element is a frame, because consecutive elements go to
+    different readers.
+    *window* bounds this run's frames, as `SetWindow` explains. Without a window, *room* bounds
+    them until `SetRoom` changes it. Without both, the arena's size bounds them. The run may use
+    1/*share* of the host's cores and memory. With *skip_errors*, the run leaves out elements that
+    fail. With *shards*, it reads part *index* of *shards* parts; *mode* says how to cut them.
     """
 
     run: int
@@ -57,11 +58,11 @@ class StartRun(Command, frozen=True):
     iteration: int = 0
     task: int = 0
     attempt: int = 0
-    """Whose run this is, for logs."""
+    """The attempt that the run belongs to, with its worker, pass and task; for logs."""
 
 
 class AddSplits(Command, frozen=True):
-    """The log of *provider* goes on with *splits* from *position* on."""
+    """Append *splits* to the log of *provider*, at *position*."""
 
     run: int
     provider: int
@@ -70,29 +71,29 @@ class AddSplits(Command, frozen=True):
 
 
 class FreeFrames(Command, frozen=True):
-    """The places at these offsets may be written again."""
+    """The runner may overwrite the frames at these offsets."""
 
     run: int
     offsets: tuple[int, ...]
 
 
 class KeepPlaces(Command, frozen=True):
-    """Readers look at the places at these offsets: they count no more, and are not written yet."""
+    """Readers use the frames at these offsets: they no longer count, but stay unchanged."""
 
     run: int
     offsets: tuple[int, ...]
 
 
 class ReturnPlaces(Command, frozen=True):
-    """No reader looks at the places at these offsets any more, which were kept, of whatever run."""
+    """No reader uses the kept frames at these offsets any more, whichever run wrote them."""
 
     offsets: tuple[int, ...]
 
 
 class SetWindow(Command, frozen=True):
-    """All frames of a cached task may take *nbytes*; those of runs before take *elsewhere* of them.
+    """All frames of a cached task may take *nbytes*; earlier runs' frames take *elsewhere* of them.
 
-    A frame that is larger stands alone.
+    A frame that is larger than this must be the only one.
     """
 
     run: int
@@ -101,21 +102,21 @@ class SetWindow(Command, frozen=True):
 
 
 class SetRoom(Command, frozen=True):
-    """Frames may take *nbytes*, from now on; what is there already stays."""
+    """From now on, frames may take *nbytes*; frames that exist already stay."""
 
     run: int
     nbytes: int
 
 
 class SetLink(Command, frozen=True):
-    """Frames travel to readers with so many bytes a second."""
+    """Frames travel to readers at *speed* bytes per second."""
 
     run: int
     speed: float
 
 
 class SetProcesses(Command, frozen=True):
-    """Functions may be called in so many processes, together: at first in one, this one."""
+    """The run may call functions in *processes* processes; it starts with one, its own."""
 
     run: int
     processes: int
@@ -150,7 +151,7 @@ RunCommand = (
     | Flush
     | PauseRun
 )
-"""What is sent to a run under way."""
+"""The messages that a worker sends to a run that has started."""
 
 
 class RunnerReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -170,13 +171,13 @@ class FrameReady(RunnerReport, frozen=True):
     codec: Codec
     raw_nbytes: int
     began: float = 0.0
-    """When its first element began to be made, in seconds since 1970."""
+    """When production of its first element began, in seconds since 1970."""
     full: float = 0.0
     """When it had all its elements."""
     placed: float = 0.0
     """When there was room for it."""
     written: float = 0.0
-    """When it was written there, and compressed."""
+    """When it had been compressed and written to the arena."""
 
 
 class CodecChosen(RunnerReport, frozen=True):
@@ -198,10 +199,10 @@ class OperatorTime(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TimesMeasured(RunnerReport, frozen=True):
-    """Of so many *seconds* the run was *held_up* by frames that nobody took yet.
+    """In *seconds* of running, the run was *held_up* by frames that no reader had taken yet.
 
-    It *starved* some, for want of splits. *operators* come from the outermost one down. Functions
-    are called in so many *processes* of its own now.
+    It *starved* while it waited for splits. All three are in seconds. *operators* lists the
+    outermost operator first. The run now calls functions in *processes* processes of its own.
     """
 
     seconds: float
@@ -218,9 +219,9 @@ class ElementsSkipped(RunnerReport, frozen=True):
 
 
 class ErrorsCounted(RunnerReport, frozen=True):
-    """So many elements of the task could not be made and were left out, of earlier runs, too.
+    """*count* elements of the task failed and were left out, including those of earlier runs.
 
-    *letter* is the dead letter of the last of them, or empty.
+    *letter* is the dead letter of the last one, or empty.
     """
 
     count: int
@@ -245,7 +246,7 @@ class ArenaFull(RunnerReport, frozen=True):
 
 
 class RunPaused(RunnerReport, frozen=True):
-    """No more is produced, as requested. What was produced lies before this."""
+    """The run produces no more, as requested. Reports of earlier frames precede this one."""
 
 
 class RunEnded(RunnerReport, frozen=True):
@@ -255,14 +256,14 @@ class RunEnded(RunnerReport, frozen=True):
 
 
 class RunFailed(RunnerReport, frozen=True):
-    """The engine cannot go on behind element *number*."""
+    """The engine failed at element *number* and cannot continue."""
 
     number: int
     failure: Failure
 
 
 class RoomLacking(RunnerReport, frozen=True):
-    """The system has no room for what a run needs, says *reason*; the process ends now."""
+    """The system lacks a resource that a run needs; *reason* names it. The process ends now."""
 
     reason: str
 
