@@ -1,4 +1,4 @@
-"""``penstock explain``: what the training loops of each pass wait for."""
+"""``penstock explain``: why the training loops of each pass wait."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from penstock_cluster.cli.words import counted
 from penstock_dispatcher.page.job_grade import Grade
 
 WORST = 8
-"""The most passes that are explained; ``--all`` explains the others."""
+"""The number of passes that are explained; ``--all`` explains the others."""
 
 FIGURES = 12
 """The most figures of the worst of several passes; ``--job`` shows the others."""
 
 
 def show_explanations(target: str, job: str = "", *, everything: bool = False) -> None:
-    """Print for the passes that run what limits their loops, the worst first, and figures.
+    """Print the limit of each running pass's training loops, the worst first, with figures.
 
     Raises:
-        ConfigError: when *job* means none.
+        ConfigError: if *job* names no running pass.
     """
     for line in explained_lines(of_job(look(target), job), everything=everything):
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def explained_lines(now: Look, *, everything: bool) -> Iterator[str]:
-    """Yield what is wrong, and what limits the passes that run: the worst first.
+    """Yield the cluster's problem, and the limit of each running pass, the worst first.
 
-    Of several passes those that are healthy are named in one line, and figures are those of the
-    worst, unless *everything* is asked for.
+    If several passes run, one line names the healthy ones, and only the worst pass gets figures.
+    *everything* shows all of them in full.
     """
     if now.mesh.trouble is not None:
         yield now.mesh.trouble.sentence
@@ -66,7 +66,7 @@ def _explained(row: JobRow, job: JobLook, most: int) -> Iterator[str]:
 
 
 def explanations_json(target: str, job: str = "") -> str:
-    """Return an object with what is wrong, if something is, and an object for each pass."""
+    """Return JSON: an object with the cluster's problem, if any, and an object for each pass."""
     now = of_job(look(target), job)
     words = "" if now.mesh.trouble is None else now.mesh.trouble.sentence
     return as_json(trouble=words, passes=[_plain(one, explain_job(one)) for one in now.mesh.jobs])

@@ -1,4 +1,4 @@
-"""A view of a cluster that fills the screen and goes on until a key or Ctrl-C ends it."""
+"""A view of a cluster that fills the screen until a key or Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ EVERY = 1.0
 """Seconds between two looks."""
 
 _SEQUENCE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z~]|O.)")
-"""What a terminal sends for a key that is no character."""
+"""The characters that a terminal sends for a special key, such as an arrow."""
 
 QUIT = "qQ\x1b"
-"""Keys that end it: q, and escape."""
+"""Keys that end the view: q and Escape."""
 
 Draw = Callable[[History, Moment, int], RenderableType]
-"""Draws what was seen, in so many lines."""
+"""Draws the cluster's history and present state, in a given number of lines."""
 
 
 def show_until_quit(target: str, draw: Draw) -> None:
-    """Show what *draw* makes of the cluster of *target*, again every second, until a key ends it.
+    """Draw the cluster of *target* with *draw* every second, until a key ends the view.
 
-    A dispatcher that is away is waited for; what was seen last stays on the screen meanwhile.
+    If the dispatcher does not answer, the last picture stays on the screen until it does.
     """
     history = History(hears_facts=False)
     with (
@@ -64,7 +64,7 @@ def _seen(target: str, history: History, draw: Draw) -> RenderableType:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """Yield what waits so many seconds, and returns whether a key was pressed that ends it."""
+    """Yield a function that waits some seconds and returns whether a key ended the view."""
     try:
         import termios  # noqa: PLC0415  elsewhere than on Unix there is none, and all else works
         import tty  # noqa: PLC0415  as above
@@ -98,7 +98,7 @@ def _pressed(fd: int, seconds: float) -> bool:
 
 
 def ends(typed: str) -> bool:
-    r"""Return whether a key that ends it was *typed*: arrows and the like begin with escape, too.
+    r"""Return whether *typed* ends the view. Arrow keys begin with Escape too, and do not.
 
     >>> ends("q"), ends("\x1b"), ends("\x1b[A")
     (True, True, False)

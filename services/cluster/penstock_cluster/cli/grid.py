@@ -1,4 +1,4 @@
-"""Tables that fit the screen: columns give way, and no name or address is ever cut."""
+"""Tables that fit the screen: columns are left out or wrapped; no name or address is cut."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rich.table import Table
 from rich.text import Text
 
 NARROWEST = 12
-"""Characters that a column keeps that is wrapped."""
+"""The least width of a wrapped column, in characters."""
 
 
 class Give(Enum):
-    """What a column does where the screen is too narrow."""
+    """How a column changes if the screen is too narrow."""
 
     NOTHING = "nothing"
     LEAVE = "leave"
-    """It is left out; of several the last one first."""
+    """The column is left out; of several, the last one goes first."""
     WRAP = "wrap"
-    """It is wrapped between words."""
+    """The column is wrapped between words."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column, and what it gives when there is not room for all."""
+    """A column, and how it changes if the screen is too narrow."""
 
     name: str
     give: Give = Give.NOTHING

@@ -1,4 +1,4 @@
-"""The jobs of a cluster in a table, the worst first; those that are healthy in one line."""
+"""The jobs of a cluster in a table, the worst first; healthy jobs share one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock_dispatcher.page.standing import standing_of_worker
 from penstock_dispatcher.page.worker_load import NOT_HEARD
 
 HEALTHY_NAMED = 6
-"""The most healthy jobs whose names are shown; ``--all`` shows the others."""
+"""The number of healthy jobs whose names are shown; ``--all`` shows the others."""
 
 
 STYLES = {Grade.FAILED: "red", Grade.STOPPED: "red", Grade.WAITS: "yellow", Grade.NOTED: "yellow"}
@@ -27,28 +27,29 @@ STYLES = {Grade.FAILED: "red", Grade.STOPPED: "red", Grade.WAITS: "yellow", Grad
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A pass that runs. What is not known now is None, rather than an old figure.
+    """A running pass. A figure that is not known now is None, not an old value.
 
-    *elements* is how many a second workers make, *steps* how many a second its loops take.
+    *elements* is how many elements per second its workers produce, *steps* how many steps per
+    second its training loops take.
     """
 
     iteration: int
     name: str
     grade: Grade
     what: str
-    """What it waits for, or what is wrong."""
+    """The reason why it waits, or the problem it has."""
     wait: float | None = None
     steps: float | None = None
     elements: float | None = None
 
 
 def name_of(it: IterationStats) -> str:
-    """Return what the job of a pass is called: without a name, by its pipeline."""
+    """Return the name of a pass's job, or its pipeline if the job has no name."""
     return it.outline if it.private and it.outline else it.job
 
 
 def job_rows(stats: DispatcherStats, mesh: MeshLook) -> list[JobRow]:
-    """Return the passes that run, the worst first."""
+    """Return the running passes, the worst first."""
     looks = {look.iteration: look for look in mesh.jobs}
     heard = {one.address for one in stats.workers if standing_of_worker(one) not in NOT_HEARD}
     running = [it for it in stats.iterations if not it.finished]
@@ -90,7 +91,7 @@ def _row(it: IterationStats, name: str, look: JobLook | None, heard: Collection[
 
 
 def jobs_part(rows: Sequence[JobRow], most: int | None) -> Iterator[RenderableType]:
-    """Yield a table of *rows*, with at most so many lines if there is a bound, and what is left."""
+    """Yield a table of *rows*, at most *most* lines if that is given, and a line on the rest."""
     healthy = [] if most is None else [row for row in rows if row.grade is Grade.HEALTHY]
     others = rows if most is None else [row for row in rows if row.grade is not Grade.HEALTHY]
     shown = others[:most]

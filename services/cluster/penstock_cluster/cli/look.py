@@ -1,4 +1,4 @@
-"""What was seen of a cluster, once."""
+"""The state of a cluster at one time, as commands show it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from penstock_dispatcher.core.stats import DispatcherStats, IterationStats
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of the cluster of *target*: *at* in monotonic seconds, *date* since 1970."""
+    """The state of the cluster of *target*: *at* in monotonic seconds, *date* since 1970."""
 
     target: str
     at: float
     date: float
     stats: DispatcherStats
     mesh: MeshLook = field(default_factory=MeshLook)
-    """What is known of the passes that run, as far as it says what is slow or wrong."""
+    """The facts about running passes that explain why they are slow or fail."""
 
 
 def state_of(it: IterationStats, now: Look) -> str:
-    """Return how a pass is doing, in a few words."""
+    """Return the state of a pass in a few words."""
     if it.finished:
         return "finished"
     state = "failed" if any(task.failure for task in it.tasks) else "running"

@@ -1,4 +1,4 @@
-"""All that is shown of a pass that runs: what it waits for, its tasks, readers and account."""
+"""All details of a running pass: the reason why it waits, its tasks, readers and account."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from penstock_cluster.cli.words import counted, more_of, spoken
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
 
 MOST_NAMED = 8
-"""So many of those that hold up the others are named."""
+"""How many of the consumers that hold up the others are named."""
 
 
 def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
-    """Yield what limits the loops of a pass, if any of them has said how long it waits."""
+    """Yield the limit of a pass's training loops, if one has reported how long it waits."""
     found = (look for look in now.mesh.jobs if look.iteration == it.iteration)
     for look in found:
         explanation = explain_job(look)
@@ -30,7 +30,7 @@ def _explained(it: IterationStats, now: Look) -> Iterator[RenderableType]:
 
 
 def pass_details(it: IterationStats, now: Look, most: int | None) -> Iterator[RenderableType]:
-    """Yield all that is known of the pass *it*, with at most so many tasks and readers."""
+    """Yield all details of the pass *it*, with at most *most* tasks and *most* readers."""
     yield Text(f"\n{it.job}, repetition {it.repetition}, {it.mode}: {state_of(it, now)}", "bold")
     if it.outline:
         yield Text(it.outline, "dim")
@@ -55,7 +55,7 @@ def pass_details(it: IterationStats, now: Look, most: int | None) -> Iterator[Re
 
 
 def _errors(it: IterationStats) -> Iterator[Text]:
-    """Yield how many elements were left out as they could not be made, and what the first said."""
+    """Yield how many failed elements were left out, and the errors of the first."""
     if it.account.errors:
         first = next((str(letter.get("message", "")) for letter in it.dead_letters), "")
         said = f"; the first: {first.partition(chr(10))[0]}" if first else ""
@@ -63,7 +63,7 @@ def _errors(it: IterationStats) -> Iterator[Text]:
 
 
 def _compression(it: IterationStats, now: Look) -> Iterator[Text]:
-    """Yield what frames are compressed with; several lines where AUTO means several things."""
+    """Yield the codec of frames, in several lines if AUTO chose several."""
     tasks = {task.task for task in it.tasks if not task.done}
     said: dict[str, list[str]] = {}
     for worker in now.stats.workers:
@@ -195,13 +195,13 @@ def _reader(reader: ReaderStats, mine: Versions | None) -> Text:
 
 
 def reader_name(reader: ReaderStats, *more: str) -> str:
-    """Return what a reader is called: by its number, its process, and what *more* there is."""
+    """Return a reader's name: its number, its process, and *more*."""
     about = (*([] if reader.process is None else [str(reader.process)]), *more)
     return f"reader {reader.reader}" + (f" ({'; '.join(about)})" if about else "")
 
 
 def _transports(reader: ReaderStats) -> str:
-    """Return how a reader reads, unless all comes by gRPC."""
+    """Return a reader's transports, or an empty text if all is gRPC."""
     if not reader.transports.keys() - {GRPC}:
         return ""
     parts = (f"{counted(count, 'worker')} by {name}" for name, count in reader.transports.items())

@@ -1,4 +1,4 @@
-"""How a cluster looks on a screen: what runs first, what is over in a line each."""
+"""Show a cluster on a screen: running passes first, then a line for each finished pass."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from penstock_dispatcher.core.stats import (
 from penstock_dispatcher.page.job_grade import Grade
 
 FINISHED_SHOWN = 5
-"""The most finished passes that have a line of their own, the newest."""
+"""The number of finished passes that have a line of their own; the newest are shown."""
 
 
 REGISTERED_SHOWN = 20
-"""The most registered datasets that have a line, the newest."""
+"""The number of registered datasets that have a line; the newest are shown."""
 
 LEAST = 4
 """The fewest rows of a table that is cut to fit the screen."""
 
 AROUND = 14
-"""Lines of a screen with several jobs that are no rows: heads, frames, and what is counted."""
+"""Lines besides rows on a screen with several jobs: heads, frames and counts."""
 
 
 def picture(now: Look, lines: int | None = None) -> RenderableType:
-    """Return what the cluster does: tables of its workers and jobs, or all of the one that runs.
+    """Return tables of the cluster's workers and jobs, or all details if one pass runs.
 
     Args:
-        now: what was seen.
-        lines: about so many fit the screen, and what does not is counted; None shows all.
+        now: the present state of the cluster.
+        lines: about how many lines fit the screen; other rows are counted. None shows all.
     """
     stats = now.stats
     running = [it for it in stats.iterations if not it.finished]
@@ -62,7 +62,7 @@ def picture(now: Look, lines: int | None = None) -> RenderableType:
 
 
 def _overview(now: Look, lines: int | None) -> Iterator[RenderableType]:
-    """Yield the jobs that run, the worst first, then the workers, then what else there is."""
+    """Yield the running jobs, the worst first, then the workers, then the rest."""
     stats = now.stats
     rows = job_rows(stats, now.mesh)
     jobs = workers = None
@@ -116,7 +116,7 @@ def _job_row(it: IterationStats, now: Look) -> list[str]:
 
 
 def forgotten_state(was: ForgottenStats) -> str:
-    """Return how a pass ended that was deleted."""
+    """Return how a deleted pass ended."""
     return "failed, forgotten" if was.failed else "unfinished, forgotten"
 
 
@@ -142,7 +142,7 @@ def _is_open(stats: DispatcherStats) -> bool:
 
 
 def _opened(stats: DispatcherStats) -> str:
-    """Return what can be read without credentials, if something can."""
+    """Return the address and datasets that need no credentials, or an empty text."""
     opened = stats.tensorflow
     if opened is None or not opened.address:
         return ""
@@ -150,7 +150,7 @@ def _opened(stats: DispatcherStats) -> str:
 
 
 def _trouble(found: Trouble | None) -> Iterator[Text]:
-    """Yield the worst that is wrong: nothing else is read before it."""
+    """Yield the worst problem, which is shown above everything else."""
     if found is not None:
         yield Text(found.sentence, "bold red")
 

@@ -1,4 +1,4 @@
-"""``penstock top``: operators, tasks and workers, those first that take longest or make most."""
+"""``penstock top``: operators, tasks and workers; the slowest or the most productive first."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from penstock_dispatcher.page.worker_load import load_of
 R = TypeVar("R", TaskRow, WorkerRow)
 
 LOOK_FOR = 2.0
-"""Seconds that rates are measured where it is shown once."""
+"""Seconds over which rates are measured if the tables are printed once."""
 
 EVERY_LINE = 1 << 20
 """More lines than there are."""
 
 LINES_AROUND = 4
-"""Lines of a table that are no rows: its frame and its head."""
+"""Lines of a table besides its rows: its frame and its head."""
 
 
 class Subject(Enum):
-    """What is listed."""
+    """The kinds of things that can be listed."""
 
     OPERATORS = "operators"
     TASKS = "tasks"
@@ -46,7 +46,7 @@ class Subject(Enum):
 
 
 class Order(Enum):
-    """What comes first: what takes longest, makes most, makes least; or names in their order."""
+    """The order of rows: slowest first, most or least productive first, or by name."""
 
     TIME = "time"
     RATE = "rate"
@@ -57,7 +57,7 @@ class Order(Enum):
 def drawn(
     subjects: Sequence[Subject], order: Order, job: str = ""
 ) -> Callable[..., RenderableType]:
-    """Return what draws *subjects* of *job* in *order*, for `full_screen.show_until_quit`."""
+    """Return a function for `full_screen.show_until_quit` that draws *subjects* of *job*."""
 
     def draw(_: History, moment: Moment, lines: int) -> RenderableType:
         return top(moment_of_job(moment, job), subjects, order, lines)
@@ -66,7 +66,7 @@ def drawn(
 
 
 def top_once(target: str, subjects: Sequence[Subject], order: Order, job: str = "") -> None:
-    """Look at the cluster of *target* twice, and print what is seen then."""
+    """Ask the cluster of *target* twice, and print the tables of the second answer."""
     history = History()
     for pause in (0.0, LOOK_FOR):
         time.sleep(pause)
@@ -77,7 +77,7 @@ def top_once(target: str, subjects: Sequence[Subject], order: Order, job: str = 
 
 
 def moment_of_job(moment: Moment, job: str) -> Moment:
-    """Return of *moment* the passes that *job* means, and the workers that run their tasks."""
+    """Reduce *moment* to the passes that *job* names and the workers that run their tasks."""
     if not job:
         return moment
     stats = moment.stats
@@ -91,7 +91,7 @@ def moment_of_job(moment: Moment, job: str) -> Moment:
 
 
 def top(moment: Moment, subjects: Sequence[Subject], order: Order, lines: int) -> RenderableType:
-    """Return a table for each of *subjects* at *moment*, in about so many *lines* together."""
+    """Return a table for each of *subjects* at *moment*, in about *lines* lines in all."""
     rows = max(3, (lines - 2) // len(subjects) - LINES_AROUND - 3)
     at = time.strftime("%H:%M:%S", time.localtime(moment.at))
     how = "slowest first" if order is Order.SLOWEST else f"by {order.value}"
@@ -182,7 +182,7 @@ def _operator_rows(moment: Moment, order: Order) -> list[list[str]]:
 
 
 def _per_element(moment: Moment, iteration: int) -> dict[str, float]:
-    """Return how many elements a second each operator of a pass makes, since its tasks began."""
+    """Return each operator's elements per second in a pass, since its tasks began."""
     out: dict[str, float] = {}
     look = moment.looks.get(iteration)
     for task in look.tasks if look is not None else ():

@@ -23,10 +23,10 @@ OWN = {
         "health_file", "tensorflow_port", "tensorflow_host",
     )
 }  # fmt: skip
-"""What its workers do not take from variables: each has its own, or it is the dispatcher's."""
+"""Settings that workers do not read from variables: each worker, or the dispatcher, has its own."""
 
 IGNORED = "dispatcher_address", "worker_address", "data_transfer_address"
-"""Settings of a worker for which the cluster has no use at all."""
+"""Settings of a worker that `up` never uses."""
 
 
 def ignored(env: Mapping[str, str]) -> list[str]:
@@ -51,10 +51,10 @@ def settings_of(
     port: int | None = None,
     http_port: int | None = None,
 ) -> tuple[DispatcherConfig, WorkerConfig]:
-    """Return the settings of the dispatcher and of each worker: options go before variables.
+    """Return the settings of the dispatcher and of each worker; options override variables.
 
     Raises:
-        ConfigError: when a variable cannot be read, or settings contradict themselves.
+        ConfigError: if a variable is malformed, or settings contradict each other.
     """
     worker = replace(WorkerConfig.from_env(env=env, slots=slots), **OWN)
     if worker.slots is None:
@@ -75,8 +75,8 @@ def up(
 ) -> None:
     """Run a dispatcher and *workers* workers until Ctrl-C or SIGTERM; all of them end with it.
 
-    Each worker has so many *slots*; by default they divide the cores among them. *fixed* gives the
-    dispatcher a list of as many entries, so that no others may register.
+    Each worker has *slots* slots; by default the workers divide the cores among them. With *fixed*,
+    the dispatcher gets a list with these workers only, so that no others may register.
     With *http_port* the dispatcher also serves its page and metrics. Other settings come from
     ``PENSTOCK_*`` variables, as for a dispatcher or a worker that is started alone.
     """

@@ -1,4 +1,4 @@
-"""When the job of all hosts is over: what is still read, and what a dispatcher says of it."""
+"""Find out when the job of all hosts is over, from its readers and from its dispatcher."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ LOOK_EVERY = 0.5
 """Seconds between two looks at the dispatcher."""
 
 LATE = 5.0
-"""Seconds for which trainers are waited for that have not read yet, when the script has ended."""
+"""Seconds to wait, after the script has ended, for trainers that have not read yet."""
 
 IDLE = 5.0
-"""Seconds after which readers are left alone that live as long as their host's servers."""
+"""Seconds without progress after which a reader that lives with its host's server is ignored."""
 
 LINGER = 3.0
-"""Seconds for which a dispatcher says that the job is over: several looks of another host."""
+"""Seconds for which a dispatcher reports that the job is over: other hosts ask several times."""
 
 
 class JobEnd(Enum):
-    """What another host knows of the job."""
+    """How the job ended, as another host sees it."""
 
     RUNS = "runs"
     OVER = "over"
-    """Its dispatcher said so."""
+    """The dispatcher said that the job is over."""
     LOST = "lost"
-    """Its dispatcher was there, and has not answered for long."""
+    """The dispatcher answered before, and then did not answer for long."""
 
 
 class JobWatch:
-    """Asks a dispatcher whether the job is over; it is lost after so many *seconds* of silence."""
+    """Asks a dispatcher whether the job is over; after *seconds* of silence the job is lost."""
 
     def __init__(
         self, target: str, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -57,7 +57,7 @@ class JobWatch:
         return JobEnd.OVER if ending else JobEnd.RUNS
 
     def wait(self, stop: threading.Event) -> JobEnd:
-        """Return once the job runs no more, or *stop* is set."""
+        """Wait until the job has ended or *stop* is set."""
         state = JobEnd.RUNS
         while state is JobEnd.RUNS and not stop.wait(LOOK_EVERY):
             state = self.look()
@@ -65,13 +65,13 @@ class JobWatch:
 
 
 class Progress:
-    """Whether anybody still takes elements."""
+    """Tells whether readers still take elements."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._consumed, self._since = clock, -1, clock()
 
     def is_idle(self, passes: Iterable[IterationStats]) -> bool:
-        """Return whether nobody took an element of *passes* for `IDLE` seconds."""
+        """Return whether no reader took an element of *passes* for `IDLE` seconds."""
         consumed = sum(one.account.consumed for one in passes)
         if consumed != self._consumed:
             self._consumed, self._since = consumed, self._clock()
@@ -88,9 +88,9 @@ def await_others(
 ) -> None:
     """Wait until no other process reads from the dispatcher of this host, or *stop* is set.
 
-    Of so many *trainers* some may not have begun: they are waited for, too, for a while. Where
-    other hosts *have servers* that keep readers as long as they live (TensorFlow's
-    parameter-server training), readers that take nothing are not waited for.
+    Some of the *trainers* may not have started to read: the call waits for them too, for a while.
+    In TensorFlow's parameter-server training, other hosts *have servers* that keep their readers
+    open. In that case the call does not wait for readers that take nothing.
     """
     told, until, progress = False, time.monotonic() + LATE, Progress()
     while not stop.wait(LOOK_EVERY):

@@ -1,4 +1,4 @@
-"""What `penstock run` starts on a host: its role in the cluster asks for it."""
+"""The processes that `penstock run` starts on a host, chosen by the host's role in the cluster."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from penstock_cluster.launch.surroundings import LOOPBACK, Surroundings
 EVERYWHERE = "0.0.0.0"  # noqa: S104  where other hosts must come in
 
 ANY_PORT = f"{LOOPBACK}:0"
-"""Where the dispatcher of a process is that trains alone."""
+"""The dispatcher's address if a process trains alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """What one host starts.
+    """The processes that one host starts.
 
-    *target* is where the dispatcher is, as ``host:port``; a *dispatcher* and *data_workers* of this
-    host bind *bind*, and are known to others as *host*. *script* says whether the script runs here.
+    *target* is the dispatcher's address, as ``host:port``. A *dispatcher* and *data_workers* of
+    this host bind *bind*, and other hosts reach them as *host*. *script* says whether the script
+    runs here.
     """
 
     target: str
@@ -34,7 +35,7 @@ class LaunchPlan:
     script: bool
 
     def words(self, place: ClusterEnvironment) -> str:
-        """Return it as a sentence."""
+        """Return the plan as a sentence."""
         parts = []
         if self.dispatcher:
             parts.append("a dispatcher")
@@ -52,14 +53,14 @@ class LaunchPlan:
 def launch_plan(
     place: ClusterEnvironment, data_workers: int | None, around: Surroundings
 ) -> LaunchPlan:
-    """Return what the host at *place* starts; *data_workers* None is one where that is needed.
+    """Return what the host at *place* starts; with *data_workers* None, one if needed.
 
-    A host of data workers starts them, the chief the dispatcher unless another host has it, and
-    every host that trains the script, with data workers beside it unless there are hosts for these.
-    What it cannot know of its *target* alone is what is *around*.
+    A host for data workers starts data workers. The chief starts the dispatcher, unless another
+    host has it. Every host that trains starts the script, and data workers too unless the cluster
+    has hosts for them. *around* is what the host found out about the dispatcher's address.
 
     Raises:
-        ConfigError: when nothing says where the dispatcher is to be.
+        ConfigError: if no setting gives the dispatcher's address.
     """
     role, target = place.role, target_of(place)
     elsewhere = _is_elsewhere(place, around)
@@ -84,10 +85,10 @@ def launch_plan(
 
 
 def target_of(place: ClusterEnvironment) -> str:
-    """Return where the dispatcher is to be, as ``host:port``; port 0 is any that is free.
+    """Return the dispatcher's address as ``host:port``; port 0 means any free port.
 
     Raises:
-        ConfigError: when nothing says so, or what does is no address.
+        ConfigError: if no setting gives the address, or the setting is not an address.
     """
     if place.source == "local" and not place.addresses:
         return ANY_PORT
@@ -110,8 +111,9 @@ def target_of(place: ClusterEnvironment) -> str:
 def _is_elsewhere(place: ClusterEnvironment, around: Surroundings) -> bool:
     """Return whether another host has the dispatcher, or one runs already.
 
-    What a cluster lists is a host of its own. An address that was given by our own variable may be
-    that of the first who trains: then it is there that it starts, unless something listens there.
+    A dispatcher that the cluster lists has a host of its own. An address from Penstock's own
+    variable may be the address of the first host that trains. Then that host starts the dispatcher,
+    unless something listens there already.
     """
     if not place.addresses.get(Role.DISPATCHER.value) or place.role is Role.DISPATCHER:
         return False

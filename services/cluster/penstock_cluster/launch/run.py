@@ -1,4 +1,4 @@
-"""What a host starts, for as long as its script runs: nothing of it is left behind."""
+"""Start a host's processes, and end them all when its script ends."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 
 START_WITHIN = 120.0
-"""Seconds within which a member must answer: the dispatcher may be on a host that comes later."""
+"""Seconds within which a member must answer: the dispatcher's host may start later."""
 
 GONE = 10.0
-"""Seconds without an answer after which a dispatcher that was there has ended, for data workers."""
+"""Seconds of silence after which data workers take it that their dispatcher has ended."""
 
 ABANDONED = 120.0
-"""The same for a script that serves: a chief that is started again finds its servers."""
+"""The same for a script that serves: a restarted chief must find its servers."""
 
 SCRIPT_ENDS = 5.0
-"""Seconds that a script which is told to end (SIGTERM) may take."""
+"""Seconds that a script may take to end after SIGTERM."""
 
 PASSED_ON = tuple(
     getattr(signal, name)
     for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
     if hasattr(signal, name)  # the command loads anywhere
 )
-"""They are passed on to the script."""
+"""Signals that are passed on to the script."""
 
 _SIGUSR1 = getattr(signal, "SIGUSR1", None)
 
 
 def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) -> int:
-    """Run *command* with what this host's role asks for; return its exit code.
+    """Run *command* with the processes of this host's role; return its exit code.
 
     Raises:
         ConfigError: when variables are malformed, or a member ended at its start.
@@ -87,14 +87,14 @@ def run(command: Sequence[str], data_workers: int | None, work_dir: str | None) 
             servers, trainers = _has_servers(place), place.num_consumers or 1
             await_others(plan.target, wanted.over, trainers, say, have_servers=servers)
         elif dispatcher is not None:
-            dispatcher.end()  # the job may go on from a checkpoint: nobody is told that it is over
+            dispatcher.end()  # the job may resume from a checkpoint: do not report it as over
         return code
 
 
 def _members(
     plan: LaunchPlan, dispatcher: Member | None, wanted: Wanted, held: ExitStack
 ) -> threading.Event:
-    """Start data workers, and look after them until *held* ends them; return what is set then."""
+    """Start data workers and restart them until *held* ends; return the event that it then sets."""
     workers = [_worker(plan, number) for number in range(plan.data_workers)]
     over = threading.Event()
     starting = partial(_start, workers, dispatcher, over)
@@ -120,7 +120,7 @@ def _is_server(place: ClusterEnvironment) -> bool:
 
 
 def _linger(place: ClusterEnvironment) -> float:
-    """Return how long a dispatcher of this host says that the job is over, where others ask."""
+    """Return for how many seconds this host's dispatcher tells other hosts that the job is over."""
     return LINGER if _has_servers(place) or place.addresses.get(Role.DATA_WORKER.value) else 0.0
 
 
@@ -130,18 +130,18 @@ def say(text: str) -> None:
 
 
 class Wanted:
-    """The signals that came, passed on to a script while there is one."""
+    """The signals received; they are passed on to the script while it runs."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
         self.leaves = threading.Event()
-        """Set by what says that this host is to be taken away."""
+        """Set by a notice that this host will be taken away."""
         self.script: subprocess.Popen[bytes] | None = None
         self.job_over = False
         """Whether the script was ended because its job was over."""
 
     def take(self, number: int) -> None:
-        """Pass signal *number* on; without a script it ends what serves."""
+        """Pass signal *number* on to the script; without a script, end the servers."""
         if number == signal.SIGTERM or (number == _SIGUSR1 and "SLURM_JOB_ID" in os.environ):
             self.leaves.set()
         script = self.script
@@ -194,7 +194,7 @@ def _worker(plan: LaunchPlan, number: int) -> Member:
 
 
 def _start(workers: list[Member], dispatcher: Member | None, over: threading.Event) -> None:
-    """Start data workers beside the script, and look after all members until it is *over*."""
+    """Start data workers beside the script, and watch all members until *over* is set."""
     started = []
     for worker in workers:
         try:
@@ -208,9 +208,9 @@ def _start(workers: list[Member], dispatcher: Member | None, over: threading.Eve
 
 
 def _part(workers: list[Member], target: str, wanted: Wanted, over: threading.Event) -> None:
-    """Have data workers hand their tasks over at a notice, if there are others to take them.
+    """After a notice, have data workers hand over their tasks, if there are other workers.
 
-    Without others the script could not make the steps that are left until it stops.
+    Without other workers, the script needs these for its last steps.
     """
     while not over.is_set():
         if not wanted.leaves.wait(LOOK_EVERY):
@@ -228,7 +228,7 @@ def _part(workers: list[Member], target: str, wanted: Wanted, over: threading.Ev
 
 
 def _terminate(workers: list[Member]) -> None:
-    """End data workers, all at once: each hands its tasks over."""
+    """End data workers, all at the same time: each hands its tasks over."""
     ending = [threading.Thread(target=worker.terminate) for worker in workers]
     for one in ending:
         one.start()
@@ -239,7 +239,7 @@ def _terminate(workers: list[Member]) -> None:
 def _end(workers: list[Member], *, hand_over: bool) -> None:
     """End data workers for good.
 
-    They *hand over* their tasks where the job goes on. It does not where its dispatcher ends too.
+    They *hand over* their tasks if the job continues. It ends if its dispatcher ends too.
     """
     if hand_over:
         _terminate(workers)
@@ -250,7 +250,7 @@ def _end(workers: list[Member], *, hand_over: bool) -> None:
 
 
 def _script(command: Sequence[str], plan: LaunchPlan, wanted: Wanted) -> int:
-    """Run the script; return its exit code, as a shell gives that of one that a signal ended."""
+    """Run the script; return its exit code, or 128 plus the number of the signal that ended it."""
     program = [sys.executable, *command]
     env = {**os.environ, TARGET: plan.target}
     # A group of its own: Ctrl-C reaches it once, through us.

@@ -1,4 +1,4 @@
-"""Where this host is, seen from its dispatcher: the kernel is asked, before anything starts."""
+"""Find this host's address as its dispatcher sees it. The kernel answers before a start."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ ANSWERS_WITHIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a host knows of a dispatcher's address.
+    """Facts that a host finds out about a dispatcher's address.
 
-    *own_host* is how hosts that reach the dispatcher reach this one. *here* says whether the
-    address is one of this host's, *taken* whether something listens there.
+    *own_host* is the address at which hosts that reach the dispatcher also reach this host. *here*
+    says whether the dispatcher's address belongs to this host, *taken* whether a process listens
+    there.
     """
 
     own_host: str
@@ -29,7 +30,7 @@ class Surroundings:
 
 
 def look_around(target: str) -> Surroundings:
-    """Return what is known here of *target*, ``host:port``; port 0 is one that nobody has."""
+    """Examine *target*, as ``host:port``; no process listens on port 0."""
     host, _, digits = target.rpartition(":")
     name, port = host.strip("[]"), int(digits)
     own_host = LOOPBACK if is_loopback(name) else _facing(name, port)
@@ -38,7 +39,7 @@ def look_around(target: str) -> Surroundings:
 
 
 def _facing(name: str, port: int) -> str:
-    """Return the address that packets to a host leave from; no packet is sent for that."""
+    """Return the local address of packets to a host, without sending one."""
     with suppress(OSError):
         family, kind, _, _, address = socket.getaddrinfo(name, port or 1, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

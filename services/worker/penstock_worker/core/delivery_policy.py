@@ -116,7 +116,7 @@ class DeliveryPolicy(Protocol):
         ...
 
     def shed(self) -> list[FrameReady]:
-        """Remove and return frames that readers hardly need, if streams want elements not made yet."""
+        """Remove and return frames that readers hardly need, if streams want new elements."""
         ...
 
     def clear(self) -> list[FrameReady]:

@@ -100,7 +100,7 @@ class FirstCome:
         return True
 
     def on_ended(self, number: int, _out: list[Effect]) -> None:
-        """Record that there are *number* elements, or as many as another runner produced."""
+        """Record that there are *number* elements, or more if another runner produced more."""
         self.total = max(number, self.ownership.head)
 
     def frames_of(self, run: int) -> tuple[FrameReady, ...]:

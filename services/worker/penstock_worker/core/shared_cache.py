@@ -205,7 +205,7 @@ class SharedCache:
         return True
 
     def on_ended(self, number: int, out: list[Effect]) -> None:
-        """Record that there are *number* elements, or as many as another runner produced."""
+        """Record that there are *number* elements, or more if another runner produced more."""
         self.total = max(number, self.head)
         out.append(HeartbeatDue())
         for trainer in self._trainers.values():
