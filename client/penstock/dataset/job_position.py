@@ -1,4 +1,4 @@
-"""Where an iterator stands in the jobs that it reads: rounds, what was left out, by which way."""
+"""The position of an iterator in its jobs: rounds, skipped elements, and transports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.options import check_count
 
 
 class JobPosition(ABC):
-    """What `DatasetIterator` says of jobs."""
+    """The properties and methods of `DatasetIterator` that concern jobs."""
 
     _active: Iterator[Element]
 
@@ -27,11 +27,11 @@ class JobPosition(ABC):
 
     @property
     def round(self) -> int:
-        """The round of coordinated reads whose element comes next: as many were had, or skipped.
+        """The number of rounds of coordinated reads taken or skipped: the next round's number.
 
-        What operators behind `distribute` hold was not had. After a crash, all consumers go on
-        with the largest one: the restarted with ``distribute(..., start_round=...)``, the others by
-        `skip_to`.
+        Rounds whose elements operators after `distribute` still hold do not count as taken. After
+        a crash, all consumers continue with the largest `round` of all. A restarted consumer uses
+        ``distribute(..., start_round=...)``, the others call `skip_to`.
 
         Raises:
             DatasetError: when the pipeline has not exactly one `distribute` with *num_consumers*.
@@ -49,15 +49,15 @@ class JobPosition(ABC):
         return self._check_open().round
 
     def skip_to(self, round: int) -> None:  # noqa: A002  # its name in all of this
-        """Go on with a later round of coordinated reads; what is left out counts as `skipped`.
+        """Continue with a later round of coordinated reads; rounds left out count as `skipped`.
 
-        Operators behind `distribute` begin anew.
+        Operators after `distribute` start again.
 
         Args:
-            round: the round whose element comes next; that of `round` or a later one.
+            round: the round whose element comes next: the current `round` or a later one.
 
         Raises:
-            DatasetError: when *round* was had already, or see `round`.
+            DatasetError: when *round* was already taken, or see `round`.
             Closed: after `close`.
 
         >>> from penstock_cluster import LocalCluster
@@ -75,10 +75,10 @@ class JobPosition(ABC):
 
     @property
     def skipped(self) -> int:
-        """How many elements were left out here: rounds that `skip_to` passed over.
+        """How many elements this reader left out: rounds that `skip_to` skipped.
 
-        With a `CrossTrainerCache`, those that left the window before the trainer had them: the same
-        for all its readers. What had left the window before the trainer came is not counted.
+        With a `CrossTrainerCache`, it counts elements that left the window before the trainer got
+        them, the same for all its readers. Elements that left before the trainer came do not count.
 
         Raises:
             Closed: after `close`.
@@ -92,7 +92,7 @@ class JobPosition(ABC):
     def transport(self) -> Mapping[str, str]:
         """The transport by which each worker is read, by address: ``"local"`` or ``"grpc"``.
 
-        Workers that have nothing more may be missing.
+        Workers that have no more elements may be missing.
 
         Raises:
             Closed: after `close`.
@@ -104,10 +104,10 @@ class JobPosition(ABC):
 
     @property
     def padding(self) -> bool:
-        """Whether the newest element of coordinated reads fills a group that was too short.
+        """Whether the newest element of coordinated reads only pads a group that was too short.
 
-        That is so with ``remainder="pad"`` at the end of a task: a loss can leave it out. Behind
-        operators it is that of the newest element which they took.
+        This happens at the end of a task with ``remainder="pad"``; a loss can leave the element
+        out. With operators after `distribute`, it describes the newest element that they took.
 
         Raises:
             DatasetError: see `round`.

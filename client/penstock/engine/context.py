@@ -1,4 +1,4 @@
-"""What a running operator knows of the run that it is part of."""
+"""The context of a running operator: its run, its seeds, and the limits of its options."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.options import Options
 
 
 class Opens(Protocol):
-    """A node of a graph, as far as the engine knows it: what makes a running operator."""
+    """A node of a graph as the engine sees it: it makes a running operator."""
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name of the node in messages."""
 
     def open(self, context: Context, state: State) -> OpIterator:
         """Return the operator, running from *state* on."""
@@ -33,11 +33,11 @@ class SourceSessions(Protocol):
     """The sessions of a run that reads jobs; `penstock.reader.delivery.sessions` has them."""
 
     def first_pass(self, path: str) -> int | None:
-        """Return the pass in which the `repeat` at *path* begins, if it goes on from a state."""
+        """Return the pass in which the `repeat` at *path* begins, if it continues from a state."""
 
 
 class SkipCounter:
-    """How many elements a run left out on purpose, because they could not be made. Any thread."""
+    """Counts the elements that a run left out because they could not be made. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Context:
     base_seed: int
     """The seed of everything below: a function of the job's seed, the task, the inner dataset."""
     common_seed: int | None = None
-    """The same for all tasks; None where there is but this one."""
+    """A seed that is the same for all tasks; None if there is only one."""
     pass_key: int = 0
     """Which pass of the enclosing `repeat`s this is; 0 outside of any and in the first."""
     path: str = ""
@@ -68,25 +68,26 @@ class Context:
     providers: dict[str, int] = field(default_factory=dict)
     """Which split provider a source draws from, by the source's path; others read everything."""
     shared: dict[str, object] = field(default_factory=dict)
-    """What operators keep for the length of the run, by path: a memory cache outlives passes."""
+    """Objects that operators keep for the whole run, by path, such as a `cache` in memory."""
     persistent: bool = False
-    """Whether operators may use what earlier runs in this process kept: not where elements must
-    be a function of the task alone."""
+    """Whether operators may use objects that earlier runs in this process kept. They may not if
+    elements must be a function of the task alone."""
     sessions: SourceSessions | None = None
-    """Where readers of jobs are kept; marks then say what is unacked of them (`engine.unacked`)."""
+    """The sessions of the jobs that this run reads; marks name their unacked tags, see
+    `engine.unacked`."""
     passes: tuple[tuple[str, int], ...] = ()
     """The passes of the enclosing `repeat`s, outermost first, each with the path of its repeat."""
     skipped: SkipCounter = field(default_factory=SkipCounter)
     share: int = 1
-    """One in so many parts of the host's cores and memory is for this run."""
+    """This run may use 1/*share* of the host's cores and memory."""
     processes: ProcessShare | None = None
-    """The processes to which calls may move where threads do not help; None: there are none."""
+    """The processes to which calls may move if threads do not help; None: there are none."""
     tuning: Tuning | None = None
-    """What options say; None before anything is opened."""
+    """The run's tuning, from the options; None before anything is opened."""
     on_open: Callable[[str, Any], object] | None = None
-    """Called with everything that is opened, and its path; inner datasets too."""
+    """Called with each operator that is opened and its path, including those of inner datasets."""
     times: OpTimes | None = None
-    """Where it is measured how long operators work, if it is."""
+    """Measures how long operators work; None: nothing is measured."""
 
     @classmethod
     def local(
@@ -133,20 +134,20 @@ class Context:
         )
 
     def alike(self) -> Context:
-        """Return this context with chance that is the same in all tasks."""
+        """Return this context with the seed that all tasks have in common."""
         return self if self.common_seed is None else replace(self, base_seed=self.common_seed)
 
     @property
     def tuned(self) -> Tuning:
-        """What options say about how to run; of an operator that is opened by itself, nothing."""
+        """The run's tuning; that of no options if an operator is opened by itself."""
         return self.tuning or Tuning.of(Options())
 
     def seed(self, explicit: int | None = None, *, every_pass: bool = True) -> int:
         """Return the operator's seed: from *explicit* if the user gave one, else from the job's.
 
-        An explicit seed gives the same sequence in every task and in every new iterator; so does
-        the job's where the operator draws splits, which mean the same to all tasks. With
-        *every_pass* each pass of a `repeat` around the operator has a seed of its own.
+        An explicit seed gives the same sequence in every task and in every new iterator. The job's
+        seed does so too if the operator draws splits, which mean the same to all tasks. With
+        *every_pass*, each pass of a `repeat` around the operator has its own seed.
         """
         base = explicit
         if base is None:
@@ -156,7 +157,7 @@ class Context:
 
 
 def open_node(node: Opens, context: Context, state: State = None) -> OpIterator:
-    """Run *node* in *context* from *state* on; a state of another shape is a clear error."""
+    """Run *node* in *context* from *state* on; a state of another shape raises a clear error."""
     if context.on_open is not None:
         context.on_open(context.path, node)
     try:

@@ -2,25 +2,26 @@
 
 Rule 1. `block(n)` gives 1 to n elements; an empty list is the end, and stays the end. A block may
         be short for the operator's own reasons: a split ended, an inner dataset ended.
-Rule 2. `mark()` captures where the last block stands. What it returns is a function of *back*,
-        0 <= back <= length of the last block: the state just before the last *back* elements of
-        it (0: behind all of it). A mark stays true whatever the operator does afterwards, so it
-        captures values, never the operator itself. Before the first block only 0 is valid.
+Rule 2. `mark()` captures the position of the last block. It returns a function of *back*,
+        0 <= back <= length of the last block. That function returns the state just before the
+        last *back* elements of the block (0: after all of it). A mark stays true whatever the
+        operator does afterwards, so it captures values, never the operator itself. Before the
+        first block only 0 is valid.
 Rule 3. A state is plain JSON, small, and its size depends on the pipeline only. None is the
         start. Opening a node at a state continues as if nothing had happened.
 Rule 4. Output depends on input alone, not on block sizes or timing.
-Rule 5. An error belongs to its element. What was made before it is returned first, as a short
-        block; the next call raises; the call after that goes on behind the failed element, as if
-        it did not exist. After a raise, marks are valid at 0 only and stand behind that element.
+Rule 5. An error belongs to its element. The elements before it are returned first, as a short
+        block; the next call raises; the call after that continues as if the failed element did
+        not exist. After a raise, marks are valid at 0 only, and stand after the failed element.
 
-So an operator that needs k input elements asks for at most k, and works on one block of input
-at a time, or keeps the marks of the blocks whose elements it still keeps. No state is made per
-element, and yet a state is exact to the element.
+So an operator that needs k input elements asks for at most k. It works on one block of input at a
+time, or keeps the marks of the blocks whose elements it still keeps. No state is made per element,
+and yet a state is exact to the element.
 
-    state            ──▶ an operator opened at it gives the same tail
-    mark()(back)     ──▶ state before the last *back* elements of the last block
-    skip(n)          ──▶ as block(n), but the elements are not wanted: 1:1 operators call nothing
-    rows(n)          ──▶ as block(n), for who can do with rows of arrays (`penstock.engine.rows`)
+    state            ──▶ an operator opened at it gives the same tail;
+    mark()(back)     ──▶ state before the last *back* elements of the last block;
+    skip(n)          ──▶ as block(n), but drops the elements: 1:1 operators call nothing;
+    rows(n)          ──▶ as block(n), for callers that accept rows (`penstock.engine.rows`).
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ State: TypeAlias = Any
 Mark: TypeAlias = Callable[[int], State]
 
 ByNumber: TypeAlias = Callable[[NDArray[np.int64]], tuple[list[Element], TransformError | None]]
-"""Makes the elements that have these numbers; or those before one that fails, and its error."""
+"""Makes the elements with these numbers; if one fails, the elements before it and its error."""
 
 ELEMENT_ERRORS = (TransformError, ElementError, MissingFile)
 """The errors that belong to one element (rule 5); others say that the run itself is in trouble."""
 
 
 class CallLog(Protocol):
-    """Hears of calls that threads of an operator's own make; see `engine.op_times.OpTime`."""
+    """Records calls that an operator's own threads make; see `engine.op_times.OpTime`."""
 
     def begin_call(self) -> None:
         """Record that this thread is in a call from now on."""
 
     def end_call(self, seconds: float, cpu: float) -> None:
-        """Record that this thread's call has ended; it took *seconds* and that processor time."""
+        """Record that this thread's call has ended: its *seconds*, and *cpu* of processor time."""
 
 
 class OpIterator(ABC):
     """One operator at work."""
 
     _due: Exception | None = None
-    """An error that is to be raised behind the last block (rule 5)."""
+    """The error to raise after the last block (rule 5)."""
 
     def _raise_due(self) -> None:
         """Raise that error, if there is one: once."""
@@ -71,16 +72,16 @@ class OpIterator(ABC):
             if failed is not None:
                 raise failed
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     @abstractmethod
     def block(self, n: int) -> list[Element]:
         """Return the next 1 to *n* elements, or an empty list when there are no more."""
 
     def rows(self, n: int) -> Block:
-        """Do as `block`, but return elements that were not made yet as the rows that they are.
+        """Do as `block`, but return elements that were not made yet as rows.
 
-        One block may be asked for in this way, and the next in the other.
+        Calls of `rows` and `block` may alternate.
         """
         return self.block(n)
 
@@ -89,10 +90,10 @@ class OpIterator(ABC):
         """Capture the last block's position in the stream (rule 2)."""
 
     def skip(self, n: int) -> int:
-        """Pass over up to *n* elements; return how many there were. Fewer means the end.
+        """Skip up to *n* elements; return how many there were. Fewer means the end.
 
-        Failed elements on the way are skipped in silence and do not count: they are not wanted.
-        After a skip, marks are valid at 0 only, as before a first block.
+        Elements that fail are skipped silently and do not count. After a skip, marks are valid at
+        0 only, as before a first block.
         """
         left = n
         while left:
@@ -106,15 +107,15 @@ class OpIterator(ABC):
         return n - left
 
     def expect_batches(self, size: int) -> None:  # noqa: B027  most make no rows
-        """Note that `rows` are asked for, from here on, to stack each run of *size* elements."""
+        """Announce that the caller of `rows` will stack each run of *size* elements from now on."""
 
     def report_calls(self, log: CallLog) -> None:  # noqa: B027  most have none
-        """Have *log* told of each call that is made by a thread of this operator."""
+        """Report each call that a thread of this operator makes to *log*."""
 
     def close(self) -> None:  # noqa: B027  sources may hold nothing
         """Release threads, files and inputs. Idempotent; the operator is not used afterwards.
 
-        Another thread may be inside `block`: it is woken if it waits, and may get any error.
+        If another thread waits inside `block`, it is woken, and may get any error.
         """
 
 
@@ -141,4 +142,4 @@ class OneInputIterator(OpIterator):
 
 
 class ChoosingIterator(OneInputIterator, RowsIterator):
-    """An operator that gives some of the elements of its one input, as rows if they come so."""
+    """An operator that gives some elements of its only input, as rows if they come as rows."""

@@ -1,4 +1,4 @@
-"""How much of its time a training loop waits for elements: of a wait that goes on, up to now."""
+"""How much of its time a training loop waits for elements, including a wait in progress."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from penstock.engine.steady import UNKNOWN, Steady
 from penstock.protocol.loop_time import LoopTime
 
 SPAN, SAMPLES = 1.0, 11
-"""Marks are at least so many seconds apart, and so many are kept."""
+"""Marks are at least `SPAN` seconds apart, and `SAMPLES` marks are kept."""
 
 WINDOW = 10.0
-"""The newest figures cover about so many seconds."""
+"""The newest figures cover about this number of seconds."""
 
 BUCKETS_A_DOUBLING = 4
-"""How finely waits are told apart: by a fifth."""
+"""Buckets of waits for each factor of 2: neighbouring buckets differ by a fifth."""
 
 LEAST = 1e-6
 
 LABEL_TOLD = 250
-"""The most characters of an operator's label that are told."""
+"""The most characters of an operator's label that are reported."""
 
 TOGETHER = 256
-"""So many waits are sorted in at once: the loop itself waits for that."""
+"""Waits that are counted into the buckets at once; the loop itself waits while this is done."""
 
 
 class _Sums(NamedTuple):
-    """What a loop had, and waited, before *since*; if it is *waiting* now, the wait began then."""
+    """The steps and waits of a loop before *since*; if it is *waiting*, its wait began then."""
 
     steps: int
     waited: float
@@ -42,7 +42,7 @@ class _Sums(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """When a span began, with the steps, the wait and the work of operators up to then."""
+    """The begin of a span, with the steps, the waits and the work of operators up to then."""
 
     at: float
     steps: int
@@ -51,7 +51,7 @@ class _Mark(NamedTuple):
 
 
 class _Here(NamedTuple):
-    """What a loop *waited* for in its own process, and the operator there that worked longest."""
+    """How long a loop *waited* for its own process, and the operator there that worked longest."""
 
     waited: float
     label: str
@@ -64,7 +64,7 @@ READS = "distribute"
 
 
 def _here(before: Iterable[OpTimeNow], now: Iterable[OpTimeNow], waited: float) -> _Here:
-    """Return what a loop that *waited* for so long waited for in its own process."""
+    """Return the part of *waited* seconds that a loop waited for operators in its own process."""
     known = {one.path: one for one in before}
     far, slowest = 0.0, _Here(0.0, "", 0.0, 0.0)
     for one in now:
@@ -80,9 +80,9 @@ def _here(before: Iterable[OpTimeNow], now: Iterable[OpTimeNow], waited: float) 
 
 
 class LoopClock:
-    """Measures one loop. The thread that reads calls `ask` and `got`; any may ask for the sums.
+    """Measures one loop. The reading thread calls `ask` and `got`; any thread may read the sums.
 
-    Times are by `time.perf_counter`, and so is *clock*.
+    Times are those of `time.perf_counter`; *clock* must return the same.
     """
 
     __slots__ = (
@@ -105,20 +105,20 @@ class LoopClock:
         self._began: float | None = None
         self._ended: float | None = None
         self._sums = _Sums(0, 0.0, 0.0, False)
-        """Replaced as a whole: another thread never sees a wait counted twice, or not at all."""
+        """Replaced as a whole, so that other threads see each wait counted exactly once."""
         self._waits: dict[int, int] = {}
-        """How many waits were about so long, by the logarithm of that."""
+        """The number of waits in each bucket, by the logarithm of their length."""
         self._newest: list[float] = []
-        """Waits that are not among these yet: together they are sorted in faster."""
+        """Waits that are not in `_waits` yet: counting many at once is faster."""
         self._marks: deque[_Mark] = deque(maxlen=SAMPLES)
         self._first: _Mark | None = None
-        """Behind the first element: the wait for that is a start."""
+        """The mark after the first element: the wait for that element is part of the start."""
         self._wanted = Steady()
         self._span_until = float("-inf")
         self.operators: Callable[[], tuple[OpTimeNow, ...]] = tuple
-        """Says how long operators of the training process worked up to now."""
+        """Returns how long operators of the training process have worked until now."""
         self.working_in: Callable[[], str] = str
-        """Says in which operator of the training process a loop is that waits, if in any."""
+        """Returns the operator of the training process that a waiting loop is in, if any."""
 
     def ask(self, at: float) -> None:
         """Record that the loop waits from now on."""
@@ -126,12 +126,12 @@ class LoopClock:
         if at >= self._span_until:
             self._marks.append(_Mark(at, steps, waited, self.operators()))
             if self._began is None:
-                self._began = at  # from now on others look at the marks
+                self._began = at  # from now on other threads read the marks
             self._span_until = at + SPAN
         self._sums = _Sums(steps, waited, at, True)
 
     def got(self, until: float, elements: int) -> None:
-        """Record that the loop had so many elements *until* then.
+        """Record that the loop got *elements* elements at the time *until*.
 
         It takes all but the first of them without a wait.
         """
@@ -152,7 +152,7 @@ class LoopClock:
             self._sums = _Sums(steps, waited + until - asked, until, False)
 
     def end(self, at: float) -> None:
-        """Record that the pass is over: the figures stay as they are."""
+        """Record that the pass is over; the figures do not change any more."""
         self.gave_up(at)
         self._ended = at
 
@@ -163,7 +163,7 @@ class LoopClock:
         return self._between(_Mark(self._began, 0, 0.0), self._now())
 
     def newest(self) -> LoopTime:
-        """Return those of about the last ten seconds, up to now."""
+        """Return the sums of about the last ten seconds."""
         if self._began is None:
             return LoopTime()
         now, marks, (steps, waited, since, waiting) = self._now(), tuple(self._marks), self._sums
@@ -201,7 +201,7 @@ class LoopClock:
         )
 
     def _wait(self, share: float) -> float:
-        """Return how long that *share* of all steps waited at most."""
+        """Return the longest wait among the *share* of all steps that waited least, in seconds."""
         waits, newest = dict(self._waits), self._newest  # the loop's thread may add to them
         _sort_in(list(newest), waits)
         steps = self._sums.steps
@@ -218,7 +218,7 @@ class LoopClock:
 
 
 def _sort_in(newest: list[float], waits: dict[int, int]) -> None:
-    """Add waits to the counts of those that were about as long."""
+    """Count each wait in the bucket of its length."""
     for wait in newest:
         at = round(BUCKETS_A_DOUBLING * math.log2(max(wait, LEAST)))
         waits[at] = waits.get(at, 0) + 1

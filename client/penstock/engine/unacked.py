@@ -1,17 +1,18 @@
 """Which elements of a session are unacked, as the marks of local operators say.
 
-A session numbers what it gives to operators with delivery tags: 0, 1, 2, .... The marks of those
-operators hold
+A session numbers the elements that it gives to operators with delivery tags: 0, 1, 2, .... The
+marks of those operators hold
 
-    ["&", key, tail]    of the session *key*, everything from tag *tail* on is unacked;
+    ["&", key, tail]    in the session *key*, everything from tag *tail* on is unacked;
     {"&owed": [[key, tail, spans], ...], "at": state, "again": state}
-                        exactly that is unacked, whatever *state* says; an operator opens at that,
-                        or at the second one, if there is any, where just that which is unacked
-                        comes again in the order in which it came.
+                        exactly these tags are unacked, whatever *state* says. An operator opens at
+                        the state "at". If only the unacked elements come again, in the order in
+                        which they came, it may open at "again" instead (null: it may not).
 
-What is said of one session adds up. What was delivered and is unacked nowhere has reached the
-training loop, or was left out on purpose. Marks name every session that may still deliver, also
-those of earlier passes: an element may be made of elements of two.
+If a mark names a session several times, the unacked tags add up. A delivered element that is
+unacked nowhere has reached the training loop, or was left out on purpose. Marks name every session
+that may still deliver, including those of earlier passes, because one element may be made of
+elements of two passes.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Unacked:
     tail: int = 0
 
     def missing(self, stop: int) -> RangeSet:
-        """Return what is unacked of the tags below *stop*, those that were delivered."""
+        """Return the unacked tags below *stop*; only tags below it were delivered."""
         if not self.ranges.spans:  # as without a shuffle
             return RangeSet(((self.tail, stop),)) if self.tail < stop else NO_RANGES
         return RangeSet.of(*self.ranges.spans, (self.tail, stop)) & RangeSet.of((0, stop))
 
     def __or__(self, other: Unacked) -> Unacked:
-        """Return what is unacked in either: an element may be so in several operators."""
+        """Return the tags unacked in either; several operators may hold the same element."""
         return Unacked(self.ranges | other.ranges, min(self.tail, other.tail))
 
 
@@ -49,10 +50,10 @@ NOTHING_UNACKED = Unacked(NO_RANGES, 1 << 62)
 """Everything that was pulled has been handed out, or was left out on purpose."""
 
 UnackedBySession: TypeAlias = Mapping[int, Unacked]
-"""What is unacked, by session; of a session that is not there, nothing."""
+"""The unacked elements of each session; a session that is missing here has none."""
 
 Tags: TypeAlias = tuple[tuple[int, int, int], ...]
-"""What an element was made of: sessions, each with its first tag and the one behind its last."""
+"""The tags that an element was made of: (session key, first tag, last tag + 1) for each run."""
 
 _ALL_UNACKED = Unacked()
 
@@ -64,23 +65,23 @@ class AckTracker(Protocol):
 
     @property
     def splits_elements(self) -> bool:
-        """Whether operators cut elements into pieces, so that one cannot be told from another."""
+        """Whether operators cut elements into pieces, so that pieces cannot be told apart."""
         ...
 
     def unacked(self) -> Unacked:
-        """Return what is unacked. Of what was delivered it only ever becomes less."""
+        """Return the unacked tags. Among delivered elements, they only ever become fewer."""
         ...
 
     def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
-        """Keep the loop from ever getting the tags that *choose* picks of what is unacked.
+        """Make sure that the loop never gets the tags that *choose* picks of the unacked ones.
 
-        The loop stands still meanwhile. Return these tags.
+        The loop does not advance during the call. Return these tags.
         """
         ...
 
 
 def unacked_from(key: int, tail: int) -> State:
-    """Return the part of a mark that says: of session *key* all is unacked from *tail* on."""
+    """Return the part of a mark by which, in session *key*, all tags from *tail* on are unacked."""
     return [_LEAF, key, tail]
 
 
@@ -89,33 +90,34 @@ def unacked_exactly(
 ) -> State:
     """Return a mark that says that exactly *unacked* is unacked, and opens at *at*.
 
-    If just that comes again in the order in which it came, it may open at what *again* returns.
+    If only the unacked elements come again, in the order in which they came, the operator may open
+    at the state that *again* returns.
     """
     owed = [[key, part.tail, part.ranges.spans] for key, part in unacked.items()]
     return {_EXACT: owed, "at": at, _AGAIN: again}
 
 
 def without_unacked(state: State) -> State:
-    """Return the state to open with: without what it says is unacked."""
+    """Return the state to open with: *state* without its record of unacked tags."""
     return state["at"] if isinstance(state, dict) and _EXACT in state else state
 
 
 def unacked_in(state: State) -> UnackedBySession:
-    """Return what is unacked at a mark's *state*."""
+    """Return the tags that are unacked at a mark's *state*."""
     found: dict[int, Unacked] = {}
     _collect(state, found)
     return found
 
 
 def has_exactly(state: State) -> bool:
-    """Return whether *state* says anywhere exactly what is unacked: there may be gaps in that."""
+    """Return whether *state* lists unacked tags exactly anywhere; such a list may have gaps."""
     if isinstance(state, dict):
         return _EXACT in state or any(has_exactly(part) for part in state.values())
     return isinstance(state, list) and any(has_exactly(part) for part in state)
 
 
 def opens_again(state: State) -> bool:
-    """Return whether operators continue at *state* if what is unacked comes again in its order."""
+    """Return whether operators can continue at *state* if unacked elements come again in order."""
     if isinstance(state, dict):
         if _EXACT in state:
             again = state[_AGAIN]
@@ -125,9 +127,9 @@ def opens_again(state: State) -> bool:
 
 
 def unacked_from_start(state: State) -> State:
-    """Return *state* as a mark of sessions that deliver what is unacked from tag 0 on.
+    """Return *state* as a mark of sessions that deliver the unacked elements from tag 0 on.
 
-    It `opens_again`.
+    *state* must be one that `opens_again`.
     """
     if isinstance(state, list):
         if len(state) == 3 and state[0] == _LEAF and type(state[1]) is int:
@@ -164,7 +166,7 @@ def _join(found: dict[int, Unacked], key: int, unacked: Unacked) -> None:
 
 
 def joined(parts: Iterable[UnackedBySession]) -> UnackedBySession:
-    """Return what any of *parts* says is unacked."""
+    """Return the tags that are unacked in any of *parts*."""
     found: dict[int, Unacked] = {}
     for part in parts:
         for key, unacked in part.items():
@@ -173,9 +175,9 @@ def joined(parts: Iterable[UnackedBySession]) -> UnackedBySession:
 
 
 def acked_between(before: UnackedBySession, after: UnackedBySession) -> Tags:
-    """Return what was unacked *before* and is not *after*.
+    """Return the tags that were unacked *before* and are acked *after*.
 
-    Of a session that is not named yet all is unacked, of one that is not any more nothing.
+    If *before* does not name a session, all its tags were unacked. If *after* does not, none is.
     """
     out: list[tuple[int, int, int]] = []
     for key in [*before, *(key for key in after if key not in before)]:
@@ -192,7 +194,7 @@ def acked_between(before: UnackedBySession, after: UnackedBySession) -> Tags:
 def straight_run(mark: Mark, count: int) -> tuple[int, int, int] | None:
     """Return the tags of the last *count* elements, if each has one and these are consecutive.
 
-    That is a session's key, the first tag and the one behind the last.
+    The result is the session's key, the first tag, and the last tag plus 1.
     """
     spans = acked_between(unacked_in(mark(count)), unacked_in(mark(0)))
     if len(spans) == 1 and spans[0][2] - spans[0][1] == count:
@@ -201,7 +203,10 @@ def straight_run(mark: Mark, count: int) -> tuple[int, int, int] | None:
 
 
 def tags_of(before: UnackedBySession, mark: Mark, count: int) -> list[Tags]:
-    """Return what the last *count* elements were made of; *before* was unacked before them."""
+    """Return the tags that each of the last *count* elements was made of.
+
+    *before* was unacked before these elements.
+    """
     out = []
     for back in range(count - 1, -1, -1):
         after = unacked_in(mark(back))
@@ -220,7 +225,7 @@ def by_session(parts: Iterable[Tags]) -> dict[int, RangeSet]:
 
 
 def only_tags(parts: Iterable[Tags]) -> UnackedBySession:
-    """Return what is unacked when that is just the tags of all *parts*."""
+    """Return the unacked elements, if these are exactly the tags of all *parts*."""
     return {key: Unacked(runs, NOTHING_UNACKED.tail) for key, runs in by_session(parts).items()}
 
 

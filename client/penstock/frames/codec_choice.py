@@ -1,9 +1,9 @@
 """Which codec pays for a stream of frames: decided by samples, and the speed of the link.
 
-Of a byte it counts what it takes to compress it, to carry what is left, and to decompress it, as if
-one came after the other: what is saved on the link must pay for all that a codec costs. Frames are
-carried while others are compressed, so more would often pay; but not where processors are busy, and
-there a codec that only pays beside idle ones would slow everything down.
+The cost of a byte is the time to compress it, plus the time to send the compressed bytes, plus the
+time to decompress them. So the time saved on the link must pay for all the work of a codec. In
+fact, one frame is sent while another is compressed, so more compression would often pay. But if the
+processors are busy, a codec that pays only with idle processors would slow everything down.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from penstock.frames.compression import LEAST, compress, decompress
 from penstock.protocol.types import Codec
 
 FAST_LINK = 1e9
-"""Bytes a second of the fastest link that is told apart, which one is taken to be at first: it is
-what gRPC carries within a machine."""
+"""The highest speed of a link that is distinguished, in bytes a second: gRPC within a machine.
+Every link counts as one of this speed at first."""
 
 SHARED_MEMORY_LINK = 1e13
-"""What stands for a way on which nothing is carried: no codec pays."""
+"""The speed, in bytes a second, that stands for shared memory: on it, no codec pays."""
 
 ZSTD_LINK = 400e6
-"""Bytes a second of the fastest link for which ZSTD is tried: it has never paid on a faster one."""
+"""ZSTD is tried on links of at most this speed, in bytes a second: on faster ones it never paid."""
 
 GAIN = 0.9
-"""Another codec takes over where it needs less than this part of the time, and none is worth its
-while that leaves more of the bytes."""
+"""Another codec replaces the present one if it needs less than this part of its time. A codec that
+leaves more than this part of the bytes is not used."""
 
 _SAMPLE = 1 << 17
 _PIECES = 4
@@ -36,7 +36,7 @@ _MARGIN = 1.25
 
 @dataclass(frozen=True, slots=True)
 class CodecTrial:
-    """What it took to compress and decompress *nbytes*, and how much was left of them."""
+    """The time to compress and decompress *nbytes*, and the size of the compressed bytes."""
 
     codec: Codec
     nbytes: int
@@ -45,17 +45,17 @@ class CodecTrial:
 
     @property
     def ratio(self) -> float:
-        """How many bytes one stands for; at least 1, since what grows is sent as it is."""
+        """Bytes for each compressed byte; at least 1, because a sample that grows is sent raw."""
         return max(1.0, self.nbytes / max(1, self.stored_nbytes))
 
     def cost(self, link: float) -> float:
-        """Return the seconds that a byte takes over a link of so many bytes a second."""
+        """Return the seconds that a byte takes over a link of *link* bytes a second."""
         return self.seconds / self.nbytes + 1 / (self.ratio * link)
 
 
 @dataclass(frozen=True, slots=True)
 class CodecChoice:
-    """What was decided: *ratio* is that of *codec*, or what the best other one would give."""
+    """The decision. *ratio* is that of *codec*; without one, that of the best codec tried."""
 
     codec: Codec = Codec.NONE
     ratio: float = 1.0
@@ -69,7 +69,7 @@ class CodecChoice:
 
 
 def choose(trials: tuple[CodecTrial, ...], link: float, present: Codec) -> CodecChoice:
-    """Return what to do over a link of so many bytes a second; *present* is what is done now."""
+    """Return the codec for a link of *link* bytes a second; *present* is the codec in use."""
     costs = {trial.codec: trial.cost(link) for trial in trials if trial.ratio >= 1 / GAIN}
     costs[Codec.NONE] = 1 / link
     best = min(costs, key=lambda codec: costs[codec])
@@ -81,20 +81,20 @@ def choose(trials: tuple[CodecTrial, ...], link: float, present: Codec) -> Codec
 class CodecChooser:
     """Chooses the codec of each frame of one stream.
 
-    A sample is tried of the first frame and of every *every*-th; what it showed holds until then. A
-    link that is told to be otherwise changes the choice at once.
+    It tries the codecs on a sample of the first frame and of every *every*-th after it; the result
+    holds until the next sample. If the speed of the link changes, the choice changes at once.
     """
 
     def __init__(self, *, every: int = 32, clock: Callable[[], float] = time.thread_time) -> None:
         self.choice: CodecChoice | None = None
-        """What was chosen last; None before the first frame."""
+        """The last choice; None before the first frame."""
         self._every, self._clock = every, clock
         self._frames = 0
         self._trials: tuple[CodecTrial, ...] = ()
         self._link = FAST_LINK
 
     def set_link(self, link: float) -> None:
-        """Set how many bytes a second the frames travel with."""
+        """Set the speed at which frames travel, in bytes a second."""
         if link == self._link:
             return
         self._link = link if link >= SHARED_MEMORY_LINK else min(link, FAST_LINK)
@@ -122,7 +122,7 @@ def _worth_trying(link: float) -> tuple[Codec, ...]:
 
 
 def _sample(payload: memoryview) -> memoryview:
-    """Return some of all parts of *payload*: its leaves lie one behind the other."""
+    """Return pieces from all parts of *payload*, because its leaves lie one after the other."""
     if payload.nbytes <= _SAMPLE:
         return payload
     piece = _SAMPLE // _PIECES
@@ -131,7 +131,7 @@ def _sample(payload: memoryview) -> memoryview:
 
 
 def _try(codec: Codec, sample: memoryview, clock: Callable[[], float]) -> CodecTrial:
-    compress(sample[:LEAST], codec)  # what is loaded once does not count
+    compress(sample[:LEAST], codec)  # the first call loads the codec, and that does not count
     start = clock()
     stored = compress(sample, codec)
     if stored is None:

@@ -1,9 +1,9 @@
-"""What `ignore_errors` left out, written down: a folder of files with one JSON object a line.
+"""The records of elements that `ignore_errors` left out: files with one JSON object a line.
 
-Each process appends to a file of its own, so any number of them, on any hosts, may share a folder.
-A record is there before anything behind its element is made. When elements are replayed after
-a restore or a crash, so are their records; those of one failure have the same *id*, and a process
-writes none twice that it remembers.
+Each process appends to its own file, so any number of processes, on any hosts, may share a folder.
+A record is written before any later element is made. If elements are replayed after a restore or a
+crash, their records are written again. Records of one failure have the same *id*, and a process
+does not repeat a record that it remembers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from penstock.errors import DatasetError, TransformError
 from penstock.runtime.tracebacks import shortened, told
 
 PART_CHARS = 1 << 16
-"""How large a file becomes where files cannot be appended to; then another one is begun."""
+"""Characters in a file, if files cannot be appended to; then another file is begun."""
 
 REMEMBERED = 1 << 16
 """How many records a process remembers."""
 
 LONGEST = 1 << 16
-"""Characters of a traceback; the middle of a longer one is left out."""
+"""The most characters of a traceback; the middle of a longer one is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +40,32 @@ class DeadLetter:
     id: str
     """Equal for records of the same failure of the same element in the same pass."""
     time: str
-    """When it was left out, in UTC, as ISO 8601 has it."""
+    """When it was left out, in UTC, in ISO 8601 format."""
     source: str
-    """The stage that failed, as error messages name it; with the file, if it is one of files."""
+    """The stage that failed, as error messages name it; with the file, if it reads files."""
     element: int
-    """The number of the element, from 0, as *source* counts what it reads."""
+    """The number of the element, from 0, among the elements that *source* reads."""
     error: str
-    """The name of the class of what was raised."""
+    """The name of the class of the exception."""
     message: str
     traceback: str
     """Where the user's code raised it."""
     input: str
-    """What the function was called with, as text that is cut short."""
+    """The input of the function, as text that is cut short."""
     host: str
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class ElementOrigin:
-    """Whose elements they are: see `penstock.engine.context.Context`."""
+    """The stream that the elements belong to: see `penstock.engine.context.Context`."""
 
     base_seed: int
     path: str
     pass_key: int
 
     def key(self, number: int) -> str:
-        """Return what tells element *number* from all others."""
+        """Return an id that only element *number* has."""
         return f"{seeds.derive(self.base_seed, self.path, self.pass_key, 'left out', number):016x}"
 
 
@@ -77,14 +77,15 @@ class DeadLetters:
         self._unwritten: list[DeadLetter] = []
 
     def add(self, number: int, error: Exception) -> None:
-        """Add a record of element *number* of the input; `write` writes it down."""
+        """Add a record of element *number* of the input; `write` writes it to the folder."""
         self._unwritten.append(letter_of(self._origin.key(number), self._stage, number, error))
 
     def write(self) -> None:
-        """Write down what was added and is not written yet.
+        """Write the records that were added and are not written yet.
 
         Raises:
-            DatasetError: naming the folder. Another call tries again.
+            DatasetError: when a record cannot be written; it names the folder. Another call tries
+                again.
         """
         while self._unwritten:
             _file_in(self._folder).write(self._unwritten[0])
@@ -95,7 +96,7 @@ def folder_of(op: str, given: Any) -> str:
     """Return the name of the folder that a user gave, made absolute.
 
     Raises:
-        DatasetError: when it is none, or a file.
+        DatasetError: when it is not the name of a folder, or is that of a file.
     """
     if not isinstance(given, (str, os.PathLike)):
         raise DatasetError(f"{op}: log must be the path of a folder, not {given!r}")
@@ -111,9 +112,9 @@ def folder_of(op: str, given: Any) -> str:
 def letter_of(
     key: str, stage: str, number: int, error: Exception, longest: int = LONGEST
 ) -> DeadLetter:
-    """Return the record of element *number* of *stage*, told apart by *key*.
+    """Return the record of element *number* of *stage*, with *key* as its id.
 
-    Its texts have about *longest* characters at most.
+    Its texts have at most about *longest* characters.
     """
     source, raised, message, trace, given = stage, error, str(error), "", ""
     if isinstance(error, TransformError):
@@ -126,7 +127,7 @@ def letter_of(
 
 
 class _File:
-    """What one process writes in a folder."""
+    """The file of one process in a folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -137,7 +138,7 @@ class _File:
         self._part, self._text = 0, ""
 
     def write(self, letter: DeadLetter) -> None:
-        """Write *letter*, unless that was done."""
+        """Write *letter*, unless it was already written."""
         line = json.dumps(asdict(letter)) + "\n"
         with self._lock:
             if letter.id in self._written:
@@ -167,8 +168,8 @@ class _File:
                 raise OSError(f"{count} of {len(data)} bytes could be written")
 
     def _put(self, line: str) -> None:
-        """Write anew what was written, and *line*: few file systems behind URLs can append."""
-        from fsspec.core import url_to_fs  # noqa: PLC0415  only who needs it waits for it
+        """Write the whole file again with *line* added; few file systems behind URLs can append."""
+        from fsspec.core import url_to_fs  # noqa: PLC0415  slow to import, and rarely needed
 
         text = self._text + line
         fs, folder = url_to_fs(self._folder)
@@ -184,6 +185,6 @@ _finding = threading.Lock()
 
 
 def _file_in(folder: str) -> _File:
-    """Return this process's file in *folder*; a forked child has one of its own."""
+    """Return this process's file in *folder*; a forked child has its own."""
     with _finding:
         return _files.setdefault((os.getpid(), folder), _File(folder))

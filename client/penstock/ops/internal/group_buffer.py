@@ -1,12 +1,16 @@
-"""What `group_by_window` buffers: elements in groups, each with the position where it was read.
+"""The buffer of `group_by_window`: elements in groups, each with the position where it was read.
 
 State: ``[groups, parts]``. A group is ``[key, size]``. A part is a stretch of the input in which
-elements are buffered, ``[the input's state, number, errors, events]``: from element *number* on,
-behind so many *errors* of the input, each event is an element in the group of that index; or -k
-for k elements that are in none; or ``[k, e]`` for k such elements and e errors among them. The
-last part ends where the next element comes. Where elements lie far apart parts begin anew, so that
-what is read again is about what is buffered; there are at most `MOST` of them. Of an input that
-can be read again only once there is one part.
+elements are buffered: ``[the input's state, number, errors, events]``. It begins at element
+*number*, after *errors* errors of the input. An event is one of these:
+
+    i        the next element is in the group of index i;
+    -k       the next k elements are in no group;
+    [k, e]   the next k elements are in no group, and there are e errors among them.
+
+The last part ends at the next element to read. A new part begins where buffered elements lie far
+apart, so that a restore reads little more than the buffered elements. There are at most `MOST`
+parts; an input that can be read again only once has one part.
 """
 
 from __future__ import annotations
@@ -20,10 +24,10 @@ from penstock.engine.iterator import Mark, State
 from penstock.engine.unacked import Tags
 
 FAR = 32
-"""So many elements that are not held may be read again to come to the next that is."""
+"""The most elements outside the buffer to read again on the way to the next buffered one."""
 
 MOST = 64
-"""How many parts there may be: states of the input in one state."""
+"""The most parts in a state; each holds one state of the input."""
 
 _LOG = 1024
 
@@ -39,9 +43,9 @@ class InputPosition:
     """How many errors the input raised before it."""
     mark: Mark
     back: int
-    """Where: before the last *back* elements of the block that *mark* is of."""
+    """The position is just before the last *back* elements of the block of *mark*."""
     origin: Tags = ()
-    """What an unacked element was made of. Such a position is not read again."""
+    """The tags that an unacked element was made of. This position is not read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +59,14 @@ class GroupedElement:
 
 
 class Groups:
-    """Elements by key. What was held at any moment since a mark was made can be told later."""
+    """Elements by key. A mark can tell later which elements were held when it was made."""
 
     def __init__(self) -> None:
         self.elements: dict[int, list[Element]] = {}
         self._last: dict[int, GroupedElement] = {}
         self._held = 0
         self._log: list[GroupedElement | int] = []
-        """What came, and the keys of the groups that went; only the end grows."""
+        """Elements that arrived, and keys of groups that were removed; entries are only added."""
 
     def __bool__(self) -> bool:
         return bool(self.elements)
@@ -94,13 +98,13 @@ class Groups:
             self._log = list(_left(self._log))  # a new list: marks keep the old one
 
     def mark(self) -> Callable[[], list[GroupedElement]]:
-        """Capture what is held; what is returned tells it, in the order of the input."""
+        """Capture the held elements; the function returned lists them in the input's order."""
         log, length = self._log, len(self._log)
         return lambda: list(_left(log[:length]))
 
 
 def _left(log: Sequence[GroupedElement | int]) -> Iterable[GroupedElement]:
-    """Return what of all that came did not go, in the order of the input."""
+    """Return the elements that arrived and were not removed, in the order of the input."""
     gone = {entry: i for i, entry in enumerate(log) if isinstance(entry, int)}
     return (
         entry
@@ -112,9 +116,9 @@ def _left(log: Sequence[GroupedElement | int]) -> Iterable[GroupedElement]:
 def written(
     held: Sequence[GroupedElement], ahead: InputPosition, *, most: int = MOST
 ) -> list[State]:
-    """Return the state of what is *held*, of an input whose next position is *ahead*.
+    """Return the state of the *held* elements, for an input whose next position is *ahead*.
 
-    It has *most* parts, or fewer.
+    The state has at most *most* parts.
     """
     groups: dict[int, tuple[int, int]] = {}
     for arrival in held:
@@ -137,7 +141,7 @@ def written(
 
 
 def _starts(numbers: list[int], most: int) -> set[int]:
-    """Return at which of *numbers* a part begins: the first, and those far behind the last."""
+    """Return the indices in *numbers* at which parts begin: the first, and after wide gaps."""
     far = [i for i in range(1, len(numbers)) if numbers[i] - numbers[i - 1] > FAR]
     far.sort(key=lambda i: numbers[i - 1] - numbers[i])
     return {0, *far[: most - 1]}

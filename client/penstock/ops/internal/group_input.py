@@ -1,4 +1,4 @@
-"""The input of `group_by_window`: read on, or read again where a state says what was buffered."""
+"""The input of `group_by_window`. After a restore, it reads buffered elements again."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from penstock.ops.internal.tracked_shuffle import TrackedInput
 Slot: TypeAlias = tuple[Element, InputPosition]
 
 At: TypeAlias = Callable[[Sequence[GroupedElement], State], State]
-"""The state of what is held and of the group being read, with this position of the input."""
+"""Returns the state of the held elements and of the group being read, at this position."""
 
 
 class GroupInput(Protocol):
-    """What `group_by_window` reads."""
+    """The input of `group_by_window`."""
 
     @property
     def restored(self) -> bool:
-        """Whether all that was held is."""
+        """Whether all elements that the state's buffer held are held again."""
         ...
 
     def restore(self, held: Groups) -> None:
-        """Read again what was held; after an error, go on behind the element that failed."""
+        """Read the held elements again. After an error, another call skips the failed element."""
         ...
 
     def pull(self, n: int) -> list[Slot]:
@@ -44,7 +44,7 @@ class GroupInput(Protocol):
         ...
 
     def mark(self, waiting: Sequence[Slot]) -> At:
-        """Capture the position of the next element; *waiting* were read, but are in no group."""
+        """Capture the position of the next element; *waiting* were read but are in no group."""
         ...
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class GroupInput(Protocol):
 
 
 class ReplayedGroupInput:
-    """A `GroupInput` that can be read again from any position, or *once*: from the oldest on."""
+    """A `GroupInput` that can be read again from any position; if *once*, from the oldest only."""
 
     def __init__(
         self, open_input: Callable[[State], OpIterator], state: State, *, once: bool = False
@@ -70,7 +70,7 @@ class ReplayedGroupInput:
         self._errors = 0
         """How many errors came before it."""
         self._events: deque[Event] = deque()
-        """What is still to be read again in this part."""
+        """The events of this part that are still to be read again."""
         self._begin()
 
     @property
@@ -140,7 +140,7 @@ class ReplayedGroupInput:
             self._replay_elements(_held_first(self._events), held)
 
     def _pass_over(self, elements: int, errors: int) -> None:
-        """Read so many elements and errors: to skip might count elements that fail."""
+        """Read *elements* elements and *errors* errors; `skip` might count elements that fail."""
         self._errors += errors
         while elements or errors:
             self._check_open()
@@ -149,7 +149,7 @@ class ReplayedGroupInput:
             except ELEMENT_ERRORS:
                 if errors:
                     errors -= 1
-                else:  # in an earlier run it did not fail
+                else:  # it did not fail in the earlier run
                     elements -= 1
                     self._number += 1
                 continue
@@ -158,7 +158,7 @@ class ReplayedGroupInput:
                 elements -= len(block)
                 self._number += len(block)
             else:
-                errors -= 1  # in an earlier run it did
+                errors -= 1  # it failed in the earlier run
 
     def _replay_elements(self, run: list[int], held: Groups) -> None:
         """Read elements of these groups, or the first of them."""
@@ -188,11 +188,11 @@ class ReplayedGroupInput:
 class TrackedGroupInput:
     """A `GroupInput` of unacked elements.
 
-    State: what is unacked, and the input's, see `penstock.engine.unacked`. Opened at one, it begins
-    with empty groups: what they held was requeued, and comes again.
+    State: the unacked tags and the input's state, see `penstock.engine.unacked`. Opened at a state,
+    it begins with empty groups, because their elements were requeued and come again.
 
-    Where just that comes again in the order in which it came, a state may also say to which group
-    each of these elements belongs. The input is *alike* if its elements are then as they were.
+    If only these elements come again, in the order in which they came, a state may also say to
+    which group each belongs. The input is *alike* if it then makes the same elements again.
     """
 
     def __init__(self, lender: TrackedInput, state: State, *, alike: bool) -> None:
@@ -201,7 +201,7 @@ class TrackedGroupInput:
         self._groups: list[tuple[int, int]] = [(key, size) for key, size in groups]
         _, number, _, events = cast("tuple[State, int, int, list[Event]]", parts[0])
         self._number, self._events = number, deque(events)
-        """The number of the next element, and what is still to be read again."""
+        """The number of the next element, and the events that are still to be read again."""
 
     @property
     def restored(self) -> bool:
@@ -260,7 +260,7 @@ class TrackedGroupInput:
             self._number += 1
             raise
         if not slots:
-            self._events.clear()  # not what was held: begin with what came
+            self._events.clear()  # the input is not the same: begin with the elements that came
         for (element, place), group in zip(slots, run, strict=False):
             self._events.popleft()
             held.add(GroupedElement(*self._groups[group], place), element)

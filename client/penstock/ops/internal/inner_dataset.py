@@ -1,4 +1,4 @@
-"""A dataset inside `interleave` or `flat_map`: how it is made, and how far it is read."""
+"""A dataset inside `interleave` or `flat_map`: how it is made, and its position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OpenInner:
         self._any_context = context.inner(0)
 
     def __call__(self, element: Element, number: int, state: State) -> OpIterator:
-        """Run the dataset made from an element of this number, from a state on."""
+        """Run the dataset made from *element*, which has this *number*, from *state* on."""
         made = self._call(element, number)
         if not isinstance(made, NestedDataset):
             error = DatasetError(
@@ -31,12 +31,12 @@ class OpenInner:
             )
             self._call.fail(error, number, element)
         node: Node = cast("Any", made).node
-        # To make a context takes longer than to open what a small window is.
+        # Making a context takes longer than opening a small window.
         context = self._any_context if node.context_free else self._context.inner(number)
         return open_node(node, context, state)
 
     def located(self, error: Exception, number: int) -> Exception:
-        """Return *error* of the dataset made from element *number*, which says so."""
+        """Return *error*, with a note that it is of the dataset made from element *number*."""
         where = f"in the dataset that {self._label} made of its element {number}"
         if isinstance(error, TransformError):
             return error.but(detail=f"{error.detail}; {where}")
@@ -61,7 +61,7 @@ class OuterPosition:
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What one call of a dataset gave: a block, or the end (an empty one); and its mark."""
+    """The result of one read of a dataset: a block (an empty one at the end), and its mark."""
 
     block: list[Element]
     mark: Mark
@@ -69,7 +69,7 @@ class Pulled:
 
 @dataclass(frozen=True, slots=True)
 class InnerError:
-    """An error in place of that; the dataset goes on behind it if it was *opened* at all."""
+    """An error from a read; the dataset continues after it if it could be *opened*."""
 
     error: Exception
     mark: Mark
@@ -91,22 +91,22 @@ class Inner:
         self._from: State = None
         self._mark: Mark = lambda _: None
         self.block: list[Element] = []
-        """What of its last block is not used."""
+        """The elements of its last block that are not used yet."""
         self.error: InnerError | None = None
-        """What is to be raised behind the block."""
+        """The error to raise after the block."""
         self.ended = False
-        """Whether the dataset ends behind the block."""
+        """Whether the dataset ends after the block."""
         self.coming: Future[Pulled | InnerError] | None = None
-        """The block behind that, if a thread is at it."""
+        """The next block, if a thread is reading it."""
 
     @property
     def dry(self) -> bool:
-        """Whether nothing is known of what comes next."""
+        """Whether the next element, error or end must still be read."""
         return not self.block and self.error is None and not self.ended
 
     @property
     def going(self) -> bool:
-        """Whether there is something to read behind the block, or behind the error."""
+        """Whether there is more to read after the block, or after the error."""
         return not self.ended and (self.error is None or self.error.opened)
 
     def begin_at(self, state: State) -> None:
@@ -115,7 +115,7 @@ class Inner:
         self._mark = lambda _: state
 
     def pull(self, n: int) -> Pulled | InnerError:
-        """Read up to *n* elements, in whatever thread; nothing else is changed."""
+        """Read up to *n* elements, without any other change. Any thread."""
         try:
             run = self._opened()
         except ELEMENT_ERRORS as exc:
@@ -125,7 +125,7 @@ class Inner:
         except ELEMENT_ERRORS as exc:
             return InnerError(self._open.located(exc, self.number), run.mark(), opened=True)
         finally:
-            if self._closed:  # by another thread, while this one was inside
+            if self._closed:  # by another thread, during the read
                 run.close()
         return Pulled(block, run.mark())
 
@@ -136,7 +136,7 @@ class Inner:
         return taken
 
     def install(self, pulled: Pulled | InnerError) -> None:
-        """Go on with what a pull gave; the block before is used up."""
+        """Continue with the result of a pull; the block before it is used up."""
         if isinstance(pulled, InnerError):
             self.error = pulled
             return
@@ -144,11 +144,11 @@ class Inner:
         self.ended = not pulled.block
 
     def fail(self, failed: InnerError) -> None:
-        """Stand behind the error that is due."""
+        """Move the position after the error that is due."""
         self.error, self._mark = None, failed.mark
 
     def skip(self, n: int) -> int:
-        """Pass over up to *n* elements; return how many there were. Fewer means the end."""
+        """Skip up to *n* elements; return how many there were. Fewer means the end."""
         held = len(self.take(n))
         while held < n and not self.ended:
             self.error = None
@@ -164,7 +164,7 @@ class Inner:
         return lambda back: mark(left + back)
 
     def close(self) -> None:
-        """Close the dataset. A thread inside it closes it again, should it open something yet."""
+        """Close the dataset. If a thread is inside it, that thread closes it again afterwards."""
         self._closed = True
         if self._run is not None:
             self._run.close()

@@ -1,9 +1,10 @@
 """The open datasets of `interleave` and `flat_map`, each in a slot, and where they come from.
 
 State: ``[the outer state, number, read, errors, slot, given, open]``. The outer state is that of
-element *number*, the oldest whose dataset is open; so many elements were *read* and *errors* raised
-from there on. It is the turn of *slot*, which has *given* so many elements. *open* holds
-``[slot, how far behind number, the dataset's own state]`` for each open dataset.
+element *number*, the oldest whose dataset is open. *read* and *errors* count the elements read and
+the errors raised from there on. It is the turn of *slot*, which has *given* that number of
+elements. *open* holds ``[slot, outer elements after number, the dataset's own state]`` for each
+open dataset.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner, OuterPosition, Pulled
 
 AHEAD = 16
-"""How many elements of each dataset are read at once, if so many are wanted in all."""
+"""The most elements of each dataset to read at once, if the caller wants that many in all."""
 
 CLOSING_SECONDS = 0.2
-"""How long closing waits for threads that are inside a dataset; later they end by themselves."""
+"""How long closing waits for threads that are inside a dataset; after that they end alone."""
 
 Turn: TypeAlias = Callable[[int], tuple[int, int]]
-"""Whose turn it was before the last *back* elements, and how many it had given."""
+"""Returns the slot whose turn it was before the last *back* elements, and how many it had given."""
 
 Share: TypeAlias = Callable[[int, int], int]
-"""How many of the last *back* elements are from a slot."""
+"""Returns how many of the last *back* elements came from a slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class OuterRead:
-    """What one read of the outer dataset gave: a dataset, an error, or else the end."""
+    """The result of one read of the outer dataset: a dataset, an error, or else the end."""
 
     inner: Inner | None
     behind: OuterPosition
@@ -45,9 +46,10 @@ class OuterRead:
 
 
 class Slots:
-    """The slots, filled from *outer*; with a *pool*, datasets are read by its threads.
+    """The slots, filled from *outer*; with a *pool*, its threads read the datasets.
 
-    *opener* gives what opens datasets, anew for each: users' functions are not for several threads.
+    *opener* returns a new `OpenInner` for each dataset, because users' functions need not be safe
+    for several threads.
     """
 
     def __init__(  # noqa: PLR0915  what is known of the slots, one by one
@@ -62,41 +64,41 @@ class Slots:
     ) -> None:
         _, number, read, known, slot, given, opened = state or (None, 0, 0, 0, 0, 0, [])
         self.turn: tuple[int, int] = slot, given
-        """Whose turn it was at the state, and how many elements it had given."""
+        """The slot whose turn it was at the state, and how many elements it had given."""
         self.open: list[Inner | None] = [None] * size
-        """The datasets by slot; when the outer dataset has ended, without empty slots."""
+        """The datasets by slot. After the outer dataset has ended, there are no empty slots."""
         self.ended = False
         """Whether the outer dataset has no more elements for any slot."""
         self.pool = pool
         self._closed = False
         self.calls: CallLog | None = None
-        """Told how long threads were at datasets."""
+        """Receives how long threads worked in datasets."""
         self._outer, self._opener, self._ahead = outer, opener, ahead
         self._length = length
         self._read = number
         """The number of the outer element that is read next."""
         self._number = number
-        """The number of the one that gets a slot next."""
+        """The number of the outer element that gets a slot next."""
         self._behind = OuterPosition(outer.mark(), 0)
-        """The position before that one, behind any error."""
+        """The position just before element `_number`, after any error."""
         self._errors: list[int] = []
-        """For each error of the outer dataset: the number of the element behind it."""
+        """For each error of the outer dataset: the number of the element after it."""
         self._known: int = known
-        """How many errors are to be passed over: raised before the state was taken."""
+        """How many errors to skip, because they were raised before the state was taken."""
         self._arrivals: deque[OuterRead] = deque()
-        """What was read and has no slot yet."""
+        """Results of reads that have no slot yet."""
         self._reading: Future[list[OuterRead]] | None = None
         self._read_all = False
         self._saved = state
-        """The state that this was opened at, until all its datasets are back."""
+        """The state that this was opened at, until all its datasets are open again."""
         self._missing = sorted(opened, key=lambda entry: -entry[1])
         self._base, self._resume = number, number + read
 
     def reopen(self) -> None:
-        """Bring the datasets of a saved state back; after an error, go on where it was.
+        """Open the datasets of a saved state again; after an error, another call continues.
 
         Raises:
-            StateError: when the outer dataset does not reach as far as it did.
+            StateError: when the outer dataset has fewer elements than it had.
             Closed: in a fork of the process that reads ahead.
         """
         if self.pool is not None:
@@ -147,7 +149,7 @@ class Slots:
         return True
 
     def pulling(self) -> list[Future[Any]]:
-        """Return what the pool reads of the open datasets."""
+        """Return the pool's reads of open datasets that have not finished."""
         return [inner.coming for inner in self.open if inner is not None and inner.coming]
 
     def has_arrivals(self) -> bool:
@@ -155,7 +157,7 @@ class Slots:
         return bool(self._arrivals)
 
     def compact(self, slot: int) -> int:
-        """Remove the empty slots; return where *slot*, or the one behind it, is now."""
+        """Remove the empty slots; return where *slot*, or the next one left, is now."""
         before = sum(inner is not None for inner in self.open[:slot])
         self.open = [inner for inner in self.open if inner is not None]
         return before % max(1, len(self.open))
@@ -170,7 +172,7 @@ class Slots:
     def start(self, inner: Inner, n: int) -> bool:
         """Let the pool read the next block of *inner*; return whether `fetch` would not wait.
 
-        Without a pool that is True: then there is nothing to wait for.
+        Without a pool this is True, because there is nothing to wait for.
         """
         if self.pool is None:
             return True
@@ -179,9 +181,9 @@ class Slots:
         return inner.coming.done()
 
     def fetch(self, inner: Inner, n: int, rest: int = 0) -> None:
-        """Have the next block of *inner*, for about *n* elements of the interleaved dataset.
+        """Get the next block of *inner*, for about *n* elements of the interleaved dataset.
 
-        So many elements are the *rest* of its turn.
+        *rest* is the number of elements left in the turn of *inner*.
         """
         if self.pool is None:
             inner.install(inner.pull(rest + self._wish(n) if rest < n else n))
@@ -196,14 +198,14 @@ class Slots:
         try:
             inner.install(coming.result())
         finally:
-            del coming  # or an error would keep this frame, and with it the iterator, for ever
+            del coming  # or an error would keep this frame, and with it the iterator, forever
         if inner.going:
             self.start(inner, n)
 
     def read_ahead(self, n: int) -> list[Future[Any]]:
-        """Let the pool read the outer dataset and the first blocks of what it gives.
+        """Let the pool read the outer dataset and the first blocks of its inner datasets.
 
-        Return what is under way.
+        Return the reads that have not finished.
         """
         if self.pool is None:
             return []
@@ -217,7 +219,7 @@ class Slots:
         return [] if self._reading is None else [self._reading]
 
     def mark(self, turn: Turn, share: Share) -> Mark:
-        """Capture the state; *turn* and *share* tell how the last block came about."""
+        """Capture the state; *turn* and *share* say which slots gave the last block."""
         if self._saved is not None:
             saved = self._saved
             return lambda _: saved
@@ -249,7 +251,7 @@ class Slots:
         self._closed = True
         if self.pool is not None:
             self.pool.close()
-            # A thread that has left its dataset lets it close well; one that waits is woken.
+            # A thread that leaves its dataset in time lets it close cleanly. Closing wakes others.
             self.pool.join(CLOSING_SECONDS / 4)
         self._outer.close()
         for inner in (*self.open, *(arrival.inner for arrival in self._arrivals)):
@@ -261,8 +263,9 @@ class Slots:
     def _wish(self, n: int) -> int:
         """Return how many elements of a dataset to read when *n* of all are wanted.
 
-        As many whole turns of each, but no more than others have left: so all run out, and are
-        read again, at one time. A block ends where any of them does.
+        The result is the same number of whole turns for each dataset, but no more than the others
+        have left. So all run out, and are read again, at one time. A block ends where any of them
+        does.
         """
         left = [len(inner.block) for inner in self.open if inner is not None]
         length = self._length
@@ -280,7 +283,7 @@ class Slots:
         while not self._arrivals:
             reading = self.read_ahead(1)
             if not self._arrivals:
-                await_any(reading)  # the one read that is under way
+                await_any(reading)  # the only unfinished read
         waited(began)
         return self._arrivals.popleft()
 
@@ -306,7 +309,7 @@ class Slots:
         return True
 
     def _pass_to(self, number: int) -> None:
-        """Pass over the outer elements before *number*."""
+        """Skip the outer elements before *number*."""
         while self._read < number:
             if not self._known:
                 skipped = self._outer.skip(number - self._read)
@@ -314,7 +317,7 @@ class Slots:
                 if not skipped:
                     self._found(None)
                 continue
-            arrival = self._pull(1)[0]  # to skip might count elements that fail
+            arrival = self._pull(1)[0]  # not `skip`, which might count elements that fail
             if arrival.error is None:
                 self._found(arrival.inner)
             elif not self._passes(self._read):
@@ -329,7 +332,7 @@ class Slots:
         return inner
 
     def _pull(self, n: int) -> list[OuterRead]:
-        """Read up to *n* elements of the outer dataset, in whatever thread."""
+        """Read up to *n* elements of the outer dataset. Any thread."""
         outer = self._outer
         try:
             block = outer.block(n)
@@ -349,7 +352,7 @@ class Slots:
 
 
 def _pull(inner: Inner, n: int, calls: CallLog | None) -> Pulled | InnerError:
-    # An error keeps this frame: it must hold no more than its datasets do, and not the outcome.
+    # An error keeps this frame, so the frame must not hold the outcome, only what datasets hold.
     began, used = time.perf_counter(), time.thread_time()
     if calls is not None:
         calls.begin_call()

@@ -5,11 +5,11 @@
  input ──▶ window of batches ──▶ each batch called ──▶ outcomes taken from the window, in its order
 ```
 
-A *call batch* is one call, or a few where calls take less time than handing them over. The window
-holds at most as many batches as there are threads, or a few for each (`FunctionCaller.ahead`). A
-state stands at the first input that is not returned: what is in flight is called again after a
-restore. Where outcomes are taken as they complete, the state also says which inputs behind that
-position have been returned already.
+A *call batch* is one call, or a few if calls take less time than handing them over. The window
+holds at most one batch for each thread, or a few (`FunctionCaller.ahead`). A state is the position
+of the first input whose outcome was not returned. After a restore, calls that were in flight are
+made again. If outcomes are taken as they complete, the state also lists the inputs after that
+position whose outcomes were already returned.
 
 Lock order: `_pulling` (the input is in use), then `_changed` (everything else).
 """
@@ -44,14 +44,14 @@ from penstock.runtime.interrupts import InterruptibleCondition
 NAME = "penstock-map"
 
 CLOSING_SECONDS = 0.2
-"""How long closing waits for threads in the middle of a call; later they end by themselves."""
+"""How long closing waits for threads in the middle of a call; after that they end alone."""
 
 
 class ParallelMap(RowsIterator):
     """*call* on each element of *upstream*, in *threads* threads."""
 
     _process = 0
-    """The process in which its threads are."""
+    """The process that its threads belong to."""
 
     def __init__(
         self,
@@ -68,20 +68,20 @@ class ParallelMap(RowsIterator):
         self._room = threads * call.ahead
         self._in_order = deterministic
         self._tracked = tracked and not deterministic
-        """Whether marks must say what is unacked: not all that lies behind the first waiting."""
+        """Whether marks must list the unacked tags, because outcomes are not taken in order."""
         self._pulling = threading.Lock()
         lock = threading.RLock()
         self._changed = InterruptibleCondition(lock)
-        """Something can be taken, or nothing will."""
+        """Notified when an outcome can be taken, or when none will come."""
         self._freed = InterruptibleCondition(lock)
-        """The window has room."""
+        """Notified when the window has room."""
         self._behind = InputRange(number, number, upstream.mark(), 0)
-        """Behind all input that was read."""
+        """The position after all input that was read."""
         self._returned = deque(RangeSet.of(*((number + a, number + b) for a, b in returned)).spans)
-        """Runs of input elements still to come that are not wanted: returned before a restore."""
+        """Runs of input elements to skip, because they were returned before a restore."""
         self._window: deque[CallBatch] = deque()
         self._ready: deque[CallBatch] = deque()
-        """Those that are made, as they were completed."""
+        """The finished batches, in the order in which they finished."""
         self._last: list[InputRange] = []
         """The inputs of the last block, in its order."""
         self._todo: SimpleQueue[CallBatch | None] = SimpleQueue()
@@ -93,7 +93,7 @@ class ParallelMap(RowsIterator):
         self._calls: CallLog | None = None
         self._placer: RowPlacer | None = None
         self._broken: BaseException | None = None
-        """What ended a thread: nothing would come any more, so it is raised where one waits."""
+        """The error that ended a thread. Nothing more would come, so the waiting side raises it."""
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
@@ -123,7 +123,7 @@ class ParallelMap(RowsIterator):
                 try:
                     raise error
                 finally:
-                    del error, run  # or the error would keep this frame and the iterator for ever
+                    del error, run  # or the error would keep this frame and the iterator forever
         return out
 
     def mark(self) -> Mark:
@@ -176,7 +176,7 @@ class ParallelMap(RowsIterator):
             for _ in self._workers:
                 self._todo.put(None)
         pullers = [] if self._puller is None else [self._puller]
-        # A puller that has left the input lets it close well; one that waits is woken by it.
+        # A puller that leaves the input in time lets it close cleanly. Closing wakes a waiting one.
         join_threads(pullers, CLOSING_SECONDS / 4)
         self._upstream.close()
         join_threads([*pullers, *self._workers], CLOSING_SECONDS * 3 / 4)
@@ -187,7 +187,7 @@ class ParallelMap(RowsIterator):
 
     def expect_batches(self, size: int) -> None:
         """See `OpIterator.expect_batches`."""
-        if self._in_order:  # else a batch is made of what comes first
+        if self._in_order:  # else a batch is made of the outcomes that come first
             self._placer = RowPlacer(size)
 
     def report_calls(self, log: CallLog) -> None:
@@ -195,7 +195,7 @@ class ParallelMap(RowsIterator):
         self._calls = log
 
     def resize(self, threads: int) -> None:
-        """Go on with so many *threads*; one that is too many ends when it has nothing to do."""
+        """Continue with *threads* threads; superfluous ones end when they have nothing to do."""
         with self._changed:
             self._limit, self._room = threads, threads * self._call.ahead
             surplus = len(self._workers) - threads
@@ -207,13 +207,13 @@ class ParallelMap(RowsIterator):
     # --- the consumer's side, holding `_changed` ---
 
     def _head(self) -> CallBatch | None:
-        """Return the run to take from next, if it is made."""
+        """Return the run to take from next, if it is finished."""
         if not self._in_order:
             return self._ready[0] if self._ready else None
         return self._window[0] if self._window and self._window[0].made else None
 
     def _let_go(self, run: CallBatch) -> None:
-        """Make room if all of *run*, the next one, is taken."""
+        """Make room if *run*, the next one, is used up."""
         if run.over:
             self._window.remove(run)
             if not self._in_order:
@@ -285,7 +285,7 @@ class ParallelMap(RowsIterator):
             self._add([error], 0)
             return []
         mark, length, first = self._upstream.mark(), len(block), self._behind.number
-        size = -(-length // room)  # so that the last inputs, too, are spread over all threads
+        size = -(-length // room)  # so that the last inputs are spread over all threads too
         runs = []
         for i in range(0, length, size or 1):
             inputs = block[i : i + size]
@@ -318,7 +318,7 @@ class ParallelMap(RowsIterator):
             self._ready += [run for run in runs if run.made]
             self._move(inputs)
             self._ended = not runs
-            # As many threads as runs so far, up to the limit: a short input needs few.
+            # One thread for each run so far, up to the limit: a short input needs few.
             for _ in range(min(len(runs), self._limit - len(self._workers))):
                 if not self._closed:
                     self._hire()
@@ -333,7 +333,7 @@ class ParallelMap(RowsIterator):
                 raise
 
     def _move(self, inputs: int) -> None:
-        """Stand behind so many more elements of the input."""
+        """Move the position of the input by *inputs* elements."""
         number = self._behind.number + inputs
         self._behind = InputRange(number, number, self._upstream.mark(), 0)
 

@@ -1,8 +1,8 @@
-"""The slots of a shuffle: which of them each pick empties, and what is in them.
+"""The slots of a shuffle: their elements, and which slot each pick empties.
 
 Pick j empties a slot that follows from the seed and j alone. When the input has ended with N
-elements, N - j of them are left at pick j: it empties one of the first N - j slots, and what is in
-the last one moves there.
+elements, N - j of them are left at pick j. The pick empties one of the first N - j slots, and the
+element in the last of these moves there.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ def picks(
 
 
 class SlotColumn:
-    """What is in the slots: elements, or the numbers of rows of one table while only such come.
+    """The elements in the slots, or their row numbers while all are rows of one table.
 
-    Rows are held only of a table that is in memory anyway.
+    It holds rows only of a table that is in memory anyway.
     """
 
     def __init__(self) -> None:
         self._table: Table | None = None
-        """What the values are rows of; None while they are elements."""
+        """The table of the row numbers; None while the values are elements."""
         self._values: NDArray[Any] = np.empty(0, object)
         self._blank = True
-        """Whether no value is in any slot, so that they may become rows."""
+        """Whether no slot has a value yet, so that the values may become rows."""
         self._left: list[Any] | None = None
-        """The values, while only some leave: a list is faster then."""
+        """The values, once elements only leave: a list is faster then."""
         self.size = 0
         """How many slots are filled, from the first one on."""
 
     def reserve(self, size: int) -> None:
-        """Have *size* slots with anything in them: each is to be `put` before it is read."""
+        """Make *size* slots with arbitrary values; the caller must `put` each before reading it."""
         self._values, self.size = np.empty(size, object), size
 
     def append(self, block: Block) -> None:
-        """Fill further slots."""
+        """Fill new slots after the filled ones."""
         start, stop = self.size, self.size + len(block)
         fresh = self._taken(block)
         if stop > len(self._values):
@@ -66,24 +66,24 @@ class SlotColumn:
         self.size = stop
 
     def arrange(self, slots: NDArray[np.int64]) -> None:
-        """Move what is in the filled slots, one after the other, to these *slots*."""
+        """Move the values of the filled slots, one after the other, to *slots*."""
         self._values[slots] = self._values[: self.size].copy()
 
     def put(self, slots: Sequence[int], block: Block) -> None:
-        """Fill *slots*, none of them twice."""
+        """Fill *slots*, which are all different."""
         self._values[slots] = self._taken(block)
 
     def exchange(self, draw: SlotDraw, block: Block) -> Block:
-        """Take out of the slots that were drawn; *block* takes its place, one by one."""
+        """Take the elements out of the drawn slots, and put those of *block* there, one by one."""
         fresh = self._taken(block)
         values = self._values
         out = values[draw.slots]
         out[draw.again] = fresh[draw.before]
-        values[draw.slots] = fresh  # what is assigned last stays
+        values[draw.slots] = fresh  # if a slot occurs twice, the last value stays
         return self._given(out)
 
     def drain(self, slots: Sequence[int]) -> Block:
-        """Take out of *slots* one after the other; what is in the last slot moves there."""
+        """Empty *slots* one after the other; each time, the last slot's element moves there."""
         left = self._left
         if left is None:
             left = self._left = self._values[: self.size].tolist()
@@ -96,14 +96,14 @@ class SlotColumn:
         return out if self._table is None else Rows(self._table, np.array(out, np.int64))
 
     def block(self) -> Block:
-        """Return what is in the filled slots."""
+        """Return the elements in the filled slots."""
         left = self._values[: self.size].copy() if self._left is None else self._left
         if self._table is not None:
             return Rows(self._table, np.array(left, np.int64))
         return left.tolist() if isinstance(left, np.ndarray) else [*left]
 
     def _taken(self, block: Block) -> NDArray[Any]:
-        """Return *block* as values like those that are here, which may be changed for it."""
+        """Return *block* as values of the same kind as those here; these may change kind for it."""
         table = self._table
         if isinstance(block, Rows) and block.table.kept:
             if self._blank:
@@ -123,13 +123,13 @@ class SlotColumn:
 
 
 def _objects(elements: list[Element]) -> NDArray[Any]:
-    """Return *elements* in an array, each of them a whole: an array among them, too."""
+    """Return an array of objects with one item for each element, also if an element is an array."""
     return np.fromiter(elements, object, len(elements))
 
 
 @dataclass(frozen=True, slots=True)
 class SlotDraw:
-    """The *slots* of some picks. Where one comes *again*, the pick *before* has refilled it."""
+    """The *slots* of some picks. At the indices *again*, the pick *before* refilled the slot."""
 
     slots: NDArray[np.int64]
     again: NDArray[np.int64]
@@ -137,7 +137,7 @@ class SlotDraw:
 
 
 class ShuffleSlots:
-    """The slots just before pick *n*; *total* is how many elements the input had, once it ended."""
+    """The slots just before pick *n*; *total* is the length of the input, once it has ended."""
 
     def __init__(self, seed: int, size: int, n: int, total: int | None = None) -> None:
         self.seed, self.size, self.n, self.total = seed, size, n, total
@@ -146,7 +146,7 @@ class ShuffleSlots:
         self._short = np.uint16 if size <= 1 << 16 else np.int64  # which sorts fast
 
     def end(self, total: int) -> None:
-        """Note that the input has ended with *total* elements."""
+        """Record that the input has ended with *total* elements."""
         self.total, self._drawn = total, self._drawn[:0]
 
     def exchange(self, n: int) -> SlotDraw:
@@ -158,7 +158,7 @@ class ShuffleSlots:
         return SlotDraw(slots, order[again + 1], order[again])
 
     def drain(self, n: int, left: int) -> list[int]:
-        """Make up to *n* picks behind the end of the input, where so many elements are *left*."""
+        """Make up to *n* picks after the end of the input; *left* elements are left."""
         slots: list[int] = self._draw(min(n, left)).tolist()
         return slots
 

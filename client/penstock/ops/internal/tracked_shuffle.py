@@ -1,12 +1,13 @@
 """`shuffle` over unacked elements: it keeps the delivery tags of each element in its buffer.
 
-State: ``[n, the input's state]``, and exactly what is unacked, see `penstock.engine.unacked`.
-Opened at one, it begins with an empty buffer: what that held was requeued, and comes again.
+State: ``[n, the input's state]`` and the exact unacked tags, see `penstock.engine.unacked`. Opened
+at a state, it begins with an empty buffer, because the buffer's elements were requeued and come
+again.
 
-Where just that comes again in the order in which it came, a state may be ``[n, the input's state,
-first, N or null]``: the buffer was empty before pick *first*, and the input had N elements. The
-numbers of the elements in the slots follow from these. So of those that come first, the one with
-the lowest rank goes where the lowest number was, and so on.
+If only these elements come again, in the order in which they came, a state may be ``[n, the
+input's state, first, N or null]``: the buffer was empty before pick *first*, and the input had N
+elements. These numbers say which element was in which slot. So the first element that comes goes
+into the slot with the lowest element number, the second into the next, and so on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from penstock.protocol.ranges import NO_RANGES, RangeSet
 
 
 def cuts(node: Node) -> bool:
-    """Return whether *node* may make several elements of one that is unacked."""
+    """Return whether *node* may make several elements of one unacked element."""
     stages = list(walk(node))
     remote = [path for path, stage in stages if stage.op == "distribute"]
     return any(
@@ -51,16 +52,16 @@ def cuts(node: Node) -> bool:
 
 
 def is_straight(node: Node) -> bool:
-    """Return whether each element of *node* is one unacked element, and in their order."""
+    """Return whether *node* gives one element for each unacked element, in the same order."""
     while node.one_to_one and not node.unordered and node.op != "cache":
         (node,) = node.inputs
     return node.op == "distribute"
 
 
 def keeps_nothing(node: Node) -> bool:
-    """Return whether some elements of *node* come as they were when only these are made again.
+    """Return whether elements of *node* come out the same if only some of them are made again.
 
-    They come from one `distribute`, in its order, and depend on nothing that came before.
+    They must come from one `distribute`, in its order, and depend on no earlier element.
     """
     while node.op in _KEEP_NOTHING and not node.unordered and not _draws(node):
         (node,) = node.inputs
@@ -68,9 +69,9 @@ def keeps_nothing(node: Node) -> bool:
 
 
 def passes_on(node: Node) -> bool:
-    """Return whether elements of one `distribute` only pass through: there is no state to save.
+    """Return whether elements of one `distribute` pass through without any state to save.
 
-    So all readers of a job have the same saved state, however far each of them is.
+    If so, all readers of a job have the same saved state, at whatever element each of them is.
     """
     while node.op in _PASS_ON:
         (node,) = node.inputs
@@ -87,7 +88,7 @@ def _draws(node: Node) -> bool:
 
 
 class SessionTags(Table):
-    """What the elements of one session are made of, each of one delivery tag: its row."""
+    """The tags of the elements of one session; row number t has the one delivery tag t."""
 
     kept = True
 
@@ -100,12 +101,12 @@ class SessionTags(Table):
         return [((self.key, tag, tag + 1),) for tag in numbers]
 
     def stacked(self, which: Numbers) -> Element:
-        """See `Table.stacked`: they are never stacked."""
+        """See `Table.stacked`. Tags are never stacked."""
         raise NotImplementedError
 
 
 class TrackedInput:
-    """Borrowed input, and what each element of it was made of."""
+    """The input of an operator, with the tags that each element was made of."""
 
     def __init__(self, upstream: OpIterator, *, straight: bool) -> None:
         self.upstream = upstream
@@ -114,10 +115,10 @@ class TrackedInput:
         self._closed = False
         self._tables: dict[int, SessionTags] = {}
         self._unacked = unacked_in(upstream.mark()(0))
-        """What the input has unacked before its next element."""
+        """The tags that are unacked in the input before its next element."""
 
     def pull(self, n: int) -> tuple[list[Element], Block]:
-        """Read up to *n* elements, none at the end; and the `Tags` of each."""
+        """Read up to *n* elements (none at the end) and the `Tags` of each."""
         if self._closed:
             raise Closed("this iterator was closed while it filled its buffer")
         try:
@@ -137,48 +138,48 @@ class TrackedInput:
         return block, made_of
 
     def mark(self) -> tuple[UnackedBySession, Callable[[], State]]:
-        """Capture what the input has unacked, and its state."""
+        """Capture the input's unacked tags and its state."""
         mark = self.upstream.mark()
         return self._unacked, lambda: mark(0)
 
     def close(self) -> None:
-        """Close the input; nothing more is pulled."""
+        """Close the input; no more elements are pulled."""
         self._closed = True
         self.upstream.close()
 
 
 class BufferTags:
-    """What the elements in a buffer were made of, at any moment since a mark was made."""
+    """The tags of the elements in a buffer; a mark can tell later what they were at its time."""
 
     def __init__(self) -> None:
         self._base: Block = []
         self._added: list[Block] = []
         self._removed: list[Block] = []
         self.length = 0
-        """How many elements left the buffer since it was last written down."""
+        """How many elements left the buffer since `restore` last recorded its content."""
 
     def restore(self, held: Block) -> None:
-        """Write down what the buffer holds; marks keep what was written before."""
+        """Record the tags *held* in the buffer; older marks keep the earlier records."""
         self._base, self._added, self._removed, self.length = held, [], [], 0
 
     def add(self, tags: Block) -> None:
-        """Record what entered the buffer."""
+        """Record the tags of elements that entered the buffer."""
         self._added.append(tags)
 
     def remove(self, tags: Block) -> None:
-        """Note what left it."""
+        """Record the tags of elements that left the buffer."""
         self._removed.append(tags)
         self.length += len(tags)
 
     def mark(self) -> Callable[[int], UnackedBySession]:
-        """Return a function: what was unacked before the last *back* elements left."""
+        """Return a function of *back*: the unacked tags before the last *back* elements left."""
         base, came, went = self._base, self._added, self._removed
         n, m = len(came), len(went)
         return lambda back: _unacked([base, *came[:n]], went[:m], back)
 
 
 def _unacked(came: Sequence[Block], went: list[Block], back: int) -> UnackedBySession:
-    """Return what *came* and did not go, but for the last *back* of what *went*."""
+    """Return the tags that *came* without those that *went*, but with the last *back* of these."""
     while back and went:
         last = went.pop()
         if len(last) > back:
@@ -204,7 +205,7 @@ def _numbers(blocks: Iterable[Block]) -> NDArray[np.int64]:
 
 
 def runs_of(tags: NDArray[np.int64]) -> RangeSet:
-    """Return *tags*, none of them twice, as ranges."""
+    """Return *tags*, which are all different, as ranges."""
     if not len(tags):
         return NO_RANGES
     tags = np.sort(tags)
@@ -216,8 +217,8 @@ def runs_of(tags: NDArray[np.int64]) -> RangeSet:
 class TrackedShuffle(OpIterator):
     """A shuffle from *slots* on, whose buffer was empty before pick *first*.
 
-    What comes first was *held*: in each slot the element of that number. The input is *alike* if
-    these come as they were when just they are made again.
+    The buffer *held* the elements that come first: for each slot, *held* has the number of its
+    element. The input is *alike* if it makes these elements again as they were.
     """
 
     def __init__(
@@ -276,11 +277,11 @@ class TrackedShuffle(OpIterator):
         self._input.close()
 
     def _fill_again(self, held: NDArray[np.int64]) -> None:
-        """Put what comes first in the slots in which it was."""
+        """Put the elements that come first back into their slots."""
         content = self._content
         while content.size < len(held):
             if not self._append(len(held) - content.size):
-                self._first, self._held = self._slots.n, None  # not what was held: begin with it
+                self._first, self._held = self._slots.n, None  # input changed: begin with what came
                 return
         order = np.argsort(held)
         content.arrange(order)
@@ -294,7 +295,7 @@ class TrackedShuffle(OpIterator):
         self._content, self._made_of = SlotColumn(), SlotColumn()
 
     def _append(self, n: int) -> bool:
-        """Read up to *n* elements into further slots; return False at the end."""
+        """Read up to *n* elements into new slots; return False at the end."""
         fresh, tags = self._pull(n)
         self._content.append(fresh)
         self._made_of.append(tags)
