@@ -1,4 +1,4 @@
-"""What enters the worker's core, and what it wants done: events and effects."""
+"""Events, which enter the worker's core, and effects, which the core wants done."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from penstock_worker.runner.messages import (
 )
 
 StreamId = NewType("StreamId", int)
-"""One reading stream, numbered by the service; a reader that opens anew gets another."""
+"""The service's number of a reading stream; a reader that opens again gets another number."""
 
 # --- events ---
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOpened:
-    """A reader opened a stream, with what it has unacked. It asks for a first frame."""
+    """A reader opened a stream and listed its unacked elements. It asks for a first frame."""
 
     stream: StreamId
     request: Subscribe
@@ -49,8 +49,8 @@ class StreamAcked:
 class StreamWritable:
     """A stream has sent its frame, and could send another one.
 
-    Since the last time gRPC took so many bytes, which took so many seconds, if that was measured.
-    To a reader that *borrows* frames nothing is sent of them: it looks at where they were made.
+    If measured, it tells how many bytes gRPC has taken since the last event, in how many seconds.
+    A reader that *borrows* frames is sent no payload, because it reads them in the arena.
     """
 
     stream: StreamId
@@ -61,7 +61,7 @@ class StreamWritable:
 
 @dataclass(frozen=True, slots=True)
 class StreamClosed:
-    """A stream is closed. What its reader has unacked stays so till it opens anew or is removed."""
+    """A stream is closed. Its unacked elements stay until the reader reopens or is removed."""
 
     stream: StreamId
 
@@ -83,7 +83,7 @@ class RunnerLost:
 
 @dataclass(frozen=True, slots=True)
 class RunnerNotStarted:
-    """No runner could be had for *run*: the system has no room for one now, says *reason*."""
+    """No runner could start for *run*, for lack of room; *reason* says what is lacking."""
 
     run: int
     reason: str
@@ -91,7 +91,7 @@ class RunnerNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class DrainRequested:
-    """The worker is to drain: its tasks go on elsewhere."""
+    """The worker must drain: other workers continue its tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class DispatcherConnected:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time went by."""
+    """Some time has passed."""
 
 
 RunReport: TypeAlias = (
@@ -175,7 +175,7 @@ class RequestSplits:
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send the payload of *frame*, under *header*. It is there now, and may not be later."""
+    """Send the payload of *frame* with *header*, now: the payload may be gone later."""
 
     stream: StreamId
     header: FrameHeader
@@ -184,7 +184,7 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class SendRecall:
-    """Ask a reader for what its loop is not asking for."""
+    """Ask a reader for elements back that its training loop does not want now."""
 
     stream: StreamId
     recall: Recall
@@ -192,7 +192,7 @@ class SendRecall:
 
 @dataclass(frozen=True, slots=True)
 class SendAllSent:
-    """Tell a reader that there is nothing more for it, behind what was sent on its stream."""
+    """Tell a reader, after everything sent on its stream, that it gets nothing more."""
 
     stream: StreamId
     all_sent: AllSent
@@ -200,7 +200,7 @@ class SendAllSent:
 
 @dataclass(frozen=True, slots=True)
 class SendEnd:
-    """End a stream behind what was sent on it."""
+    """End a stream after everything that was sent on it."""
 
     stream: StreamId
     end: StreamEnd
@@ -216,12 +216,12 @@ class AbortStream:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatDue:
-    """Beat now: something changed that the dispatcher waits for, or it is time."""
+    """Send a heartbeat now: the dispatcher waits for a change, or the interval is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainStarted:
-    """From now on the worker is about to leave."""
+    """The worker has begun to drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class LogError:
-    """Log *text*: something is wrong that does not end the worker. It is about *task*, if given."""
+    """Log *text* about a problem that does not end the worker; it concerns *task*, if given."""
 
     text: str
     task: int | None = None

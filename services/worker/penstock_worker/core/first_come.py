@@ -1,7 +1,7 @@
-"""Each element goes to one reader: whichever has room for it first.
+"""Each element goes to the first reader that has room for it.
 
-A frame is kept until all its numbers are acked; then its place in the arena is freed, once. What a
-reader had when it left or expired goes to others.
+A frame is kept until all its numbers are acked; then its memory in the arena is freed, once. When a
+reader leaves or expires, its unacked elements go to other readers.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class FirstCome:
 
     @property
     def head(self) -> int:
-        """The number of the next element to be made."""
+        """The number of the next element to be produced."""
         return self.ownership.head
 
     @property
     def acked(self) -> AckedSet:
-        """What readers acked."""
+        """The elements that readers acked."""
         return self.ownership.acked
 
     @property
@@ -55,35 +55,35 @@ class FirstCome:
 
     @property
     def done(self) -> bool:
-        """Whether all there is has been acked."""
+        """Whether all elements are acked."""
         return self.total is not None and self.ownership.acked.floor >= self.total
 
     @property
     def all_sent(self) -> bool:
-        """Whether all there is has gone to readers; what must be made again has not."""
+        """Whether readers have all elements; false if one must be produced again."""
         return self.total is not None and not (self.ownership.ready or self.lost)
 
     @property
     def lost(self) -> bool:
-        """Whether a number was requeued that is not here any more."""
+        """Whether a requeued element is no longer here."""
         return bool(self.ownership.missing)
 
     @property
     def in_doubt(self) -> int:
-        """How much was requeued because its reader expired."""
+        """How many elements were requeued because their reader expired."""
         return self.ownership.in_doubt
 
     @property
     def readers(self) -> set[ReaderId]:
-        """Those that have a stream, or something unacked."""
+        """The readers that have a stream or unacked elements."""
         return self._sharing.readers
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return nothing: readers are of no trainers."""
+        """Return nothing: readers do not belong to trainers."""
         return {}
 
     def counts(self) -> DeliveryCounts:
-        """Return what became of the elements that are here."""
+        """Return how many elements are ready or unacked, and how many streams there are."""
         return self._sharing.counts()
 
     def count_existing(self, number: int, *, produced: bool) -> int:
@@ -110,7 +110,7 @@ class FirstCome:
     def shed(self) -> list[FrameReady]:
         """Remove and return the oldest frames, if readers' operators want more.
 
-        Those readers have what is in them, and will hardly requeue it.
+        The readers have the elements of these frames, and will hardly requeue them.
         """
         if not self._sharing.any_has_operators():
             return []
@@ -125,7 +125,7 @@ class FirstCome:
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Reconcile what this reader has unacked, and add its stream; None when it is refused."""
+        """Reconcile the reader's unacked elements, and add its stream; return None if refused."""
         if request.trainer:
             why = f"is not cached: a reader of it has no trainer {request.trainer!r}"
             refuse(self._sender, name, why, out)
@@ -136,7 +136,7 @@ class FirstCome:
         return self._sharing.open(name, request, out)
 
     def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack what was handed out, and add the stream's new credit."""
+        """Ack elements that were sent, and add the stream's new credit."""
         stream.on_ack(ack)
         self.ack(ack.acked, out)
 
@@ -149,11 +149,11 @@ class FirstCome:
         self._sharing.close(stream)
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
-        """Requeue what *reader* had unacked."""
+        """Requeue the unacked elements of *reader*."""
         self._sharing.remove_reader(reader, status, out)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Mark what the dispatcher knows to be acked."""
+        """Mark elements that the dispatcher knows to be acked."""
         self.ack(assignment.acked.ranges, out)
 
     def ack(self, numbers: RangeSet, out: list[Effect]) -> None:
@@ -166,18 +166,18 @@ class FirstCome:
         self._sharing.on_tick()
 
     def send_ready(self, out: list[Effect]) -> bool:
-        """Send what can be sent; return whether nothing is left."""
+        """Send frames; return whether nothing is left to send."""
         nothing_left = self._sharing.send_ready(out, ended=self.total is not None)
         if self.all_sent and not self.done:  # its last acks need not wait for more to come
             self._sharing.tell_all_sent(out)
         return nothing_left
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         return self._sharing.wants_flush()
 
     def recall(self, out: list[Effect]) -> None:
-        """Ask readers to requeue what other readers starve for."""
+        """Ask readers to requeue elements that other readers wait for."""
         self._sharing.recall(out, ended=self.total is not None)
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
@@ -189,7 +189,7 @@ class FirstCome:
         self._sharing.end_streams(failure, out)
 
     def parting(self, *, failed: bool) -> Parting:
-        """Return when it may be handed over: no sooner than readers have all that is ready."""
+        """Return when to hand over: not before readers have all ready elements."""
         has_holders = bool(self.ownership.holders)
         if not self._sharing.streams and (failed or not has_holders):
             return Parting.NOW  # it has no readers

@@ -1,12 +1,12 @@
-"""Places of arenas that readers on this host look at, and when they may be written again.
+"""Frames in arenas that readers on this host read in place, and when to reuse their memory.
 
     lent ──freed by the core──▶ kept ──last loan given back──▶ free
       └──last loan given back──▶ not lent, as any place
 
-A place is lent for each time that its frame is sent. What a core frees while readers still look at
-it is *kept*: it counts as free to all but the runner, which writes elsewhere until it is returned.
-So a loop that keeps what it got keeps no runner waiting. There is a limit to that: beyond it frames
-are lent to be copied out at once, by their reader.
+Each time a frame is sent, its place in the arena is lent. If the core frees a place that readers
+still use, the place is *kept*. It no longer counts as used, but the runner writes elsewhere until
+it is returned. So a training loop that keeps its elements does not make the runner wait. Kept bytes
+are limited: beyond the limit, a reader copies each frame out at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, NewType, TypeVar
 
 A = TypeVar("A", bound=Hashable)
-"""What names an arena."""
+"""The type that names an arena."""
 
 BorrowerId = NewType("BorrowerId", int)
 """A reader's connection."""
@@ -38,17 +38,17 @@ class _Place:
 
 
 class Loans(Generic[A]):
-    """What is lent, of all arenas of a worker.
+    """The loans of all arenas of a worker.
 
-    *most_kept* bytes may be kept in all, and *most* be lent of one arena; a frame larger than
-    *largest* is copied out in any case.
+    At most *most_kept* bytes are kept in all, and *most* are lent of one arena. A frame larger than
+    *largest* is always copied out.
     """
 
     def __init__(self, most_kept: int, most: int, largest: int) -> None:
         self.kept = 0
-        """Bytes that are kept."""
+        """How many bytes are kept."""
         self.lent_frames = self.copied_frames = 0
-        """How many frames were lent, and how many more to be copied out."""
+        """How many frames were lent, and how many others were lent to be copied out."""
         self._most_kept, self._most, self._largest = most_kept, most, largest
         self._places: dict[A, dict[int, _Place]] = {}
         self._lent: dict[A, int] = {}
@@ -75,7 +75,7 @@ class Loans(Generic[A]):
         return Loan(number, out)
 
     def free(self, arena: A, offsets: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Note that nobody is to get these frames any more; return what is free now, and kept."""
+        """Note that these frames are sent no more; return the places now free, and those kept."""
         places = self._places.get(arena, {})
         free: list[int] = []
         kept: list[int] = []
@@ -89,7 +89,7 @@ class Loans(Generic[A]):
         return tuple(free), tuple(kept)
 
     def end_run(self, arena: A) -> tuple[int, ...]:
-        """Note that no frame of *arena* is needed any more; return what is kept from now on."""
+        """Note that no frame of *arena* is needed any more; return the places that are now kept."""
         return self.free(arena, self.lent(arena))[1]
 
     def lent(self, arena: A) -> dict[int, int]:
@@ -99,9 +99,9 @@ class Loans(Generic[A]):
     def give_back(
         self, borrower: BorrowerId, numbers: Iterable[int]
     ) -> Mapping[A, tuple[int, ...]]:
-        """Note that a reader gave back loans; return what was kept and is free now.
+        """Note that a reader gave back loans; return the kept places that are free now.
 
-        Numbers that it does not have mean nothing.
+        Numbers of loans that the reader does not have are ignored.
         """
         loans, free = self._loans.get(borrower, {}), dict[A, list[int]]()
         for number in numbers:
@@ -112,7 +112,7 @@ class Loans(Generic[A]):
         return {arena: tuple(offsets) for arena, offsets in free.items()}
 
     def hang_up(self, borrower: BorrowerId) -> Mapping[A, tuple[int, ...]]:
-        """As `give_back`, of all that a reader has: it is gone."""
+        """Give back all loans of a reader that is gone; see `give_back`."""
         return self.give_back(borrower, tuple(self._loans.get(borrower, ())))
 
     def _keep(self, place: _Place) -> None:
@@ -120,7 +120,7 @@ class Loans(Generic[A]):
         self.kept += place.nbytes
 
     def _is_free(self, arena: A, offset: int) -> bool:
-        """Take one loan off a place; return whether that makes it free."""
+        """End one loan of a place; return whether that makes it free."""
         places = self._places[arena]
         place = places[offset]
         place.loans -= 1

@@ -4,9 +4,9 @@
                             ▲                         │
                             └───────requeued──────────┘
 
-Only the reader itself (a subscription that does not list it), or the dispatcher's message that the
-reader left or expired, releases what it has. What an assignment lists as buffered is reserved
-before it is made.
+A reader's elements are released in two cases only: its subscription does not list them, or the
+dispatcher reports that the reader left or expired. Elements that an assignment lists as buffered
+are reserved before they are produced.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Ownership:
         self.unacked = {reader: ranges - acked.ranges for reader, ranges in unacked.items()}
         self.acked = acked
         self.dropped = NO_RANGES
-        """What readers have unacked and is not here any more."""
+        """Elements that are unacked at readers and no longer here."""
         self.missing = NO_RANGES
-        """What of that was requeued: it is nowhere."""
+        """Elements of *dropped* that were requeued: no process has them."""
         self.in_doubt = 0
-        """How much was requeued because its reader expired."""
+        """How many elements were requeued because their reader expired."""
 
     @property
     def holders(self) -> set[ReaderId]:
-        """The readers that have something unacked."""
+        """The readers that have unacked elements."""
         return {reader for reader, unacked in self.unacked.items() if unacked}
 
     def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count what exists from *number* on: all if *produced* here, else what readers have."""
+        """Count elements from *number* on: all if *produced* here, else those that readers have."""
         if produced:
             return self.head - number
         unacked = (span for ranges in self.unacked.values() for span in ranges.spans)
@@ -46,9 +46,9 @@ class Ownership:
         return len(there - RangeSet.of((0, number)))
 
     def produce(self, start: int, stop: int, mine: RangeSet | None = None) -> RangeSet:
-        """Add *start* to *stop*, which are here; return those that are not acked.
+        """Add the elements *start* to *stop*, which are here; return those that are not acked.
 
-        Others than *mine* are not among the numbers that these readers get.
+        With *mine*, these readers get only numbers in *mine*.
         """
         self.head = max(self.head, stop)
         if mine is None:
@@ -67,15 +67,15 @@ class Ownership:
         self.unacked[reader] = self.unacked[reader] | part
 
     def drop(self, numbers: RangeSet) -> None:
-        """Mark those of *numbers* that are not acked as with readers only."""
+        """Record that only readers still have *numbers*, except those that are acked."""
         self.dropped = self.dropped | (numbers - self.acked.ranges)
 
     def not_owned(self, reader: ReaderId, buffered: RangeSet) -> RangeSet:
-        """Return what of *buffered* is not *reader*'s to have."""
+        """Return the numbers in *buffered* that do not belong to *reader*."""
         return buffered - self.acked.ranges - self.unacked.get(reader, NO_RANGES)
 
     def reconcile(self, reader: ReaderId, buffered: RangeSet) -> RangeSet:
-        """Leave *buffered* alone unacked at *reader*; return what it requeued."""
+        """Make *buffered* the only unacked numbers of *reader*; return those that it requeued."""
         buffered = buffered - self.acked.ranges
         back = self.unacked.get(reader, NO_RANGES) - buffered
         self._requeue(back)
@@ -83,7 +83,7 @@ class Ownership:
         return back
 
     def remove_reader(self, reader: ReaderId, *, expired: bool) -> RangeSet:
-        """Requeue what *reader* had unacked, and return it."""
+        """Requeue the unacked numbers of *reader*, and return them."""
         freed = self.unacked.pop(reader, NO_RANGES)
         self._requeue(freed)
         if expired:

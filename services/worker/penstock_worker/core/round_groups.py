@@ -1,12 +1,12 @@
 """Coordinated reads: each element goes to the consumer that it belongs to, group by group.
 
-Element ``base + g * consumers + i`` is consumer *i*'s, whoever reads as consumer *i* (see
-`penstock.protocol.rounds`). Each frame is one element. It is kept until the floor, below which all
-consumers have taken all, has passed it: that it was sent frees nothing, for its consumer may be
-started anew.
+Element ``base + g * consumers + i`` belongs to consumer *i*, whichever process reads as consumer
+*i* (see `penstock.protocol.rounds`). Each frame is one element. A frame is kept until every
+consumer has taken the elements up to it; the *floor* is the first number after these. Sending a
+frame does not free it, because a restarted consumer needs it again.
 
-Where there is no room for what some consumer waits for, the oldest frames that were sent make room.
-Should one of them be needed again, the attempt is over, and the next one makes all again from the
+If there is no room for an element that a consumer waits for, the oldest sent frames are dropped. If
+one of them is needed again, the attempt ends, and the next attempt produces everything from the
 floor on.
 """
 
@@ -31,11 +31,11 @@ BURST = 1 << 20
 """Bytes that a stream is sent at a time, unless the first element is larger."""
 
 HEADER = 256
-"""Bytes that count for the header of an element in a burst, be the element ever so small."""
+"""Bytes that each element's header counts in a burst, even if the element is small."""
 
 
 class RoundGroups:
-    """See `DeliveryPolicy`. A consumer has at most one stream: that of its newest reader."""
+    """See `DeliveryPolicy`. A consumer has at most one stream, from its newest reader."""
 
     def __init__(self, assignment: TaskAssignment, grouped: Grouped, sender: Sender) -> None:
         self.floor = assignment.acked.floor
@@ -47,16 +47,16 @@ class RoundGroups:
         self.in_doubt = 0
         self._grouped, self._sender = grouped, sender
         self._frames: dict[int, FrameReady] = {}
-        """By element number, in their order."""
+        """Frames by element number, in ascending order."""
         self._streams: dict[int, ReadStream] = {}
         self._next: dict[int, int] = {}
-        """The group that each consumer is to be sent next, also while it has no stream."""
+        """The next group to send to each consumer, even while it has no stream."""
         self._newest: dict[int, tuple[ReaderId, int]] = {}
         """The newest reader of each consumer, and its newest subscription."""
         self._due: set[int] = set()
-        """The consumers that may have got something to be sent."""
+        """The consumers for which there may be something to send."""
         self._consumers: dict[StreamId, int] = {}
-        """Whose each stream is."""
+        """The consumer of each stream."""
 
     @property
     def acked(self) -> AckedSet:
@@ -70,16 +70,16 @@ class RoundGroups:
 
     @property
     def all_sent(self) -> bool:
-        """Return False: whether there are more rounds is said by the log of them."""
+        """Return False: the log of rounds tells whether there are more."""
         return False
 
     @property
     def readers(self) -> set[ReaderId]:
-        """Those that have a stream."""
+        """The readers that have a stream."""
         return {stream.reader for stream in self._streams.values()}
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return nothing: consumers are of no trainers."""
+        """Return nothing: consumers do not belong to trainers."""
         return {}
 
     def counts(self) -> DeliveryCounts:
@@ -88,7 +88,7 @@ class RoundGroups:
         return DeliveryCounts(len(self._frames) - sent, sent, len(self._streams))
 
     def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count what exists from *number* on: all if *produced* here, else what was taken."""
+        """Count elements from *number* on: all if *produced* here, else those that were taken."""
         return max(0, (self.head if produced else self.floor) - number)
 
     # --- what was made ---
@@ -104,7 +104,7 @@ class RoundGroups:
         return True
 
     def on_ended(self, number: int, out: list[Effect]) -> None:
-        """Record that there are *number* elements; what is left out is freed."""
+        """Record that there are *number* elements, and free frames that are left out."""
         groups = self._grouped.count(number, ended=True)
         # Consumers may have taken filler of an attempt before: the floor is no element then.
         filled = self.head == self.floor == self._grouped.floor(groups)
@@ -112,14 +112,14 @@ class RoundGroups:
         self.head = self.total
         self._due |= self._streams.keys()
         free([self._remove(n) for n in list(self._frames) if n >= self._end], out)
-        out.append(HeartbeatDue())  # whoever waits for more of it need not
+        out.append(HeartbeatDue())  # readers that wait for more need not
 
     def frames_of(self, run: int) -> tuple[FrameReady, ...]:
         """Return the frames here that *run* produced."""
         return tuple(frame for frame in self._frames.values() if frame.run == run)
 
     def shed(self) -> list[FrameReady]:
-        """Remove and return the oldest frames that were sent, if streams want what is not made."""
+        """Remove and return the oldest sent frames, if streams want elements not made yet."""
         if not any(s.wants_frame and self._wanted(i) is None for i, s in self._streams.items()):
             return []
         enough, shed = self.nbytes // SHED, []
@@ -139,7 +139,7 @@ class RoundGroups:
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Add a consumer's stream, which begins where it says; None when it is refused."""
+        """Add a consumer's stream at the position it asks for; return None if it is refused."""
         wants = request.wants
         if request.trainer:
             self._refuse(name, f"names a trainer, {request.trainer!r}, and it is not cached", out)
@@ -184,12 +184,12 @@ class RoundGroups:
             del self._streams[index]
 
     def remove_reader(self, reader: ReaderId, _status: ReaderStatus, out: list[Effect]) -> None:
-        """End the stream of *reader*; what its consumer did not take stays that consumer's."""
+        """End the stream of *reader*; its consumer keeps the elements that it has not taken."""
         for index in [i for i, stream in self._streams.items() if stream.reader == reader]:
             self._end_stream(index, out)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Move the floor to where the dispatcher has it."""
+        """Move the floor to the dispatcher's floor."""
         self.ack(assignment.acked.ranges, out)
 
     def ack(self, numbers: RangeSet, out: list[Effect]) -> None:
@@ -210,7 +210,7 @@ class RoundGroups:
         """Nothing here depends on ticks."""
 
     def send_ready(self, out: list[Effect]) -> bool:
-        """Send each stream with credit its next element, if that is made."""
+        """Send each stream with credit its next element, if that has been produced."""
         due, self._due = self._due, set()
         for index in sorted(due & self._streams.keys()):
             stream, group = self._streams[index], self._next[index]
@@ -221,14 +221,14 @@ class RoundGroups:
         return True
 
     def wants_flush(self) -> bool:
-        """Return False: each element is a frame, and is sent when it is made."""
+        """Return False: each element is a frame, and is sent as soon as it is produced."""
         return False
 
     def recall(self, out: list[Effect]) -> None:
-        """Recall nothing: no other consumer wants what one has."""
+        """Recall nothing: a consumer's elements are of no use to other consumers."""
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End with *failure* the streams that have all that was made before it."""
+        """End with *failure* the streams that have all elements before it."""
         if failure is not None:
             for index in [i for i in self._streams if self._wanted(i) is None]:
                 self._end_stream(index, out, failure)
@@ -239,7 +239,7 @@ class RoundGroups:
             self._end_stream(index, out, failure)
 
     def parting(self, *, failed: bool) -> Parting:
-        """Return when it may be handed over: what not all consumers have is made again."""
+        """Return when to hand over; the next attempt remakes elements that a consumer lacks."""
         if failed:
             return Parting.LATER if self._streams else Parting.NOW
         return Parting.AT_CHECKPOINT if self.total is None else Parting.NOW
@@ -252,7 +252,7 @@ class RoundGroups:
 
     @property
     def _end(self) -> int:
-        """The number behind the last group; nothing behind it is anybody's."""
+        """The number after the last group; no consumer gets elements from there on."""
         groups = self._grouped.count(self.total or 0, ended=True)
         return self._grouped.floor(groups)
 
@@ -265,7 +265,7 @@ class RoundGroups:
         return group < self._next.get(index, 0)
 
     def _wanted(self, index: int) -> int | None:
-        """Return the number of the element that a consumer is to be sent next, if it is made."""
+        """Return the number of a consumer's next element, if that has been produced."""
         group = self._next[index]
         if self.total is not None and group >= self._grouped.count(self.total, ended=True):
             return None
@@ -273,9 +273,9 @@ class RoundGroups:
         return number if number < self.head else None
 
     def _send_burst(self, index: int, stream: ReadStream, out: list[Effect]) -> None:
-        """Send what is here for a stream, up to `BURST`: then it says when it can more.
+        """Send a stream its buffered elements, up to `BURST` bytes; it then reports new room.
 
-        Elements may be small: a message for each of them would cost more than the elements do.
+        If elements are small, one message for each would cost more than the elements do.
         """
         nbytes = 0
         while stream.credit > 0 and (number := self._wanted(index)) is not None:
@@ -289,7 +289,7 @@ class RoundGroups:
             self._send(index, stream, frame, out)
 
     def _frame(self, index: int, number: int) -> FrameReady | None:
-        """Return the frame for a consumer that is to be sent *number*."""
+        """Return the frame to send to a consumer as element *number*."""
         group, owner = self._place(number)
         return self._frames.get(number) if owner == index else self._filler(group, number)
 
@@ -303,9 +303,9 @@ class RoundGroups:
         stream.credit -= ELEMENT_NBYTES
 
     def _filler(self, group: int, number: int) -> FrameReady | None:
-        """Return *number*, or another element of its group if that one had to make room.
+        """Return the frame of *number*, or of another element of its group if that was dropped.
 
-        The last one that was made is always here.
+        The frame of the last element is never dropped.
         """
         others = range(self._grouped.floor(group), self.head)
         here = (self._frames[n] for n in (number, *others) if n in self._frames)

@@ -1,12 +1,12 @@
-"""Cached tasks: each trainer gets each element once, and all of them share what was made.
+"""Cached tasks: each trainer gets each element once, and all trainers share the same elements.
 
-Frames are kept in a *window*, without gaps, the oldest of which is evicted when there is no room
-for what somebody wants. For each trainer there is an `Ownership` over the same frames: its readers
-share its elements as those of an ordinary job do.
+A *window* keeps consecutive frames. If there is no room for an element that a trainer wants, the
+oldest frame is evicted. Each trainer has an `Ownership` over the same frames: its readers share its
+elements as the readers of an ordinary job do.
 
-What is evicted and ready for a trainer is skipped for it, and counted; so is what one of its
-readers had, if that is requeued later. With `WhenFull.WAIT` a frame is evicted once all trainers
-that are read had it; a trainer without live readers holds up nobody.
+A trainer skips elements that are evicted while they are ready for it; the cache counts them. It
+also skips evicted elements that one of its readers requeues later. With `WhenFull.WAIT`, a frame is
+evicted only after all trainers with live readers had it.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import FrameReady
 
 EXPECTED_TICKS = 40
-"""Ticks for which a new attempt keeps what readers may need that were there before it."""
+"""Ticks for which a new attempt keeps elements for readers of the attempt before it."""
 
 
 class _Trainer:
-    """What a trainer has of the task: its *readers*, and those of them that are *live*."""
+    """A trainer of the task: its *readers*, and which of them are *live*."""
 
     def __init__(self, readers: SharingReaders, live: set[ReaderId], before: int) -> None:
         self.readers, self.live, self.before = readers, live, before
         self.expected = set(live)
-        """Those of before this attempt that have not come yet, for a while."""
+        """Readers of an earlier attempt that have not opened a stream yet; kept for a while."""
         self.skipped = 0
         self.finished = False
-        """Whether it has all there is, and the dispatcher was told."""
+        """Whether it has all elements, and the dispatcher knows."""
 
     @property
     def ownership(self) -> Ownership:
-        """Which reader has which number; acked are those that it never gets again."""
+        """Which reader has which number; acked numbers are never sent to this trainer again."""
         return self.readers.ownership
 
     def skip(self, numbers: RangeSet) -> None:
-        """Leave *numbers* out: they are here no more."""
+        """Skip *numbers*: the window no longer has them."""
         self.skipped += len(self.ownership.ack(numbers))
 
     def evict(self, numbers: RangeSet) -> None:
-        """Record that *numbers* are here no more: what readers have of them stays theirs."""
+        """Record that *numbers* left the window; readers keep those that they have."""
         self.skip(self.ownership.ready & numbers)
         self.ownership.drop(numbers)
 
     def lacks(self, numbers: RangeSet) -> bool:
         """Return whether some of *numbers* may be sent yet, or again.
 
-        What loops have in operators while they wait for more will hardly be requeued. While one
-        waits for more than there is room for, what others have does not count either: they may be
-        waiting for that loop.
+        Elements in a loop's operators do not count while the loop waits for more, because they will
+        hardly be requeued. If one loop waits for more than there is room for, other loops' elements
+        do not count either, because those loops may wait for it.
         """
         left = numbers - self.ownership.acked.ranges
         if self.readers.any_has_operators():
@@ -83,13 +83,13 @@ class SharedCache:
         self.total: int | None = None
         self.lost = False
         self.ahead = 0
-        """The bytes of frames of which no trainer was sent anything."""
+        """The bytes of frames that no trainer has been sent any part of."""
         self._ahead: deque[tuple[int, int]] = deque()
-        """The first number and the bytes of each of these."""
+        """The first number and the bytes of each of these frames."""
         self._waits = cached.when_full is WhenFull.WAIT
         self._frames, self._sender = FrameBuffer(), sender
         self._names = dict(cached.readers)
-        """The trainer of each reader that ever came."""
+        """The trainer of each reader that ever opened a stream."""
         self._trainers: dict[str, _Trainer] = {}
         self._ticks = 0
         for name in sorted({*cached.trainers, *live}):
@@ -103,7 +103,7 @@ class SharedCache:
         live: set[ReaderId],
         unacked: Mapping[ReaderId, RangeSet],
     ) -> None:
-        """Add a trainer as another attempt left it. What it lacks and is not made again is gone."""
+        """Add a trainer as an earlier attempt left it. It skips elements not produced again."""
         place = TrainerProgress() if known is None else known
         reserved = {reader: unacked.get(reader, NO_RANGES) for reader in live}
         ownership = Ownership(self.head, place.acked, reserved)
@@ -126,13 +126,13 @@ class SharedCache:
 
     @property
     def oldest(self) -> int:
-        """The lowest number in the window; the next to come, if that is empty."""
+        """The lowest number in the window, or the next number if the window is empty."""
         frame = self._frames.oldest
         return self.head if frame is None else frame.start
 
     @property
     def acked(self) -> AckedSet:
-        """What no trainer that is read needs, nor one that comes late."""
+        """The elements that no trainer needs, neither one that reads nor one that joins late."""
         floors = [t.ownership.acked.floor for t in self._trainers.values() if t.live]
         return AckedSet(min([*floors, self.oldest]))
 
@@ -143,48 +143,48 @@ class SharedCache:
 
     @property
     def done(self) -> bool:
-        """Return False: another trainer may come. The dispatcher says when that is over."""
+        """Return False: another trainer may join. The dispatcher says when none can join."""
         return False
 
     @property
     def all_sent(self) -> bool:
-        """Return False: another trainer may come."""
+        """Return False: another trainer may join."""
         return False
 
     @property
     def in_doubt(self) -> int:
-        """How much was requeued because its reader expired."""
+        """How many elements were requeued because their reader expired."""
         return sum(trainer.ownership.in_doubt for trainer in self._trainers.values())
 
     @property
     def readers(self) -> set[ReaderId]:
-        """All that are live, as far as is known here."""
+        """The readers that this worker knows to be live."""
         return {reader for t in self._trainers.values() for reader in (*t.live, *t.readers.readers)}
 
     @property
     def starving(self) -> bool:
-        """Whether some trainer has all that is here, and wants more."""
+        """Whether a trainer has every element in the window, and wants more."""
         return any(trainer.readers.starving for trainer in self._trainers.values())
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return what each trainer has."""
+        """Return each trainer's progress."""
         return {
             name: TrainerProgress(t.ownership.acked, t.skipped, t.before)
             for name, t in self._trainers.items()
         }
 
     def counts_of(self) -> Mapping[str, DeliveryCounts]:
-        """Return what became of the elements that are here, for each trainer."""
+        """Return for each trainer how many elements are ready or unacked."""
         return {name: trainer.readers.counts() for name, trainer in self._trainers.items()}
 
     def counts(self) -> DeliveryCounts:
-        """Return the same, summed over trainers."""
+        """Return these counts, summed over trainers."""
         each = self.counts_of().values()
         ready, unacked = sum(one.ready for one in each), sum(one.unacked for one in each)
         return DeliveryCounts(ready, unacked, sum(one.streams for one in each))
 
     def count_existing(self, number: int, *, produced: bool) -> int:
-        """Count what exists from *number* on: all if *produced*, else what one trainer has."""
+        """Count elements from *number* on: all if *produced*, else those that one trainer has."""
         if produced:
             return self.head - number
         each = (t.ownership.count_existing(number, produced=False) for t in self._trainers.values())
@@ -216,7 +216,7 @@ class SharedCache:
         return self._frames.of(run)
 
     def shed(self) -> list[FrameReady]:
-        """Evict the oldest frame and return it, if somebody wants more than there is room for."""
+        """Evict and return the oldest frame, if a trainer wants more than there is room for."""
         frame = self._evict() if self.starving else None
         return [] if frame is None else [frame]
 
@@ -234,7 +234,7 @@ class SharedCache:
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Reconcile what this reader has unacked, and add its stream; None when it is refused."""
+        """Reconcile the reader's unacked elements, and add its stream; return None if refused."""
         if why := self._why_not(request):
             refuse(self._sender, name, why, out)
             return None
@@ -250,7 +250,7 @@ class SharedCache:
         return stream
 
     def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack for its trainer what was handed out, and add the stream's new credit."""
+        """Ack elements for the reader's trainer, and add the stream's new credit."""
         stream.on_ack(ack)
         trainer = self._trainer(stream.reader)
         trainer.readers.ack(ack.acked)
@@ -265,7 +265,7 @@ class SharedCache:
         self._trainer(stream.reader).readers.close(stream)
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
-        """Requeue what *reader* had unacked, as far as it is here; the rest is skipped."""
+        """Requeue the unacked elements of *reader* that are in the window, and skip the others."""
         trainer = self._trainer(reader)
         trainer.live.discard(reader)
         trainer.expected.discard(reader)
@@ -273,7 +273,7 @@ class SharedCache:
         self._settle(trainer, out)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Mark what the dispatcher knows to be acked, and note who is about to read."""
+        """Mark elements that the dispatcher knows to be acked, and note which readers will come."""
         cached = assignment.cached
         if cached is None:
             return
@@ -287,7 +287,7 @@ class SharedCache:
                 self._trainers[name].live.add(reader)
 
     def on_tick(self) -> None:
-        """Count a tick for every stream, and for readers that do not come."""
+        """Count a tick for every stream, and for expected readers that have not come."""
         self._ticks += 1
         for trainer in self._trainers.values():
             trainer.readers.on_tick()
@@ -295,24 +295,24 @@ class SharedCache:
                 trainer.expected.clear()
 
     def send_ready(self, out: list[Effect]) -> bool:
-        """Send each trainer what it can be sent."""
+        """Send each trainer the elements that it may get now."""
         for trainer in self._trainers.values():
             trainer.readers.send_ready(out, ended=self.total is not None)
         self._pass_ahead()
         return True
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         return any(t.readers.starving and t.readers.wants_flush() for t in self._trainers.values())
 
     def recall(self, out: list[Effect]) -> None:
-        """Ask readers to requeue what others of their trainer starve for."""
+        """Ask readers to requeue elements that other readers of their trainer wait for."""
         for trainer in self._trainers.values():
             if not trainer.ownership.ready:
                 trainer.readers.recall(out, ended=self.total is not None)
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End with *failure* the streams of trainers that have all that was made before it."""
+        """End with *failure* the streams of trainers that have all elements before it."""
         for trainer in self._trainers.values():
             if failure is not None and not trainer.ownership.ready:
                 trainer.readers.end_streams(failure, out)
@@ -323,7 +323,7 @@ class SharedCache:
             trainer.readers.end_streams(failure, out)
 
     def parting(self, *, failed: bool) -> Parting:
-        """Return when it may be handed over: what not all trainers have is made again."""
+        """Return when to hand over; the next attempt remakes elements that a trainer lacks."""
         if failed:
             return Parting.LATER if self.counts().streams else Parting.NOW
         return Parting.AT_CHECKPOINT if self.total is None else Parting.NOW
@@ -344,7 +344,7 @@ class SharedCache:
         return ""
 
     def _join(self, request: Subscribe) -> _Trainer:
-        """Add a trainer that nobody knew; it begins with the oldest frame in the window."""
+        """Add a new trainer; it begins with the oldest frame in the window."""
         oldest, had = self.oldest, request.acked.ranges
         before = RangeSet.of((0, oldest)) - had
         ownership = Ownership(oldest, AckedSet(oldest), {})
@@ -355,10 +355,10 @@ class SharedCache:
         return self._trainers[self._names[reader]]
 
     def _settle(self, trainer: _Trainer, out: list[Effect]) -> None:
-        """Skip what was requeued and is gone, and tell when the trainer has all there is."""
+        """Skip requeued elements that are gone, and report when the trainer has all elements."""
         missing = trainer.ownership.missing
         if missing and self._waits and trainer.live:
-            self.lost = True  # the next attempt makes it again: nobody skips
+            self.lost = True  # the next attempt makes it again: no trainer skips it
         elif missing:
             trainer.skip(missing)
         over = self.total is not None and trainer.ownership.acked.floor >= self.total
@@ -367,7 +367,7 @@ class SharedCache:
             out.append(HeartbeatDue())
 
     def _evict(self) -> FrameReady | None:
-        """Evict the oldest frame and return it, unless a trainer that holds it lacks it."""
+        """Evict and return the oldest frame, unless it must be kept for a trainer."""
         frame = self._frames.oldest
         if frame is None:
             return None
@@ -381,11 +381,11 @@ class SharedCache:
         return frame.frame
 
     def _holds(self, trainer: _Trainer) -> bool:
-        """Return whether nothing is evicted that *trainer* lacks."""
+        """Return whether elements that *trainer* lacks must not be evicted."""
         return bool(trainer.live if self._waits else trainer.expected)
 
     def _pass_ahead(self) -> None:
-        """Count off the frames of which some trainer was sent something, or that are gone."""
+        """Subtract the frames that were sent in part or evicted."""
         front = self.oldest
         for trainer in self._trainers.values():
             ready = trainer.ownership.ready.spans

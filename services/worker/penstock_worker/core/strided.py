@@ -1,10 +1,10 @@
-"""One order that goes to several consumers: each gets every n-th element, whoever reads as it.
+"""One order for several consumers: each of *n* consumers gets every n-th element.
 
-For each consumer there is an `Ownership` over the same frames: its readers share its elements as
-those of an ordinary job do, so one that is started anew goes on where the other one was. Each frame
-is one element, and is kept until that is acked. Elements are *dealt*, which is: added to what is
-ready for their consumers, when some consumer has nothing ready, and no further ahead of the others
-than `AHEAD`. Until the task's place in the order is known, nothing is dealt.
+Each consumer has an `Ownership` over the same frames. Its readers share its elements as the readers
+of an ordinary job do, so a restarted reader continues where the one before it stopped. Each frame
+is one element, and is kept until the element is acked. To *deal* an element is to make it ready for
+its consumer. Elements are dealt when a consumer has none ready, and only until another consumer has
+`AHEAD` elements ready. Nothing is dealt until the task's position in the order is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock_worker.core.streams import ReadStream
 from penstock_worker.runner.messages import FrameReady
 
 AHEAD = 1024
-"""How many elements may be ready for a consumer that does not take them, while others go on."""
+"""How many elements may be ready for a consumer that does not read, while others do."""
 
 AT_ONCE = 64
 """How many elements are dealt at a time, at least."""
@@ -41,14 +41,14 @@ class Strided:
 
     def __init__(self, assignment: TaskAssignment, stride: Stride, sender: Sender) -> None:
         self.acked = assignment.acked
-        """What readers of all consumers acked."""
+        """The elements that readers of all consumers acked."""
         self.head = max(assignment.checkpoint.number, self.acked.floor)
         self.total: int | None = None
         self._dealt = self.head
         self._stride, self._sender, self._frames = stride, sender, FrameBuffer()
         self._consumers: list[SharingReaders] = []
         self._index: dict[ReaderId, int] = {}
-        """Which consumer each reader is."""
+        """The consumer index of each reader."""
         unacked: dict[int, dict[ReaderId, RangeSet]] = {}
         for reader, numbers in assignment.unacked.items():
             index = self._index[reader] = stride.index(numbers.spans[0][0])
@@ -64,35 +64,35 @@ class Strided:
 
     @property
     def done(self) -> bool:
-        """Whether all there is has been acked."""
+        """Whether all elements are acked."""
         return self.total is not None and self.acked.floor >= self.total
 
     @property
     def all_sent(self) -> bool:
-        """Whether all there is has gone to readers; what must be made again has not."""
+        """Whether readers have all elements; false if one must be produced again."""
         return all(map(self._has_all, self._consumers))
 
     @property
     def lost(self) -> bool:
-        """Whether a number was requeued that is not here any more."""
+        """Whether a requeued element is no longer here."""
         return any(one.ownership.missing for one in self._consumers)
 
     @property
     def in_doubt(self) -> int:
-        """How much was requeued because its reader expired."""
+        """How many elements were requeued because their reader expired."""
         return sum(one.ownership.in_doubt for one in self._consumers)
 
     @property
     def readers(self) -> set[ReaderId]:
-        """Those that have a stream, or something unacked."""
+        """The readers that have a stream or unacked elements."""
         return set(chain.from_iterable(one.readers for one in self._consumers))
 
     def trainers(self) -> Mapping[str, TrainerProgress]:
-        """Return nothing: consumers are of no trainers."""
+        """Return nothing: consumers do not belong to trainers."""
         return {}
 
     def counts(self) -> DeliveryCounts:
-        """Return what became of the elements that are here."""
+        """Return how many elements are ready or unacked, and how many streams there are."""
         each = [one.counts() for one in self._consumers]
         ready = sum(one.ready for one in each) + len(self._not_dealt)
         return DeliveryCounts(
@@ -126,9 +126,9 @@ class Strided:
         return self._frames.of(run)
 
     def shed(self) -> list[FrameReady]:
-        """Remove and return the oldest frames that were sent, if readers' operators want more.
+        """Remove and return the oldest sent frames, if readers' operators want more.
 
-        Those readers have what is in them, and will hardly requeue it.
+        The readers have the elements of these frames, and will hardly requeue them.
         """
         if not any(one.any_has_operators() for one in self._served):
             return []
@@ -147,7 +147,7 @@ class Strided:
     # --- who gets it ---
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Reconcile what this reader has unacked, and add its stream; None when it is refused."""
+        """Reconcile the reader's unacked elements, and add its stream; return None if refused."""
         index = request.consumer
         if index is None or (why := self._why_not(request, index)):
             alone = f"has consumers, and reader {request.reader} is none of them"
@@ -161,7 +161,7 @@ class Strided:
         return one.open(name, request, out)
 
     def on_acked(self, stream: ReadStream, ack: Ack, out: list[Effect]) -> None:
-        """Ack what was handed out, and add the stream's new credit."""
+        """Ack elements that were sent, and add the stream's new credit."""
         stream.on_ack(ack)
         self._ack(ack.acked, [self._consumers[self._index[stream.reader]]], out)
 
@@ -174,11 +174,11 @@ class Strided:
         self._consumers[self._index[stream.reader]].close(stream)
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
-        """Requeue what *reader* had unacked, for others that are the same consumer."""
+        """Requeue the unacked elements of *reader*, for other readers of its consumer."""
         self._consumers[self._index[reader]].remove_reader(reader, status, out)
 
     def on_assigned(self, assignment: TaskAssignment, out: list[Effect]) -> None:
-        """Mark what the dispatcher knows to be acked; take the task's place, once it is known."""
+        """Mark elements that the dispatcher knows to be acked; set the position once known."""
         if self._stride.place is None and assignment.stride is not None:
             self._stride = assignment.stride
         self._ack(assignment.acked.ranges, self._consumers, out)
@@ -189,7 +189,7 @@ class Strided:
             one.on_tick()
 
     def send_ready(self, out: list[Effect]) -> bool:
-        """Send each consumer what it can be sent; return whether the task's place is known."""
+        """Send each consumer its elements; return whether the task's position is known."""
         if self._stride.place is None:
             return False
         below = RangeSet.of((0, self.acked.floor))
@@ -206,17 +206,17 @@ class Strided:
         return True
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         return any(one.starving and one.wants_flush() for one in self._served)
 
     def recall(self, out: list[Effect]) -> None:
-        """Ask readers to requeue what others that are the same consumer starve for."""
+        """Ask readers to requeue elements that other readers of their consumer wait for."""
         for one in self._served:
             if not (one.ownership.ready or self._not_dealt):
                 one.recall(out, ended=self.total is not None)
 
     def end_served(self, failure: Failure | None, out: list[Effect]) -> None:
-        """End the streams of consumers that have all that was made."""
+        """End the streams of consumers that have all their elements."""
         for one in self._served:
             if self.done or not (one.ownership.ready or self._not_dealt):
                 one.end_streams(failure, out)
@@ -227,7 +227,7 @@ class Strided:
             one.end_streams(failure, out)
 
     def parting(self, *, failed: bool) -> Parting:
-        """Return when it may be handed over: what no reader of a consumer is there for goes on."""
+        """Return when to hand over; the next worker serves consumers without readers."""
         served = list(self._served)
         has_holders = any(one.ownership.holders for one in self._consumers)
         if not served and (failed or not has_holders):
@@ -248,24 +248,24 @@ class Strided:
 
     @property
     def _not_dealt(self) -> RangeSet:
-        """What is here and not dealt."""
+        """The elements that are here and not dealt."""
         if self._dealt >= self.head:
-            return NO_RANGES  # mostly, and then what is acked is not looked at
+            return NO_RANGES  # the usual case, which needs no look at acked elements
         return RangeSet.of((self._dealt, self.head)) - self.acked.ranges
 
     def _has_all(self, one: SharingReaders) -> bool:
-        """Return whether a consumer's readers have all that there is for it."""
+        """Return whether a consumer's readers have all its elements."""
         if self.total is None or self._stride.place is None:
             return False
         return not (one.ownership.ready or one.ownership.missing or self._not_dealt)
 
     def _of(self, index: int, numbers: RangeSet) -> RangeSet:
-        """Return what of *numbers* is consumer *index*'s."""
+        """Return those of *numbers* that belong to consumer *index*."""
         each = (self._stride.numbers(index, *span).spans for span in numbers.spans)
         return RangeSet.of(*chain.from_iterable(each))
 
     def _deal(self) -> bool:
-        """Deal the next elements; return False if there are none, or somebody has too many."""
+        """Deal the next elements; return False if there are none, or a consumer has too many."""
         count = self._stride.consumers
         if self._dealt >= self.head or (count > 1 and self._is_ahead):
             return False
@@ -283,7 +283,7 @@ class Strided:
         one.send_ready(out, ended=self.total is not None, burst=BURST, charge=STRIDED_NBYTES)
 
     def _ack(self, numbers: RangeSet, consumers: list[SharingReaders], out: list[Effect]) -> None:
-        """Mark *numbers* acked, which are those of *consumers*; irrevocable and idempotent."""
+        """Mark *numbers*, which belong to *consumers*, acked; irrevocable and idempotent."""
         new = numbers - self.acked.ranges
         if not new:
             return
