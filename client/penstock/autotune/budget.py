@@ -1,4 +1,4 @@
-"""What all tuned operators of one run may use together: cores and memory."""
+"""The cores and the memory that all tuned operators of one run may use together."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Budget:
         return 0 if share is None else share.most - share.used
 
     def take_processes(self, count: int) -> None:
-        """Take so many processes, or give them back if it is below 0."""
+        """Take *count* processes; if it is below 0, give them back."""
         if self.processes is not None:
             with self._lock:
                 self.processes.used += count

@@ -25,9 +25,9 @@ class BufferTuner:
         self._was_full = True
 
     def empty(self, *, room: float, nbytes: float) -> bool:
-        """Note that the consumer found no element; return whether *size* grew.
+        """Record that the consumer found no element; return whether *size* grew.
 
-        Elements are of about *nbytes*, and there is *room* for so many bytes more.
+        Elements have about *nbytes* bytes, and there is *room* for that many bytes more.
         """
         grows = self._was_full and self.size < LONGEST and self.size * nbytes <= room
         self._was_full = False

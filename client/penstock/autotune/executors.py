@@ -2,8 +2,8 @@
 
 Rule 1. They move when one thread more made nothing faster, and the function computes for at least
         `BUSY` of the time: then it holds the interpreter's lock, or the cores are busy with others.
-Rule 2. They go back, for good, if elements do not come faster by `GAIN` with processes: then it was
-        the cores. What is compared is the time behind that in which the processes started.
+Rule 2. They go back, permanently, if elements do not come faster by `GAIN` with processes: then the
+        cores were busy. The time in which the processes started is not compared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BUSY = 0.5
 
 
 class Move(Enum):
-    """What to do about the calls."""
+    """The decision about the calls."""
 
     TO_PROCESSES = "to processes"
     TO_THREADS = "to threads"
@@ -38,9 +38,9 @@ class ExecutorTuner:
     def untried(
         self, period: Period, change: ThreadChange, busy: float, *, room: bool = True
     ) -> Move | None:
-        """Return what to do behind *period*, in which calls used *busy* cores on average.
+        """Return the decision after *period*, in which calls used *busy* cores on average.
 
-        *change* is what was decided about threads; *room* says whether there may be processes.
+        *change* is the decision about threads; *room* says whether there may be processes.
         """
         if change is not ThreadChange.FEWER:
             self._usual = period.rate

@@ -72,7 +72,7 @@ class Meter:
             self._since = self._entered
 
     def leave(self, elements: int) -> bool:
-        """Note that it got so many *elements*; return whether `threads` is another number now."""
+        """Record that the reader got *elements* elements; return whether `threads` changed."""
         now = self._clock()
         self._elements += elements
         self._waited += now - self._entered

@@ -22,7 +22,7 @@ LONGEST_PAUSE = 256
 
 
 class ThreadChange(Enum):
-    """What to do about the number of threads."""
+    """The decision about the number of threads."""
 
     MORE = 1
     STAY = 0
@@ -31,7 +31,7 @@ class ThreadChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What was seen for a while: so many elements in so many seconds, some of them of waiting."""
+    """A measurement: the elements of a period, its seconds, and the seconds of waiting in it."""
 
     elements: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What a run may tune, and within which limits, as the options of its pipeline say."""
+"""The numbers that a run may tune, and their limits, from the options of its pipeline."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Tuning:
     ) -> Tuning:
         """Return the tuning of a run with *options*, which has one in *share* parts of the host.
 
-        What options say is for each run, however many there are. Calls may move to as many
-        *processes* as there may be.
+        The limits in the options hold for each run, however many there are. Calls may move to
+        *processes*.
         """
         auto = options.autotune
-        # Counted by need: to read the limits of control groups takes longer than a short run does.
+        # Counted when needed: reading the limits of control groups takes longer than a short run.
         core_budget = auto.cpu_budget or (lambda: max(1, cores() // share))
         budget = Budget(core_budget, auto.ram_budget or RAM_BUDGET // share, processes)
         return cls(options, budget)
@@ -40,7 +40,7 @@ class Tuning:
         return self.options.autotune.enabled is not False
 
     def threads(self, wanted: int) -> tuple[int, Meter | None]:
-        """Return how many threads an operator has at first that *wanted* so many, and a tuner."""
+        """Return how many threads an operator that *wanted* this many has first, and a tuner."""
         if wanted != AUTOTUNE:
             return min(wanted, self.options.threads or wanted), None
         if self.enabled and self.options.threads != 1:
@@ -48,7 +48,7 @@ class Tuning:
         return self.threads(self.budget.cores)
 
     def processes(self, wanted: int) -> int:
-        """Return how many processes an operator has that *wanted* so many."""
+        """Return how many processes an operator has if it *wanted* this many."""
         return self.threads(self.budget.cores if wanted == AUTOTUNE else wanted)[0]
 
     def buffer(self, wanted: int) -> tuple[int, Budget | None]:

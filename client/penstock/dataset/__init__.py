@@ -1,5 +1,5 @@
-"""What users hold: `dataset.Dataset`, built from nodes of `penstock.ops`, and its iterator.
+"""The public classes: `dataset.Dataset`, built from nodes of `penstock.ops`, and its iterator.
 
-`sources`, `elementwise` and `regrouping` are the methods of a dataset by kind; `iterator` is what
-``iter(dataset)`` gives a training loop, `reduce` what makes one value of a whole dataset.
+`sources`, `elementwise` and `regrouping` have the methods of a dataset, by kind. `iterator` is the
+iterator that ``iter(dataset)`` returns. `reduce` makes one value of a whole dataset.
 """

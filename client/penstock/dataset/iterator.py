@@ -61,7 +61,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         self._node, self._seed = node, None if seed is None else check_seed("iterator", seed)
         self._shape = structure_of(node)
         self._active: Iterator[Element] = iter(())
-        """What is left of the block. It counts what was taken of it, whichever thread did."""
+        """The rest of the block. Its length is right, whichever thread takes elements from it."""
         self._turn = Turn()
         self._given_up: deque[asyncio.Future[Element]] = deque()
         """Elements on their way to coroutines that were cancelled: they are for the next ones."""
@@ -144,7 +144,7 @@ class DatasetIterator(JobPosition, Iterator[Element]):
         if reading.far or in_own_thread():
             close_dropped(reading.close)
         else:
-            # As a generator that is dropped: what users' functions opened is closed in this thread.
+            # As for a dropped generator, this thread closes what users' functions opened.
             reading.close()
 
     def state(self, timeout: float | None = None, *, without_missing: bool = False) -> State:

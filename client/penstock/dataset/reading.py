@@ -1,4 +1,4 @@
-"""Who runs a pipeline that is iterated: it alone in this process, or a job's reader."""
+"""Chooses how to run a pipeline that is iterated: in this process, or as a reader of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole datasets as one value."""
+"""Turn a whole dataset into one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to change an iterator: one thread's at a time, once."""
+"""The turn to change an iterator: one thread at a time has it, once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.runtime.interrupts import interruptible, uninterrupted
 T = TypeVar("T")
 
 LOOK_AROUND = 0.1
-"""Seconds after which a thread that waits for another one's block looks whether there is a point
-in it: the other one may be in a function that never returns, and the iterator closed."""
+"""Seconds after which a thread that waits for another thread's block checks whether waiting still
+makes sense: the other one may be in a function that never returns, and the iterator closed."""
 
 
 class Turn:
     """Held by the thread that makes the next block, or replaces the pipeline.
 
-    What it calls then is not split by signal handlers: see `penstock.runtime.interrupts`.
+    Signal handlers do not interrupt its calls then: see `penstock.runtime.interrupts`.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Turn:
         return uninterrupted(lambda: self._call(call, check))
 
     def call_at_once(self, call: Callable[[], T], default: T) -> T:
-        """Return what *call* returns, or *default* if the turn is another's."""
+        """Return what *call* returns, or *default* if another thread has the turn."""
         return uninterrupted(lambda: self._call_at_once(call, default))
 
     def _call_at_once(self, call: Callable[[], T], default: T) -> T:

@@ -1,7 +1,11 @@
 """The contract of a running operator: it turns inputs into elements, a block at a time, with state.
 
-Read `iterator` first: it is the contract that every operator keeps. `context` is what a running
-operator knows of the run that it is part of, `splits` a source's position in its split logs,
-`seeds` where chance comes from, `draws` what is drawn by it, `block_size` how much is asked of an
-input at once, `unacked` which elements marks call unacked, `state_values` elements inside states.
+Read `iterator` first: it is the contract that every operator keeps.
+
+`context`: the run, seeds and limits that a running operator knows.
+`splits`: a source's position in its split logs.
+`seeds`, `draws`: seeds, and the random numbers that they give.
+`block_size`: how many elements to ask of an input at once.
+`unacked`: which elements are unacked, by the marks.
+`state_values`: elements inside states.
 """

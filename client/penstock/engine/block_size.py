@@ -22,10 +22,10 @@ BLOCK_SECONDS = 0.002
 
 
 class BlockSizer:
-    """Sizes blocks that take about so many *seconds*: one element at first, more while it is fast.
+    """Sizes blocks to take about *seconds* seconds: one element at first, more while it is fast.
 
-    Between two blocks an operator can be closed, or pass on what it has. None has more than *most*
-    elements.
+    Between two blocks, an operator can be closed, or pass on its elements. No block has more than
+    *most* elements.
     """
 
     __slots__ = ("_clock", "_most", "_seconds", "n", "seconds")
@@ -40,7 +40,7 @@ class BlockSizer:
         self.n = 1
         """How many elements the next block should have."""
         self.seconds = 0.0
-        """Seconds that it is expected to take."""
+        """The seconds that the next block is expected to take."""
 
     def learn(self, seconds: float, count: int, most: int = MOST) -> None:
         """Record that *count* elements took *seconds*; the next block has at most *most*."""
@@ -63,6 +63,6 @@ class BlockSizer:
         block = read(limit)
         seconds = self._clock() - began
         if seconds > self._seconds or (limit == self.n and block):
-            # However few there were: a filter that drops most is asked for more at once, too.
+            # Even if few came: the size also grows for a filter that drops most elements.
             self.learn(seconds, limit)
         return block

@@ -1,7 +1,7 @@
-"""What is drawn by a seed: sequences of random bits, and generators for users' functions.
+"""Random numbers from a seed: sequences of random bits, and generators for users' functions.
 
-`draw` gives a part of a seeded sequence without what comes before it, `numbered` any of its
-numbers; `ElementRng` gives a generator per element.
+`draw` gives a part of a seeded sequence without computing the part before it. `numbered` gives any
+of its numbers. `ElementRng` gives a generator for each element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def numbered(seed: int, which: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the numbers *which* of the sequence *seed*: 64 random bits each.
 
     Number j is splitmix64's finaliser of ``seed + (j + 1) * golden`` (Steele, Lea and Flood 2014),
-    so any part of the sequence can be had alone.
+    so any part of the sequence can be computed alone.
     """
     z = which * _GOLDEN
     z += _U64((seed + int(_GOLDEN)) & _MASK)
@@ -49,7 +49,7 @@ def below(bits: NDArray[np.uint64], size: int | NDArray[np.uint64]) -> NDArray[n
 class ElementRng:
     """Generators for a function with an ``rng`` parameter: one stream per element number.
 
-    One bit generator is moved from element to element (1.6 µs) instead of made anew (10 µs):
+    It moves one bit generator from element to element (1.6 µs) instead of making a new one (10 µs).
     Philox (Salmon et al. 2011) is a function of (key, counter), and the element number is the
     upper half of the counter. Not for several threads: each makes its own.
     """

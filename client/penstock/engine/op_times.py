@@ -1,15 +1,16 @@
 """How long the operators of a run work and wait: each by itself, without those below it.
 
-What an operator does in the thread that asks it is timed around `OpIterator.block` and `rows`;
-calls that it has made by threads of its own it reports itself (`OpIterator.report_calls`). An
-operator that waits inside a block says so (`begin_wait`, `waited`), and that is no work.
+An operator's work in its caller's thread is timed around `OpIterator.block` and `rows`. An operator
+reports calls in its own threads itself (`OpIterator.report_calls`). An operator that waits inside a
+block says so (`begin_wait`, `waited`), and the wait does not count as work.
 
 A call that has not returned yet counts up to now: a function that never returns is work that grows.
 
-Of calls that take at least `SLOW` seconds the processor time is measured too: a function that reads
+For calls that take at least `SLOW` seconds, processor time is measured too: a function that reads
 a network takes hardly any. Time for which a thread was ready and had no core counts as computing.
 
-Inner datasets (of `flat_map` and `interleave`) are not timed apart: they are their operator's work.
+Inner datasets (of `flat_map` and `interleave`) are not timed separately: their time is their
+operator's work.
 """
 
 from __future__ import annotations
@@ -42,22 +43,22 @@ class OpTime:
     measured: float = 0.0
     """Seconds of work for which processor time was measured."""
     cpu: float = 0.0
-    """That processor time."""
+    """The processor time of that work."""
     needed: float = 0.0
-    """The same, with the time for which a thread had no core although it was ready."""
+    """`cpu` plus the time for which a thread was ready and had no core."""
     counted: float = 0.0
     """How much of `cpu` is in `needed`."""
     calls: dict[int, float] = field(default_factory=dict)
-    """When calls began that threads of the operator's own are in, by thread."""
+    """The start times of calls that the operator's own threads are in, by thread."""
 
     def begin_call(self) -> None:
-        """Record that a thread of the operator's own is in a call from now on."""
+        """Record that one of the operator's own threads is in a call from now on."""
         self.calls[threading.get_ident()] = time.perf_counter()
 
     def share_computed(self, crowded: float) -> float:
         """Return the share of its work for which it needed a core, from 0 to 1.
 
-        Of late computing took *crowded* times as long for want of cores.
+        Recently, computing took *crowded* times as long because cores were missing.
         """
         cpu = self.cpu
         self.needed += crowded * (cpu - self.counted)
@@ -73,10 +74,10 @@ class OpTime:
 
 
 class OpTimeNow(NamedTuple):
-    """What an operator did up to now; its longest *call* that has not returned began so long ago.
+    """The work of an operator until now; *call* is the age of its oldest unreturned call, in s.
 
-    That is 0 if the operator is in no call, or waits in it. For *cpu* seconds of its work it needed
-    a core; if that was not measured, for all of it.
+    *call* is 0 if the operator is in no call, or waits in it. For *cpu* seconds of its work it
+    needed a core; if that was not measured, *cpu* is all of its work.
     """
 
     path: str
@@ -97,22 +98,22 @@ class _Call:
     """Seconds that the operators below it took."""
     waited: float = 0.0
     began: float = 0.0
-    """When it began; 0 while there is none."""
+    """When the call began; 0 while there is none."""
     waits_since: float = 0.0
-    """Since when it waits; 0 while it does not."""
+    """The time since which it waits; 0 while it does not wait."""
     slow: bool = False
-    """Whether the call before took `SLOW`: then this one's processor time is measured."""
+    """Whether the previous call took `SLOW`; if so, this call's processor time is measured."""
     cpu_below: float = 0.0
-    """Processor time of the operators below it, as far as it was measured."""
+    """The processor time of the operators below it, as far as it was measured."""
     caller: _Call | None = None
 
     def begin_cpu(self) -> float:
-        """Return this thread's processor time, and measure that of the operators below."""
+        """Return this thread's processor time, and begin to measure the operators below."""
         self.cpu_below = 0.0
         return time.thread_time()
 
     def end_cpu(self, began: float, seconds: float, caller: _Call | None) -> None:
-        """Add the processor time since *began*; without what is below the call took *seconds*."""
+        """Add the processor time since *began*; *seconds* is the call without operators below."""
         used = time.thread_time() - began
         if caller is not None:
             caller.cpu_below += used
@@ -121,7 +122,7 @@ class _Call:
 
 
 SLOW = 0.001
-"""Seconds that a call takes at least whose processor time is measured: two system calls."""
+"""Processor time is measured for calls of at least this many seconds: it takes two system calls."""
 
 
 class _ThisThread(threading.local):
@@ -176,7 +177,7 @@ class OpTimes:
         """Return what all operators did up to now, from the outermost down. Any thread."""
         now, calls = time.perf_counter(), dict(self._calls)
         below: dict[int, float] = {}
-        """Of a call: how long the call has taken that it is in, of the operator below it."""
+        """For each call: how long its current call of the operator below has taken."""
         for call in calls.values():
             if call.began and (caller := call.caller) is not None and caller.began:
                 below[id(caller)] = below.get(id(caller), 0.0) + now - call.began

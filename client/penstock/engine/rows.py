@@ -1,8 +1,8 @@
 """Elements that were not made yet: rows of stacked arrays, by their numbers.
 
 A source of arrays gives `Rows`, and an operator that only chooses among elements passes them on:
-its work is arithmetic of numbers. What stacks elements gathers them once, leaf by leaf; whatever
-needs the elements themselves makes them (`elements_of`) and sees no difference.
+its work is arithmetic of numbers. An operator that stacks elements gathers them once, leaf by leaf.
+An operator that needs the elements themselves makes them (`elements_of`) and sees no difference.
 
     from_tensor_slices ──Rows──▶ shuffle ──Rows──▶ take ──Rows──▶ batch ──list──▶ map
 """
@@ -24,14 +24,14 @@ Numbers: TypeAlias = "range | NDArray[np.int64]"
 
 
 class Table(ABC):
-    """What rows are of."""
+    """A table whose rows are elements."""
 
     kept: ClassVar[bool] = False
     """Whether it is in memory as long as the pipeline is, so that rows of it may be held."""
 
     @property
     def source(self) -> object:
-        """What tells it from tables with other rows: the same object where they are the same."""
+        """The origin of the rows: two tables with the same object here have the same rows."""
         return self
 
     @abstractmethod
@@ -40,9 +40,9 @@ class Table(ABC):
 
     @abstractmethod
     def stacked(self, which: Numbers) -> Element:
-        """Return rows *which* as one element, in arrays of its own: what `collate` makes of them.
+        """Return rows *which*, at least one, as one element in new arrays.
 
-        At least one row.
+        The result is equal to that of `collate`.
         """
 
     def hand_over(self, which: Numbers) -> Element:
@@ -77,11 +77,11 @@ class Rows(Sequence[Element]):
         return self.table.elements(self.which)
 
     def stacked(self) -> Element:
-        """Return the elements as one, stacked; there must be any."""
+        """Return the elements stacked into one; there must be at least one."""
         return self.table.stacked(self.which)
 
     def hand_over(self) -> Element:
-        """Do as `stacked`, for the last time: what is returned may be the memory of the rows."""
+        """Do as `stacked`, but as the last use of the rows: the result may be their memory."""
         return self.table.hand_over(self.which)
 
     def numbers(self) -> NDArray[np.int64]:
@@ -172,15 +172,16 @@ class ArrayTable(Table):
 
 
 def stacks_alike(tensors: Element) -> bool:
-    """Return whether rows of *tensors*, gathered, are what `collate` would make of them.
+    """Return whether gathering rows of *tensors* gives the same as `collate`.
 
-    Of text it checks the kinds; scalars of dtypes that are not the machine's own change theirs.
+    It does not for text, because `collate` checks the kinds of text. It does not for a foreign byte
+    order, because `collate` changes the dtype of such scalars.
     """
     return all(leaf.dtype.kind in "biufcmM" and leaf.dtype.isnative for leaf in leaves(tensors))
 
 
 def gathered(column: NDArray[Any], at: slice | NDArray[np.int64]) -> NDArray[Any]:
-    """Return rows *at* of *column* in an array of its own."""
+    """Return rows *at* of *column* in a new array."""
     if isinstance(at, slice):
         return column[at].copy()
     if column.flags.c_contiguous:
@@ -189,5 +190,5 @@ def gathered(column: NDArray[Any], at: slice | NDArray[np.int64]) -> NDArray[Any
 
 
 def index_of(which: Numbers) -> slice | NDArray[np.int64]:
-    """Return *which* as what NumPy takes as an index."""
+    """Return *which* as an index for NumPy."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else which

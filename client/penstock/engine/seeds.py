@@ -1,7 +1,7 @@
 """Where chance comes from: everything random is a pure function of numbers that are saved.
 
-`derive` makes one seed from another and names. What is drawn by a seed is in `draws`: that needs
-NumPy, and a dispatcher, which only makes seeds, starts without.
+`derive` makes one seed from another seed and names. `draws` makes random numbers from a seed: it
+needs NumPy, and a dispatcher, which only makes seeds, starts without NumPy.
 """
 
 from __future__ import annotations

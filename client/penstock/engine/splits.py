@@ -14,18 +14,18 @@ class SourceProgress:
     """How far a source is in a pass over its provider's split log."""
 
     position: int
-    """Of the split in which the source stands; of the empty one when the pass is over."""
+    """The position of the split being read; of the empty split when the pass is over."""
     had_splits: bool
-    """Whether the pass had anything for this task."""
+    """Whether the pass had any split for this task."""
     over: bool
 
 
 class SplitReader:
-    """Where sources draw from under dynamic sharding: a position in each provider's split log.
+    """Draws splits for sources under dynamic sharding: a position in each provider's split log.
 
     *fetch(provider, position)* waits until the log of *provider* has *position*, and returns the
-    split there. Sources that are read in lockstep (by `zip`) share a provider, each at a position
-    of its own. An empty split ends a pass; the next pass goes on behind it.
+    split there. Sources that are read in lockstep (by `zip`) share a provider, each at its own
+    position. An empty split ends a pass; the next pass begins after it.
     """
 
     def __init__(self, fetch: Callable[[int, int], Split]) -> None:
@@ -37,8 +37,8 @@ class SplitReader:
     def enter(self, source: str, provider: int, reader: object) -> int:
         """Return the position at which a new pass of *source* begins; *reader* will read it.
 
-        What its last pass left unread (behind a `take`, in a `zip` with something shorter) is
-        drawn and dropped: a pass ends once, for all sources.
+        Its last pass may have left splits unread (before a `take`, or in a `zip` with a shorter
+        dataset). These are drawn and dropped, because a pass ends once, for all sources.
         """
         self.resume(source, reader)
         last = self._passes.get(source)
@@ -57,7 +57,7 @@ class SplitReader:
     def record(self, source: str, reader: object, now: SourceProgress) -> None:
         """Record how far *source* is.
 
-        A thread may still be reading ahead in a pass that was left; what it reports is ignored.
+        A thread may still read ahead in a pass that was abandoned; its reports are ignored.
         """
         with self._lock:
             if self._readers.get(source) is reader:

@@ -1,23 +1,23 @@
-"""How many times as much a loop could take: a number for advice, which does not flicker."""
+"""How many times as fast a loop could read: a number for advice, which does not flicker."""
 
 from __future__ import annotations
 
 from penstock.protocol.loop_time import LoopTime
 
 OFF_BY = 4 / 3
-"""The number stays while what is measured is within this factor of it."""
+"""The number does not change while the measurement is within this factor of it."""
 
 MOST_WAIT = 0.98
 """A loop that waits longer says little of how fast it could be."""
 
 LEAST_STEPS = 10
-"""Before a loop has had so many elements nothing is known."""
+"""The number is unknown until the loop has had this number of elements."""
 
 UNKNOWN = -1.0
 """The number before it is known."""
 
 YOUNG = 2.0
-"""Seconds of a loop before which no number is kept: workers have just begun."""
+"""No number is kept in the first seconds of a loop, because workers have just begun."""
 
 
 class Steady:

@@ -1,4 +1,4 @@
-"""What a frame's columns are made of: views, numbers and text, each on a 64-byte boundary."""
+"""The parts of a frame's columns: views, numbers and text, each on a 64-byte boundary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _DIRECT = 1 << 13
 
 
 def aligned(at: int) -> int:
-    """Return the first boundary at or behind *at*."""
+    """Return the first boundary at or after *at*."""
     return -(-at // BOUNDARY) * BOUNDARY
 
 
@@ -115,19 +115,19 @@ def text_sizes(texts: Sequence[str | bytes]) -> list[int]:
 
 
 def put_numbers(out: Bytes, at: int, rows: Sequence[Any] | NDArray[Any]) -> int:
-    """Write integers from *at* on; return the boundary behind them."""
+    """Write integers from *at* on; return the boundary after them."""
     numbers = np.array(rows, INT).reshape(-1)
     out[at : at + numbers.nbytes] = numbers.view(np.uint8)
     return clear(out, at + numbers.nbytes)
 
 
 def get_numbers(data: Bytes, at: int, count: int) -> tuple[NDArray[np.int64], int]:
-    """Return *count* integers from *at* on, and the boundary behind them."""
+    """Return *count* integers from *at* on, and the boundary after them."""
     return view(data, at, count, INT), aligned(at + count * INT.itemsize)
 
 
 def get_shapes(data: Bytes, at: int, count: int, ndim: int) -> tuple[NDArray[np.int64], int]:
-    """Return *count* shapes of arrays that all lie in *data*, and the boundary behind them.
+    """Return *count* shapes of arrays that all lie in *data*, and the boundary after them.
 
     Raises:
         ValueError: when they cannot: a length is negative, or together they are larger.

@@ -266,13 +266,13 @@ class TextArrays:
 
 
 Alike: TypeAlias = Scalars | Ragged | Text | TextArrays
-"""What leaves must be alike in to share a frame."""
+"""The properties in which leaves must agree to share a frame."""
 Kind: TypeAlias = Alike | Fixed
 """How a frame's column lies there."""
 
 
 def kind_of(leaf: Any) -> Alike:
-    """Return what other leaves must be to share a frame with *leaf*.
+    """Return the kind that other leaves must have to share a frame with *leaf*.
 
     Raises:
         ElementError: when it cannot travel.

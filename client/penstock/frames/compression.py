@@ -26,7 +26,7 @@ _ZSTD_EXPANSION = 1 << 15
 _LEVEL = 1
 """With 3, token ids take 1.8 times as long, and leave no less: see `benchmarks/README.md`."""
 _WINDOW_LOG = 23
-"""Frames that ask for more memory than 8 MiB beside what comes out were not made here."""
+"""The largest window, 8 MiB (1 << 23): frames that need more memory were not made by Penstock."""
 
 
 def compress(payload: memoryview, codec: Codec) -> bytes | None:

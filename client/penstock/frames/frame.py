@@ -41,16 +41,16 @@ __all__ = [
 
 
 MOST_BYTES = (1 << 31) - (1 << 20)
-"""What fits into one message: protobuf counts in 31 bits."""
+"""The most bytes in one message: protobuf counts in 31 bits."""
 
 MOST_COUNT = 8192
-"""Elements of a frame."""
+"""The most elements in a frame."""
 
 MOST_EMPTY = 1 << 16
-"""Places for which a frame may have no byte: so elements that are not there take little memory."""
+"""The most places without any byte in a frame, so that a made-up count takes little memory."""
 
 MOST_LAYOUT = 1 << 20
-"""Bytes of a layout."""
+"""The most bytes of a layout."""
 
 
 @dataclass(frozen=True, slots=True)

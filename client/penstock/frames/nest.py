@@ -27,7 +27,7 @@ class Leaf:
     def split(self, block: Column, out: list[Column]) -> bool:
         """Append to *out* a column for each leaf of *block*; return whether all are structured so.
 
-        What the leaves are is not looked at.
+        It does not check the leaves themselves.
         """
         out.append(block)
         return True

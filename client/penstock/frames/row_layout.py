@@ -18,7 +18,7 @@ from penstock.frames.columns import Fixed, Ragged, Scalars, kind_from
 from penstock.frames.nest import Column, Nest, nest_from, nest_of
 
 Numbers: TypeAlias = Scalars | Fixed
-"""What the leaves of a column may be."""
+"""The kinds that the leaves of a column may have."""
 
 
 class RowLayout:

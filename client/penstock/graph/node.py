@@ -31,7 +31,7 @@ INFINITE = -1
 """Cardinality of a dataset that never ends."""
 
 UNKNOWN = -2
-"""Cardinality of a dataset whose length only running it can tell."""
+"""Cardinality of a dataset whose length is known only after running it."""
 
 
 def function(**kwargs: Any) -> Any:
@@ -40,15 +40,15 @@ def function(**kwargs: Any) -> Any:
 
 
 def added(default: Any) -> Any:
-    """Declare a parameter that came later: at its *default* fingerprints are as without it.
+    """Declare a parameter that was added later; at its *default*, it does not change fingerprints.
 
-    A field with ``compare=False`` never counts there.
+    A field with ``compare=False`` never counts in fingerprints.
     """
     return field(default=default, metadata={"added": True})
 
 
 def counts(node: Node, of: Field[Any]) -> bool:
-    """Return whether a field of *node* tells it from other nodes."""
+    """Return whether the field *of* counts in the fingerprint of *node*."""
     at_default = "added" in of.metadata and getattr(node, of.name) == of.default
     return of.init and of.compare and not at_default
 
@@ -74,21 +74,21 @@ class Node:
     of files: whether element k is file k."""
 
     splits_elements: ClassVar[bool] = False
-    """Whether several of its elements may be made of one of the input's: of pieces it is not known
-    which are acked, so an element cannot be revoked from behind it."""
+    """Whether one input element may become several elements. It is not known which of these pieces
+    are acked, so an input element cannot be revoked after this operator."""
 
     per_task: ClassVar[bool] = False
     """Whether the result depends on where the stream begins and ends (`take`, not `map`): under
     sharding it applies to each task's stream by itself."""
 
     context_free: ClassVar[bool] = False
-    """Whether it opens alike in any context: it reads nothing, and leaves nothing to chance."""
+    """Whether it opens the same way in any context: it reads nothing, and is not random."""
 
     replicated: ClassVar[int | None] = None
     """The number of the input that every task reads whole under sharding, if there is one."""
 
     def __init_subclass__(cls) -> None:
-        """Note its name, and have its cardinality found out once, wherever that is read."""
+        """Register the operator's name, and make its cardinality a value computed once."""
         super().__init_subclass__()
         if cls.__module__.startswith("penstock.ops.") and "op" in vars(cls):
             if cls.op in OPERATORS:
@@ -116,7 +116,7 @@ class Node:
     def cardinality(self) -> int:
         """How many elements there are; or `INFINITE`, or `UNKNOWN`.
 
-        Unless a subclass knows better: those of the input of a node that is `one_to_one`.
+        By default, a node that is `one_to_one` has the cardinality of its input.
         """
         below = self.inputs if self.one_to_one else ()
         return below[0].cardinality if below else UNKNOWN
@@ -151,7 +151,7 @@ class Node:
         return False
 
     def units(self) -> int | FilePattern | None:
-        """Return what a source can be split into: so many units, or files; None if it cannot be.
+        """Return a source's number of units, or its files; None if it cannot be split.
 
         Meaningful for nodes without inputs only.
         """
@@ -165,9 +165,9 @@ class Node:
         return None
 
     def by_number(self) -> ByNumber | None:
-        """Return what makes any of its elements by their numbers; None if it has no index of them.
+        """Return a function that makes elements by their numbers; None if there is no index.
 
-        It is asked for numbers below the cardinality only.
+        It is called only with numbers below the cardinality.
         """
         return None
 
@@ -181,7 +181,7 @@ _fields: WeakKeyDictionary[type[Node], tuple[str, ...]] = WeakKeyDictionary()
 def _plain_fields(kind: type[Node]) -> tuple[str, ...]:
     """Return the names of the fields that hold nodes or plain parameters.
 
-    They are kept: this is asked for each dataset that a user's function returns.
+    The names are cached, because each dataset that a user's function returns needs them.
     """
     known = _fields.get(kind)
     if known is None:
@@ -204,13 +204,13 @@ def _once(cardinality: property) -> Callable[[Node], int]:
 
 
 def function_name(fn: Callable[..., Any]) -> str:
-    """Return a short name for *fn*: its own, or its type's."""
+    """Return a short name for *fn*: its own name, or its type's name."""
     name = getattr(fn, "__qualname__", None) or type(fn).__name__
     return str(name).rsplit("<locals>.", maxsplit=1)[-1]
 
 
 def nodes_in(values: Iterable[Any]) -> Iterator[Node]:
-    """Yield the nodes among *values* and in the nests that stand there."""
+    """Yield the nodes among *values*, including those inside nests."""
     for value in values:
         if isinstance(value, Node):
             yield value

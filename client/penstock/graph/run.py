@@ -1,4 +1,4 @@
-"""One run of a pipeline in a training loop: the interface, and the run that is local."""
+"""One run of a pipeline in a training loop: the interface, and the local run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_root(node: Node, context: Context, state: State = None) -> OpIterator:
 
 
 def uncoordinated(what: str, found: int = 0) -> DatasetError:
-    """Return the error of asking for *what* where *found* other than one source has rounds."""
+    """Return the error of using *what* with *found* sources in rounds instead of exactly one."""
     return DatasetError(
         f"{what} is of coordinated reads: give distribute consumer_index and num_consumers, "
         "without ordered=True"
@@ -60,10 +60,10 @@ def uncoordinated(what: str, found: int = 0) -> DatasetError:
 
 @dataclass(frozen=True, slots=True)
 class SaveWanted:
-    """How a state is to be taken of a job.
+    """How to save the state of a job.
 
-    All its readers give the same *label*, and have *timeout* seconds to come. With
-    *without_missing* it is taken without those that do not.
+    All its readers give the same *label*, and have *timeout* seconds to do so. With
+    *without_missing*, the state is saved without the readers that do not.
     """
 
     label: str = ""
@@ -74,38 +74,37 @@ class SaveWanted:
 class PipelineRun(ABC):
     """A pipeline at work for a training loop.
 
-    One thread at a time calls `advance`. Any may call `state` and `close` meanwhile, or take
-    elements of what was given: to take one is a single step.
+    One thread at a time calls `advance`. Meanwhile, any thread may call `state` and `close`, or
+    take elements of a block: taking one is atomic.
     """
 
     far: ClassVar[bool] = False
-    """Whether other processes take part: to close it is to leave their job."""
+    """Whether other processes make the elements; if so, closing the run leaves their job."""
 
     def __init__(self) -> None:
         self.times = OpTimes()
-        """How long its operators work here."""
+        """How long its operators work in this process."""
 
     def measured_by(self, loop: LoopClock) -> None:  # noqa: B027  most tell nobody
-        """Have *loop* asked how long the training loop waits, if others are to know."""
+        """Use *loop* to report how long the training loop waits, if the run reports that."""
 
     @abstractmethod
     def start(self, before: PipelineRun | None = None) -> None:
-        """Open the pipeline; what it begins with was checked.
+        """Open the pipeline; the state that it begins with was already checked.
 
-        It replaces what the loop read *before*, which is closed when this has succeeded
-        and goes on when it has not.
+        It replaces the run *before*. If it succeeds, that run is closed; else that run continues.
         """
 
     @abstractmethod
     def advance(self, n: int) -> LoopBlock:
         """Return the next block, of at most *n* elements; an empty one is the end.
 
-        The rest of the one before is used up, or may be given no more for now.
+        The rest of the previous block is used up, or may not be handed out for now.
         """
 
     @abstractmethod
     def state(self, wanted: SaveWanted) -> State:
-        """Return the position behind the elements that were given."""
+        """Return the position after the elements that the loop got."""
 
     @property
     def ready(self) -> bool:
@@ -114,11 +113,11 @@ class PipelineRun(ABC):
 
     @property
     def awaited(self) -> str:
-        """What it waits for of other processes, in words; nothing if it does not."""
+        """The reason why it waits for other processes, in words; empty if it does not wait."""
         return ""
 
     def working_in(self) -> str:
-        """Return the operator here that is in its longest call, in words, if any is in one."""
+        """Return the operator of this process that is in the longest call, in words, if any is."""
         found = longest_call(self.times.now())
         if found is None:
             return ""
@@ -131,7 +130,7 @@ class PipelineRun(ABC):
 
     @property
     def padding(self) -> bool:
-        """Whether the newest element is a filler; see `DatasetIterator.padding`."""
+        """Whether the newest element is padding; see `DatasetIterator.padding`."""
         raise uncoordinated("padding")
 
     @property
@@ -151,11 +150,11 @@ class PipelineRun(ABC):
 
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker."""
+        """The traffic from each worker."""
         return ()
 
     def skip_to(self, number: int, /) -> None:  # noqa: ARG002
-        """Go on with round *number* of coordinated reads."""
+        """Continue with round *number* of coordinated reads."""
         raise uncoordinated("skip_to")
 
     @abstractmethod
@@ -164,7 +163,7 @@ class PipelineRun(ABC):
 
 
 class LocalRun(PipelineRun):
-    """A pipeline that runs here, all of it."""
+    """A pipeline that runs entirely in this process."""
 
     def __init__(self, node: Node, shape: str, state: State, seed: int | None = None) -> None:
         super().__init__()
@@ -204,7 +203,7 @@ class LocalRun(PipelineRun):
         except PenstockError as exc:
             if is_interrupt(exc):
                 self._tear()
-            else:  # an operator's own error: the next element is the one behind it
+            else:  # an operator's own error: iteration continues after it
                 self._place = run.mark(), iter(())
             raise
         except BaseException:
@@ -216,7 +215,7 @@ class LocalRun(PipelineRun):
         return LoopBlock(element, rest, len(block)) if block else END
 
     def _tear(self) -> None:
-        """Note that operators stopped halfway, as by Ctrl-C: they begin again at the position."""
+        """Record that operators stopped halfway, as by Ctrl-C; they reopen at the position."""
         self._torn = True
         self._run.close()
 
@@ -225,8 +224,8 @@ class LocalRun(PipelineRun):
         self._place, self._torn = (self._run.mark(), iter(())), False
 
     def state(self, wanted: SaveWanted) -> State:  # noqa: ARG002
-        """See `PipelineRun.state`. It is here: there is nothing to wait for."""
-        mark, rest = self._place  # at once, for another thread may be about to put the next there
+        """See `PipelineRun.state`. The state is in this process, so nothing waits."""
+        mark, rest = self._place  # read once, because another thread may be replacing it
         with self._fitting():
             at = mark(operator.length_hint(rest))
         seed, number = self._pass
@@ -239,9 +238,9 @@ class LocalRun(PipelineRun):
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Name the state that this began with for what no function of a user's can have raised.
+        """Turn errors that no user's function can have raised into a `StateError`.
 
-        Operators take their part of a state as it is, some when they are first asked for elements.
+        Operators do not check their part of a state; some use it when first asked for elements.
 
         Raises:
             StateError: when the state is not one of this pipeline.

@@ -1,7 +1,7 @@
 """The seed of each pass over a dataset that was given one seed for the whole run.
 
-Passes of one dataset object count from 1 on, by seed: so epochs differ, and a program that reads
-the same datasets again in the same way gets the same.
+Passes of one dataset object are counted from 1, for each seed. So epochs differ, and a program that
+reads the same datasets in the same way again gets the same elements.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ def next_pass(node: Node, given: int | None) -> PassSeed:
 
 
 def resume(node: Node, given: int | None, number: int | None) -> None:
-    """Note that pass *number* of *node* is read from a state: the next one follows it."""
+    """Record that pass *number* of *node* is read from a state; the next pass follows it."""
     if given is not None and number is not None:
         _numbers.setdefault(node, {})[given] = count(number + 1)

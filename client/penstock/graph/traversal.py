@@ -1,4 +1,4 @@
-"""Walk a graph, and rewrite it: nodes replaced, options and structure read off it."""
+"""Walk a graph, rewrite it, and read its options and structure."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def structure_of(node: Node) -> str:
 
 
 DEEPEST = 1000
-"""How many operators may stand one behind the other."""
+"""The most operators in a chain."""
 
 MOST_PLACES = 1 << 16
-"""How many operators may run in one pipeline; one that is read in two places runs twice."""
+"""The most operators that run in one pipeline; one that is read in two places runs twice."""
 
 _SHALLOW = 32
-"""How deep a graph may be for Python's own limit, which is 1000."""
+"""The depth of a graph up to which Python's own limit of nested calls, 1000, is enough."""
 
 _ROOM = 1000
-"""How many calls within calls are left to the code that reads."""
+"""The nested calls that are left to the code that reads."""
 
 _FRAMES = 16
-"""The most calls that an operator makes of the one before it, one within the other."""
+"""The most nested calls between an operator and the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _extent_of(_: Node, below: list[Extent]) -> Extent:
 
 
 def folded(root: Node, known: MutableMapping[Node, V], make: Callable[[Node, list[V]], V]) -> V:
-    """Return what *make* makes of *root* and of what it made of its inputs; *known* keeps all."""
+    """Return *make* of *root* and of the results of its inputs; *known* keeps all results."""
     stack = [root]
     while stack:
         node = stack[-1]
@@ -82,13 +82,13 @@ def folded(root: Node, known: MutableMapping[Node, V], make: Callable[[Node, lis
 
 
 def check_extent(root: Node) -> None:
-    """Check that the graph of *root* is one that can be run, and see that Python lets it.
+    """Check that the graph of *root* can be run, and raise Python's limit of nested calls for it.
 
-    Operators call those before them, so a deep graph needs a higher limit of calls within calls:
-    it is set for the process (`sys.setrecursionlimit`).
+    Operators call the operators before them, so a deep graph needs a higher limit of nested calls.
+    It is set for the whole process (`sys.setrecursionlimit`).
 
     Raises:
-        DatasetError: naming how many operators there are, and the way out.
+        DatasetError: when there are too many operators; it names how many, and the remedy.
     """
     if not root.inputs:
         return
@@ -137,7 +137,7 @@ def topological_order(root: Node) -> list[Node]:
 def shown_pipeline(root: Node) -> str:
     """Return the operators of the pipeline that ends in *root* in a line, sources first.
 
-    Of a long one the last operators are shown, and how many come before.
+    For a long pipeline, it returns the last operators and how many come before them.
     """
     text, _ = _shown(root, _SHOWN)
     return text
@@ -170,7 +170,7 @@ def _shown(root: Node, room: int) -> tuple[str, int]:
 
 
 def options_of(node: Node) -> Options:
-    """Return the options that hold for the pipeline that ends in *node*: of several, the last."""
+    """Return the options of the pipeline that ends in *node*: the last ones, if it has several."""
     return folded(node, _options, _options_of)
 
 
@@ -190,8 +190,8 @@ _NO_OPTIONS = Options()
 def rewritten(root: Node, swap: Callable[[Node], Node]) -> Node:
     """Return the graph of *root* with each stage replaced by what *swap* makes of it.
 
-    Stages stay the same objects where neither they nor what they read is another; one that is
-    read twice is replaced by one.
+    A stage stays the same object if neither it nor its inputs change. A stage that is read twice
+    is replaced by one new stage.
     """
     done: dict[int, Node] = {}
 

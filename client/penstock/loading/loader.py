@@ -28,12 +28,12 @@ _END: Any = object()
 class FrameworkLoader(ABC):
     """A dataset's elements as a framework's own arrays; each ``iter()`` is a new pass.
 
-    Up to *prefetch* elements are placed ahead of the loop, by a thread. What is ahead does not
-    count as read: a saved state, and a job's acks, are of what the loop got.
+    A thread places up to *prefetch* elements ahead of the loop. Elements that are only placed do
+    not count as read: a saved state, and a job's acks, count elements that the loop got.
     """
 
     framework: ClassVar[str]
-    """Its public name, for messages."""
+    """The loader's public name, for messages."""
 
     def __init__(self, dataset: Any, prefetch: int) -> None:
         if not isinstance(dataset, DatasetBase):
@@ -47,31 +47,31 @@ class FrameworkLoader(ABC):
         self._pass: LoaderPass | None = None
         """The pass that is read, or the last one."""
         self.missed = 0
-        """How many elements came to this process and were not handed out, because another process
-        had none: with them it would have made more steps than the others. Of a batch, each of its
-        elements counts."""
+        """How many elements this process got but did not hand out, because another process had
+        none left. With them, this process would have made more steps than the others. Each element
+        of a batch counts."""
         self._process = os.getpid()
 
     @abstractmethod
     def _place(self, element: Element) -> Any:
-        """Return *element* as the framework's arrays. In the thread that reads ahead."""
+        """Return *element* as the framework's arrays. Runs in the thread that reads ahead."""
 
     def _hand_out(self, placed: Any) -> Any:
-        """Return what the loop gets for what `_place` made. In the loop's thread."""
+        """Return the element that the loop gets for *placed*. Runs in the loop's thread."""
         return placed
 
     def _goes_on(self, *, here: bool) -> bool:
-        """Return whether the pass goes on; *here* says whether this process has an element."""
+        """Return whether the pass continues; *here* says whether this process has an element."""
         return here
 
     def _size_of(self, placed: Any) -> int:
-        """Return how many elements *placed* stands for: of a batch, as many as its first axis."""
+        """Return how many elements *placed* stands for: for a batch, its length."""
         first = next(iter(leaves(placed)), None) if ends_in_batches(self._node) else None
         shape = getattr(first, "shape", ())
         return int(shape[0]) if shape else 1
 
     def _leave(self, before: LoaderPass) -> None:
-        """Do with the pass *before* what is to be done when another one begins."""
+        """End the pass *before*, because another one begins."""
         before.close()
 
     @property
@@ -107,27 +107,27 @@ class FrameworkLoader(ABC):
 
     @property
     def epoch(self) -> int:
-        """The number of the pass that is read or comes next, from 0 on; saved with the state."""
+        """The number of the pass that is read or comes next, from 0; saved with the state."""
         return self._state().epoch
 
     @property
     def steps(self) -> int:
-        """How many elements of the pass the loop got, also before a state was loaded."""
+        """How many elements of the pass the loop got, including those before a restore."""
         return self._state().steps
 
     @property
     def iterator(self) -> DatasetIterator | None:
-        """The iterator of the pass that is read, for its ``round``, ``stats`` and `explain`.
+        """The iterator of the current pass, which has ``round``, ``stats`` and `explain`.
 
-        None before the first element was asked for. Its elements are the loader's to take.
+        None before the first element was asked for. Do not take elements from it: the loader does.
         """
         return None if self._pass is None else self._pass.iterator
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where this stands, as plain JSON; `torchdata`'s loaders have the same method.
+        """Return the position as plain JSON; `torchdata`'s loaders have the same method.
 
-        It counts what the loop got, however much was placed ahead. Behind `distribute` it is the
-        whole job's: all its readers call this at the same step, and all get the same.
+        It counts elements that the loop got, not those placed ahead. With `distribute` it is the
+        state of the whole job: all readers call this at the same step, and all get the same state.
 
         Raises:
             SaveFailed: the same for all readers of a job, naming those that are missing.
@@ -136,18 +136,18 @@ class FrameworkLoader(ABC):
         return self._state(save=True).plain()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Have the next ``iter()`` go on from a state.
+        """Make the next ``iter()`` continue from a state.
 
-        That of a pass that was over is the beginning of the next one. A pass that is being read is
-        closed.
+        If the state is of a pass that was over, the next pass begins. If a pass is being read, it
+        is closed.
 
         Args:
-            state: what `state_dict` returned, of a dataset that the same code built; with any
-                *prefetch*, and any number of readers and workers.
+            state: the result of `state_dict`, for a dataset that the same code built. *prefetch*
+                and the numbers of readers and workers may differ.
 
         Raises:
-            StateError: when *state* is no state of a loader. Whether it fits this dataset shows
-                when the first element is asked for.
+            StateError: when *state* is no state of a loader. Whether it fits this dataset is
+                checked when the first element is asked for.
         """
         loaded = LoaderState.of(state)
         self.close()
@@ -180,7 +180,7 @@ class LoaderPass(Iterator[Any]):
         self._epoch = self._steps = 0
         self._ended = False
         self._last: State = None
-        """Where the pass ended."""
+        """The position at which the pass ended."""
         self._closed = False
 
     def __iter__(self) -> Self:
@@ -216,10 +216,10 @@ class LoaderPass(Iterator[Any]):
             self._elements.close()
 
     def state(self, before: LoaderState, *, save: bool) -> LoaderState:
-        """Return where the pass stands that began at *before*; with *save*, with its position.
+        """Return the state of the pass, which began at *before*; with *save*, with its position.
 
         Raises:
-            Closed: when the position is wanted of a pass that was closed before its end.
+            Closed: when *save* is set and the pass was closed before its end.
         """
         if not (save or self._elements):
             return before
@@ -229,11 +229,11 @@ class LoaderPass(Iterator[Any]):
         return LoaderState(self._epoch, self._steps, self._ended, position)
 
     def next_start(self, before: LoaderState) -> LoaderState:
-        """Return where the pass behind this one begins; this one began at *before*."""
+        """Return the state at which the next pass begins; this pass began at *before*."""
         return before if self._elements is None else LoaderState(self._epoch + 1)
 
     def _end(self, elements: DatasetIterator) -> None:
-        """Keep where the pass ended. Of a job, that is where it ended for all readers."""
+        """Keep the position at which the pass ended; for a job, the one of all readers."""
         if elements.reads_job:
             self._loader.missed += sum(map(self._loader._size_of, elements))  # noqa: SLF001
         self._last = elements.state()
@@ -250,7 +250,7 @@ class LoaderPass(Iterator[Any]):
             elements = DatasetIterator(node, start.position)
             self._epoch, self._steps = start.epoch, start.steps
             if start.finished:
-                # To open the pass that is over says which one a job's next one is.
+                # Opening the finished pass tells a job which pass comes next.
                 next(elements, None)
                 elements.close()
                 elements, self._epoch, self._steps = DatasetIterator(node), start.epoch + 1, 0
@@ -261,7 +261,7 @@ class LoaderPass(Iterator[Any]):
 def ends_in_batches(node: Node) -> bool:
     """Return whether the elements of *node* are batches, as far as the pipeline says so.
 
-    What makes one element of one leaves batches what they are, also `map`.
+    Operators that make one element from one element, such as `map`, count as keeping batches.
     """
     while not isinstance(node, (Batch, PaddedBatch)):
         if isinstance(node, Distribute):

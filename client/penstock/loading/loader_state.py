@@ -1,4 +1,4 @@
-"""What is saved of a loader: which pass it is in, how far, and the state of its input there."""
+"""The saved state of a loader: its pass, its steps, and the state of its input there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LoaderState:
-    """Where a loader stands: behind *steps* elements of pass number *epoch*, counted from 0.
+    """The position of a loader: after *steps* elements of pass number *epoch*, counted from 0.
 
     Attributes:
         epoch: the number of the pass.
         steps: how many elements of it the loop got.
-        finished: whether the pass is over: the next one is the pass behind it.
-        position: what the dataset's iterator goes on from; None is the beginning.
+        finished: whether the pass is over; if so, the next pass follows.
+        position: the state from which the dataset's iterator continues; None is the beginning.
     """
 
     epoch: int = 0
@@ -29,7 +29,7 @@ class LoaderState:
     position: State = None
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain JSON."""
+        """Return this state as plain JSON."""
         return {
             "version": VERSION,
             "epoch": self.epoch,

@@ -1,7 +1,7 @@
-"""The last operator of a loader: a framework's arrays in the place of NumPy's, made ahead.
+"""The last operator of a loader: it makes a framework's arrays from NumPy's, ahead of the loop.
 
-State: the input's own. So what is placed and not handed out yet is unacked, and a saved state
-counts what the loop got, however many elements are placed ahead.
+State: the input's own. So elements that are placed and not handed out yet are unacked, and a saved
+state counts only elements that the loop got.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.options import check_count
 
 @dataclass(frozen=True, eq=False)
 class Placed(Node):
-    """What *place* makes of each element, of up to *ahead* of them before they are asked for."""
+    """*place* of each element, up to *ahead* of them made before they are asked for."""
 
     op: ClassVar[str] = "loader"
     one_to_one: ClassVar[bool] = True
@@ -38,12 +38,12 @@ class Placed(Node):
 
 
 class _PlacedIterator(OneInputIterator):
-    """What *place* makes is handed out as it is: it is no element any more."""
+    """Hands out the results of *place* as they are: they are not elements any more."""
 
     def __init__(self, upstream: OpIterator, place: Callable[[Element], Any]) -> None:
         self._upstream, self._place = upstream, place
         self._left: list[Element] = []
-        """What was pulled behind an element that could not be placed."""
+        """Elements that were pulled after one that could not be placed."""
 
     def block(self, n: int) -> list[Any]:
         """See `OpIterator.block`."""
@@ -58,7 +58,7 @@ class _PlacedIterator(OneInputIterator):
                 self._left = pulled[number:]
                 if not out:
                     raise
-                # It is raised when the next block is asked for: behind the elements before it.
+                # The next call raises it, after the elements before it.
                 self._due, self._left = exc, pulled[number - 1 :]
                 return out
         self._left = pulled[n:]

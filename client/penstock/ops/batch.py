@@ -57,8 +57,8 @@ def batches(elements: int, size: int, drop_remainder: bool) -> int:
 class GroupsIterator(OpIterator):
     """Runs of *size* elements, each made into one element by *join*.
 
-    An error in the input leaves the run open: it is filled with the elements behind it. An error
-    of *join* belongs to the run, which is dropped.
+    After an error in the input, the elements that follow fill the same run. An error of *join*
+    belongs to the run, which is dropped.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GroupsIterator(OpIterator):
         self._first = 0
         """The input element that the last block began with."""
         self._made = 0
-        """How many elements it had."""
+        """How many elements the last block had."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -111,7 +111,7 @@ class GroupsIterator(OpIterator):
     def _join_runs(self, runs: int, size: int) -> list[Element]:
         held, join = self._held, self._join
         out: list[Element] = []
-        try:  # what was joined before an error stays in the list
+        try:  # elements joined before an error stay in the list
             out.extend(join(held.elements[i : i + size]) for i in range(0, runs * size, size))
         except ELEMENT_ERRORS:
             if not out:

@@ -1,9 +1,9 @@
-"""`cache`: the elements of the first pass, kept for the others: in memory, or in a file.
+"""`cache`: the elements of the first pass, kept for later passes in memory or in a file.
 
 State of the pass that fills the cache: ``[0, start, the input's state]``, where *start* is the
-input's state at the start of that pass, or None. State of the others: ``[1, start, elements so
+input's state at the start of that pass, or None. State of later passes: ``[1, start, elements so
 far, base seed, pass key, path]``; the last three say in which pass the elements were made. A
-process that does not have them makes the same ones again.
+process that does not have these elements makes the same ones again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Cache(Node):
         if state is None:
             store = context.shared.get(context.path)
             if store is None and not context.pass_key:
-                # Only as a run begins: from then on its states must tell all that matters.
+                # Only when a run begins: later, its states alone must decide its elements.
                 store = self._kept(context)
             if not isinstance(store, _Store):
                 return _FillIterator(self, context, None, None)
@@ -72,9 +72,9 @@ class Cache(Node):
         return _ReplayIterator(kept, place)
 
     def new_store(self, context: Context, origin: Origin) -> CacheStore:
-        """Return an empty store for what the pass *origin* makes.
+        """Return an empty store for the elements that the pass *origin* makes.
 
-        Only where a run may use what others kept does its file get a name, unless one has it.
+        Its file gets the user's name only if runs may share caches and no file has that name yet.
         """
         if not self.filename:
             return _Memory()
@@ -84,7 +84,7 @@ class Cache(Node):
         return CacheWriter(self.filename, Header(self._fingerprint(), labels, origin))
 
     def _kept(self, context: Context) -> _Store | None:
-        """Return what an earlier run kept."""
+        """Return the store that an earlier run kept, if there is one."""
         if not context.persistent:
             return None
         if not self.filename:
@@ -99,7 +99,7 @@ class Cache(Node):
         return store
 
     def _fingerprint(self) -> str:
-        """Return what the input is compared by, as it was at first: functions may hold state."""
+        """Return the input's fingerprint, as it was at first, because functions may hold state."""
         known = _fingerprints.get(self)
         if known is None:
             known = _fingerprints[self] = fingerprint(self.upstream)
@@ -127,13 +127,13 @@ class CacheStore(CachedPass, Protocol):
     """Elements that come one after another."""
 
     def add(self, elements: Sequence[Element]) -> None:
-        """Take in the next elements."""
+        """Store the next elements."""
 
     def seal(self) -> None:
         """Mark the elements complete."""
 
     def close(self) -> None:
-        """Drop the elements, and close what is open."""
+        """Drop the elements, and close open files."""
 
 
 class _Memory:
@@ -161,14 +161,14 @@ class _Memory:
 class _Store:
     """The elements of a pass that has ended, as far as this process has made them.
 
-    Complete it holds nothing but elements; it may then outlast the run and its datasets.
+    A complete store holds only elements, so it may outlast the run and its datasets.
     """
 
     def __init__(self, node: Cache, context: Context, origin: Origin, start: State) -> None:
         self.origin, self.start = origin, start
         self._elements: CachedPass | None = None
         self._cached: CacheStore | None = None
-        """Where they are put, while they are made."""
+        """The store that elements are put into while they are made."""
         self._input: OpIterator | None = None
         self._make: tuple[Cache, Context] | None = (node, context)
 
@@ -185,9 +185,9 @@ class _Store:
             _kept.setdefault(node, self)
 
     def run(self, number: int, wanted: int) -> tuple[int, Sequence[Element]]:
-        """Return the elements among which number *number* is, and the number of the first.
+        """Return elements that include number *number*, and the number of the first of them.
 
-        None at the end. What is not there yet is made, about as much as is *wanted*.
+        No elements at the end. If elements are missing, it makes about *wanted* of them.
         """
         while self._make is not None:
             if self._cached is not None and number < len(self._cached):
@@ -198,7 +198,7 @@ class _Store:
         return self._elements.run(number)
 
     def stop(self) -> None:
-        """Stop making elements; if some are missing, all are made again when one is wanted."""
+        """Stop making elements; if some are missing, the next use makes all of them again."""
         upstream, self._input = self._input, None
         cached, self._cached = self._cached, None
         if upstream is not None:
@@ -215,7 +215,7 @@ class _Store:
         try:
             block = self._input.block(n)
         except ELEMENT_ERRORS:
-            return  # it was raised when the cache was filled for the first time
+            return  # the error was raised when the cache was first filled
         try:
             self._cached.add(list(map(read_only, block)))
             if not block:
@@ -230,7 +230,7 @@ class _Store:
 
 
 class _FillIterator(OpIterator):
-    """The first pass: it gives what the input gives, and keeps it if it sees all of it."""
+    """The first pass: it passes elements on, and keeps them if it sees all of them."""
 
     def __init__(self, node: Cache, context: Context, start: State, place: State) -> None:
         self._node, self._context = node, context
@@ -242,7 +242,7 @@ class _FillIterator(OpIterator):
         names_place = place is None and context.splits is not None
         self._start = self._upstream.mark()(0) if names_place else start
         self._left: list[Element] = []
-        """What could not be kept, and was not returned yet."""
+        """Elements that could not be kept and were not returned yet."""
         self._ended = self._failed = False
 
     def block(self, n: int) -> list[Element]:
@@ -264,7 +264,7 @@ class _FillIterator(OpIterator):
         return lambda back: [0, start, below(back + left)]
 
     def skip(self, n: int) -> int:
-        """See `OpIterator.skip`. What is passed over is not made here; later passes make it."""
+        """See `OpIterator.skip`. Skipped elements are not made here; later passes make them."""
         if not n:
             return 0
         left = len(self._left[:n])
@@ -294,7 +294,7 @@ class _FillIterator(OpIterator):
             cached.close()
 
     def _end(self) -> None:
-        """Leave what was kept to later passes. If it could not be, the next one is a first one."""
+        """Leave the kept elements to later passes. If keeping failed, the next pass fills again."""
         if self._ended:
             return
         self._ended = True
@@ -309,7 +309,7 @@ class _FillIterator(OpIterator):
 
 
 class _ReplayIterator(OpIterator):
-    """A later pass: it gives what is in the store."""
+    """A later pass: it returns the elements of the store."""
 
     def __init__(self, store: _Store, number: int) -> None:
         self._store, self._number = store, number

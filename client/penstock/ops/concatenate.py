@@ -67,7 +67,7 @@ class Concatenate(Node):
         return fetch
 
     def _parts(self) -> list[Node]:
-        """Return what is concatenated by this and by what it reads, first to last."""
+        """Return the datasets that this node and nested ones concatenate, first to last."""
         parts: list[Node] = []
         stack: list[Node] = [self]
         while stack:

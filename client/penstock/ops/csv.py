@@ -104,7 +104,7 @@ class Csv(FileSource):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row that takes *nbytes*, with blank ones before it; or what is wrong with it."""
+    """A row that takes *nbytes*, with blank rows before it; or the error in the row."""
 
     nbytes: int
     outcome: Element | Exception
@@ -172,7 +172,7 @@ class _CsvIterator(FileRecords[_Row]):
         return record.outcome
 
     def _format(self, current: _Again | None) -> tuple[Format, Parser]:
-        """Return how rows are written and what they become: what the first file says.
+        """Return how rows are written, and their parser, from the first file.
 
         *current* is the file that was just opened.
         """
@@ -188,7 +188,7 @@ class _CsvIterator(FileRecords[_Row]):
     def _look(
         self, form: Format | None, known: dict[str, CsvColumn], current: _Again | None
     ) -> tuple[Format, dict[str, CsvColumn]]:
-        """Look at the files for what was not given: names in the first, types in the first rows."""
+        """Read names and types that the user did not give from the first rows of the first file."""
         node = self._node
         for name in node.files:
             with self._looked_at(name, current) as file:
@@ -228,7 +228,7 @@ class _Again:
 
 
 class _Replayed:
-    """What was read of a file, and then the rest of it."""
+    """The bytes that were read of a file, and then the rest of the file."""
 
     def __init__(self, file: BinaryIO, read: bytearray) -> None:
         self._file, self._before, self._length = file, bytes(read), len(read)
@@ -256,7 +256,7 @@ class _Rows:
     """The rows of a file from *byte* on that are not blank."""
 
     def __init__(self, file: BinaryIO, name: str, node: Csv, byte: int) -> None:
-        if byte:  # a pipe has no places
+        if byte:  # a pipe cannot seek
             file.seek(byte)
         self._name = name
         self._reader = RowReader(file, node.delimiter, quotes=node.quotes)

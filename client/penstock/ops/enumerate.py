@@ -16,7 +16,7 @@ from penstock.graph.node import Node
 from penstock.options import check_count
 
 _BEHIND = 2**63
-"""The number behind the last that fits."""
+"""The largest number that fits, plus 1."""
 
 
 @dataclass(frozen=True, eq=False)

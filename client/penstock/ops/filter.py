@@ -67,7 +67,8 @@ class _FilterIterator(OneInputIterator):
     def mark(self) -> Mark:
         """See `OpIterator.mark`.
 
-        Before a kept element means right before it: what was dropped ahead of it stays decided.
+        The position before a kept element is right before it: the function is not called again for
+        elements that were dropped before it.
         """
         number, left, kept = self._number, len(self._inputs), self._kept
         below = self._upstream.mark()

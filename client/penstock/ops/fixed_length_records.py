@@ -1,4 +1,4 @@
-"""`fixed_length_records`: records of so many bytes each, between a header and a footer.
+"""`fixed_length_records`: records of a fixed number of bytes, between a header and a footer.
 
 State: see `penstock.ops.internal.file_records`.
 """
@@ -51,7 +51,7 @@ class _FixedLengthIterator(FileRecords[bytes]):
         super().__init__(context, node.files, node.compression, state)
         self._nbytes, self._header, self._footer = node.nbytes, node.header, node.footer
         self._ahead = b""
-        """What was read and not used: perhaps it is the footer."""
+        """Bytes that were read and not used yet, because they may be the footer."""
 
     def start(self, file: BinaryIO, byte: int) -> int:
         """See `FileRecords.start`."""

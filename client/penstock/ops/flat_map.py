@@ -48,7 +48,7 @@ class FlatMap(Node):
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Elements of a block that are from one dataset: *count*, and the position behind them."""
+    """Elements of a block that are from one dataset: *count*, and the position after them."""
 
     count: int
     outer: Mark
@@ -71,13 +71,13 @@ class _FlatMapIterator(OpIterator):
         self._resuming, self._begin = bool(resuming), begin
         """Whether that dataset was open at the state, and where it stood."""
         self._elements: deque[Element] = deque()
-        """What is left of the outer dataset's last block, from that element on."""
+        """The rest of the outer dataset's last block, from element `_number` on."""
         self._mark = outer.mark()
         self._inner: OpIterator | None = None
         self._runs: list[_Run] = []
-        """What the last block was made of."""
+        """The runs of elements in the last block, dataset by dataset."""
         self._wish = 1
-        """How many datasets a block takes: so many outer elements are read at once."""
+        """How many datasets a block takes, and so how many outer elements to read at once."""
         self._closed = False
 
     def block(self, n: int) -> list[Element]:
@@ -163,7 +163,7 @@ class _FlatMapIterator(OpIterator):
         except ELEMENT_ERRORS:
             self._drop()
             raise
-        if self._closed:  # by another thread, which did not see it
+        if self._closed:  # by another thread, which did not see this dataset
             inner.close()
         return inner
 
@@ -175,7 +175,7 @@ class _FlatMapIterator(OpIterator):
         try:
             raise located
         finally:
-            del located  # or the error would keep this frame, and with it the iterator, for ever
+            del located  # or the error would keep this frame, and with it the iterator, forever
 
     def _read(self) -> bool:
         """Read outer elements; return False at the end."""

@@ -1,6 +1,7 @@
-"""`from_generator`: whatever an iterable gives. State: ``[steps so far]``.
+"""`from_generator`: the items of an iterable. State: ``[steps so far]``.
 
-A generator cannot be moved to a position: it is run again up to there. Nothing after it is.
+A generator cannot be moved to a position, so a restore runs it again up to there. The operators
+after it do not run again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Generator(Node):
-    """What the iterable ``generator(*args)`` gives."""
+    """The items of the iterable ``generator(*args)``."""
 
     op: ClassVar[str] = "from_generator"
     generator: Callable[..., Iterable[Any]] = function()
@@ -53,7 +54,7 @@ class _GeneratorIterator(OpIterator):
         self._ended = False
 
     def block(self, n: int) -> list[Element]:  # noqa: ARG002
-        """See `OpIterator.block`. One element: the generator may wait for what is done with it."""
+        """See `OpIterator.block`. One element: the generator may wait until it is used."""
         if self._ended:
             return []
         iterator = self._start() if self._iterator is None else self._iterator

@@ -1,10 +1,10 @@
 """`global_shuffle`: all elements of an index in random order, without a buffer.
 
-Place k of the order is a function of the seed, the size and k: `penstock.engine.permutation`. So
-under dynamic sharding splits are ranges of places, and all tasks have one order.
+Position k of the order is a function of the seed, the size and k: `penstock.engine.permutation`. So
+under dynamic sharding, splits are ranges of positions, and all tasks have the same order.
 
-State: that of `penstock.ops.internal.unit_cursor`, in places, and behind it the size, since places
-mean nothing in an order of another size.
+State: that of `penstock.ops.internal.unit_cursor`, in positions, followed by the size, because
+positions mean nothing in an order of another size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.protocol.malformed import glimpse
 from penstock.protocol.types import SourceSlice
 
 AHEAD = 4096
-"""How many places of the order are computed at once."""
+"""How many positions of the order are computed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,10 @@ class GlobalShuffle(Node):
         return self.upstream.cardinality
 
     def fetch(self) -> ByNumber:
-        """Return what makes elements of their numbers.
+        """Return a function that makes elements by their numbers.
 
         Raises:
-            DatasetError: naming what has no index, and the remedy.
+            DatasetError: when an operator has no index; it names the operator and the remedy.
         """
         found = self.upstream.by_number()
         if found is None:
@@ -81,11 +81,11 @@ class GlobalShuffle(Node):
 
     @property
     def places(self) -> range:
-        """The places of the order that it has."""
+        """The positions of the order that this source has."""
         return range(self.upstream.cardinality)
 
     def source(self) -> Node:
-        """Return what tasks run in place of it that draw splits: a source of which they draw."""
+        """Return the source that tasks run in place of this node, if they draw splits."""
         return _Places(self.upstream, self.seed, self.reshuffle, self.places)
 
     def open(self, context: Context, state: State) -> OpIterator:
@@ -95,7 +95,7 @@ class GlobalShuffle(Node):
 
 @dataclass(frozen=True, eq=False)
 class _Places(GlobalShuffle):
-    """Some places of the order, as a source: what is below it is not divided by itself."""
+    """Some positions of the order, as a source; the nodes below are not divided separately."""
 
     upstream: Node = field(metadata={"kind": "index"})
     left: range = range(0)
@@ -136,7 +136,7 @@ class _GlobalShuffleIterator(UnitsIterator):
         self._order = Permutation(seed, self._size)
         self._fetch = node.fetch()
         self._known: tuple[int, NDArray[np.int64]] = (0, np.empty(0, np.int64))
-        """The first of the places that were computed last, and the numbers at them."""
+        """The first of the positions that were computed last, and the numbers at them."""
 
     def fetch(self, start: int, stop: int) -> tuple[list[Element], TransformError | None]:
         """See `UnitsIterator.fetch`."""
@@ -160,10 +160,10 @@ def _numbers(places: range) -> NDArray[np.int64]:
 def globally_shuffled(node: Node, seed: int | None, reshuffle: bool) -> Node:
     """Return *node* with its elements in random order.
 
-    The index is shuffled: what makes an element of each follows that, and runs as before.
+    The index is shuffled. The operators that make elements of it come after, and run as before.
 
     Raises:
-        DatasetError: naming what has no index, and the remedy.
+        DatasetError: when an operator has no index; it names the operator and the remedy.
     """
     if isinstance(node, AssertCardinality):
         return replace(node, upstream=globally_shuffled(node.upstream, seed, reshuffle))
@@ -178,7 +178,7 @@ _Maker: TypeAlias = Map | Prefetch | WithOptions
 
 
 def _apart(node: Node) -> tuple[Node, list[_Maker]]:
-    """Return what has the index of *node*, and what makes each element, the last one first."""
+    """Return the node with the index of *node*, and its operators on elements, last first."""
     match node:
         case Map() | Prefetch() | WithOptions():
             index, makers = _apart(node.upstream)
@@ -191,7 +191,7 @@ def _apart(node: Node) -> tuple[Node, list[_Maker]]:
 
 
 def _refusal(node: Node, join: str = "") -> str:
-    """Return why *node* has no index, and the way out; *join* is what reads it beside others."""
+    """Return why *node* has no index, and the remedy; *join* names an operator with more inputs."""
     for below in node.inputs:
         if below.by_number() is None:
             return _refusal(below, node.op if len(node.inputs) > 1 else join)

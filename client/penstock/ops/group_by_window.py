@@ -1,9 +1,9 @@
-"""`group_by_window`: elements by key; a group that is full is made into a dataset and read.
+"""`group_by_window`: elements grouped by key; a full group is made into a dataset and read.
 
-State: ``[groups, parts, current]``. The first two say what is buffered, as
-`penstock.ops.internal.group_buffer` has it: a few positions of the input from which it is read
-again, and a number for each element, but no elements. *current* is ``[key, the dataset's state]``
-of the group that is being read, or null.
+State: ``[groups, parts, current]``. The first two describe the buffer, see
+`penstock.ops.internal.group_buffer`: a few positions of the input from which it is read again, and
+a number for each element, but no elements. *current* is ``[key, the dataset's state]`` of the
+group that is being read, or null.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def grouped(elements: int) -> int:
 
 
 class Grouping(Protocol):
-    """Which group an element is in, and what becomes of a group."""
+    """Decides the group of each element, and makes a dataset of each group."""
 
     @property
     def whole(self) -> bool:
@@ -100,7 +100,7 @@ class Grouping(Protocol):
         ...
 
     def size(self, key: int, number: int) -> int:
-        """Return how many elements make a group full, which begins with element *number*."""
+        """Return how many elements make a group full that begins with element *number*."""
         ...
 
     def reduce(self, key: int, elements: list[Element], number: int) -> Node:
@@ -170,7 +170,7 @@ def integer(answer: Any) -> int | None:
 
 
 def _scalar(answer: Any) -> Any:
-    """Return what an array, or something like one, holds if that is one number; else itself."""
+    """Return the only number of an array of no dimensions; None if *answer* is another array."""
     if not hasattr(answer, "__array__"):
         return answer
     array = np.asarray(answer)
@@ -183,9 +183,9 @@ def shown(answer: Any) -> str:
 
 
 class GroupingIterator(OpIterator):
-    """Groups of the elements of *upstream*, read one after the other as they are full.
+    """Groups of the elements of *upstream*, read one after the other as they become full.
 
-    What is left at the end of the input comes in the order of keys.
+    At the end of the input, the groups that are left come in the order of their keys.
     """
 
     def __init__(self, grouping: Grouping, upstream: Node, context: Context, state: State) -> None:
@@ -194,16 +194,16 @@ class GroupingIterator(OpIterator):
         self._supply = _supply(upstream, context, state and state[:2])
         self._held = Groups()
         self._inputs: deque[Slot] = deque()
-        """What of the input's last block is in no group yet."""
+        """The elements of the input's last block that are in no group yet."""
         self._most = max((size for _, size in groups), default=1)
         """The size of the largest group so far."""
         self._key: int | None = None
-        """Whose group is being read."""
+        """The key of the group that is being read."""
         self._inner: OpIterator | None = None
         self._resume: tuple[int, State] | None = current and tuple(current)
         """The group that was being read when the state was taken."""
         self._before: Mark | None = None
-        """If a group that is one element is gone: the position before it."""
+        """The position before the last group, if it was one element and was removed."""
         self._closed = False
 
     def block(self, n: int) -> list[Element]:
@@ -309,7 +309,7 @@ class GroupingIterator(OpIterator):
         except ELEMENT_ERRORS:
             self._held.remove(key)
             raise
-        if self._closed:  # by another thread, which did not see it
+        if self._closed:  # by another thread, which did not see this dataset
             inner.close()
         return inner
 
@@ -322,11 +322,11 @@ class GroupingIterator(OpIterator):
 
 
 def _supply(upstream: Node, context: Context, state: State) -> GroupInput:
-    """Return what gives the elements of *upstream*, from a state on."""
+    """Return the input that reads the elements of *upstream* from *state* on."""
     tracked = context.sessions is not None and any(
         stage.op == "distribute" for _, stage in walk(upstream)
     )
-    if not tracked or cuts(upstream):  # of pieces it is enough to know the oldest
+    if not tracked or cuts(upstream):  # for pieces, the oldest one is enough
         return ReplayedGroupInput(lambda below: context.open(upstream, below), state, once=tracked)
     source = context.open(upstream, state[1][0][0] if state else None)
     lender = TrackedInput(source, straight=is_straight(upstream))

@@ -1,4 +1,4 @@
-"""`ignore_errors`: the elements that could be made.
+"""`ignore_errors`: the elements of the input without those that fail.
 
 State: ``[elements of the input so far, failed ones among them, the input's state]``.
 """
@@ -20,9 +20,9 @@ from penstock.runtime.tracebacks import told
 
 @dataclass(frozen=True, eq=False)
 class IgnoreErrors(Node):
-    """The elements of *upstream* that are no errors; of these at most *max_errors* are left out.
+    """The elements of *upstream* without those that fail, which may be at most *max_errors*.
 
-    With *log*, the name of a folder, a record of each is written there.
+    With *log*, the name of a folder, a record of each failed element is written there.
     """
 
     op: ClassVar[str] = "ignore_errors"
@@ -34,7 +34,7 @@ class IgnoreErrors(Node):
         if self.max_errors is not None:
             most = check_count(self.op, "max_errors", self.max_errors, least=0)
             object.__setattr__(self, "max_errors", most)
-            # Each task counts its own: only then does it matter where its stream begins.
+            # Each task counts its own errors, so only here it matters where a stream begins.
             object.__setattr__(self, "per_task", True)
         if self.log is not None:
             object.__setattr__(self, "log", folder_of(self.op, self.log))
@@ -57,7 +57,7 @@ class _IgnoreErrorsIterator(ChoosingIterator):
         self._number, self._errors, below = state or (0, 0, None)
         self._upstream, self._most = context.open(node.upstream, below), node.max_errors
         self._below = self._upstream.mark()
-        """Where the input stands."""
+        """The position of the input."""
         self._left_out, self._letters = context.skipped, letters
 
     def rows(self, n: int) -> Block:
@@ -79,12 +79,12 @@ class _IgnoreErrorsIterator(ChoosingIterator):
         self._upstream.expect_batches(size)
 
     def mark(self) -> Mark:
-        """See `OpIterator.mark`. What was left out ahead of an element stays left out."""
+        """See `OpIterator.mark`. Elements that were left out before stay left out."""
         number, errors, below = self._number, self._errors, self._below
         return lambda back: [number - back, errors, below(back)]
 
     def _leave_out(self, error: Exception) -> None:
-        """Go on behind an element that is an error, if that is allowed; else raise it."""
+        """Skip an element that failed, if that is allowed; else raise its error."""
         before, self._below = self._below, self._upstream.mark()
         try:
             if not belongs_to_element(error, before, self._below):
@@ -97,7 +97,7 @@ class _IgnoreErrorsIterator(ChoosingIterator):
             if self._letters is not None:
                 self._letters.add(number, error)
         finally:
-            del error  # or the error would keep this frame, and with it the iterator, for ever
+            del error  # or the error would keep this frame, and with it the iterator, forever
 
     def _write(self) -> None:
         if self._letters is not None:
@@ -105,19 +105,19 @@ class _IgnoreErrorsIterator(ChoosingIterator):
 
 
 def belongs_to_element(error: Exception, before: Mark, after: Mark) -> bool:
-    """Return whether the input that raised *error* can go on behind it, as its marks say."""
+    """Return whether the input that raised *error* can continue after it, as its marks say."""
     return not (_is_of_job(error) or _same(before, after))
 
 
 def _is_of_job(error: Exception) -> bool:
-    """Return whether a pipeline on a worker failed: then a task ended there, not one element."""
+    """Return whether a pipeline on a worker failed, which ends a task and not one element."""
     return isinstance(error, TransformError) and error.worker is not None
 
 
 def _same(before: Mark, after: Mark) -> bool:
-    """Return whether the input stands where it stood: then what it raised is no element's error.
+    """Return whether the input has not moved; if so, its error is not that of an element.
 
-    It may stand nowhere: jobs inside of jobs have no state.
+    It may have no position, because jobs inside of jobs have no state.
     """
     try:
         return bool(before(0) == after(0))

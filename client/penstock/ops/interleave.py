@@ -92,7 +92,7 @@ class Interleave(Node):
         return run if meter is None or pool is None else TunedIterator(run, pool.resize, meter)
 
     def _pool(self, tuned: Tuning) -> tuple[ThreadPool | None, int, Meter | None]:
-        """Return who reads, how many outer elements ahead, and what tunes that."""
+        """Return the pool that reads, how many outer elements to read ahead, and their tuner."""
         if self.parallel is None:
             return None, 0, None
         threads, meter = tuned.threads(self.parallel)
@@ -130,7 +130,7 @@ class _Woven:
 
 
 class _InTurn(OpIterator):
-    """One slot after the other. What is read ahead in threads changes nothing in the order."""
+    """Reads one slot after the other. Reading ahead in threads does not change the order."""
 
     def __init__(self, slots: Slots, length: int) -> None:
         self._slots, self._length = slots, length
@@ -181,7 +181,7 @@ class _InTurn(OpIterator):
         return _Woven(self._slot, self._given, size, self._length, count)
 
     def _occupy(self) -> bool:
-        """Have a dataset in the slot whose turn it is; return False at the end of everything."""
+        """Put a dataset into the slot whose turn it is; return False at the end of everything."""
         slots = self._slots
         while slots.open:
             if slots.open[self._slot] is not None or slots.arrive(self._slot):
@@ -190,7 +190,7 @@ class _InTurn(OpIterator):
         return False
 
     def _stand(self, n: int) -> bool:
-        """Have an element in the slot whose turn it is; return False at the end of everything."""
+        """Get an element for the slot whose turn it is; return False at the end of everything."""
         while self._occupy():
             inner = self._current()
             if inner.dry:
@@ -207,7 +207,7 @@ class _InTurn(OpIterator):
         return cast("Inner", self._later(0))
 
     def _later(self, turns: int) -> Inner | None:
-        """Return the dataset whose turn it is so many *turns* later."""
+        """Return the dataset whose turn it is *turns* turns later."""
         slots = self._slots.open
         return slots[(self._slot + turns) % len(slots)]
 
@@ -218,7 +218,7 @@ class _InTurn(OpIterator):
         try:
             raise failed.error
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
 
     def _vacate(self, *, over: bool) -> None:
         """Empty the slot. Its turn is *over*, or else the next dataset gets it."""
@@ -231,7 +231,7 @@ class _InTurn(OpIterator):
             self._slot = (self._slot + 1) % len(slots.open)
 
     def _skip_turn(self, n: int) -> int:
-        """Pass over what is left of a turn, but not more than *n* elements."""
+        """Skip the rest of a turn, but not more than *n* elements."""
         inner = self._current()
         size = len(self._slots.open)
         limit = n if size == 1 else min(n, self._length - self._given)
@@ -249,7 +249,7 @@ class _InTurn(OpIterator):
         return skipped
 
     def _reach(self, n: int) -> range:
-        """Return how many turns later it is the turn of each slot that *n* elements may need."""
+        """Return the turns, counted from now, of the slots that *n* elements may need."""
         return range(min(len(self._slots.open), -(-(self._given + n) // self._length)))
 
     def _refill(self, n: int) -> None:
@@ -298,7 +298,7 @@ def _braid(parts: list[list[Element]], length: int, first: int) -> list[Element]
 
 
 class _AsReady(OpIterator):
-    """Whatever the threads have ready."""
+    """Returns elements in the order in which the threads have them ready."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots

@@ -1,7 +1,7 @@
 """`list_files`: names of files.
 
-State: that of `penstock.ops.internal.unit_cursor`; when all files are read, with a digest of their
-names behind it, since numbers mean nothing in another listing.
+State: that of `penstock.ops.internal.unit_cursor`. If all files are read, a digest of their names
+follows, because numbers mean nothing in another listing.
 """
 
 from __future__ import annotations

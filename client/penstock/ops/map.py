@@ -1,9 +1,8 @@
 """`map`: a function of each element.
 
-State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. With
-parallel calls that are returned as they complete, a third part says which calls behind that
-position have been returned: ranges, as distances from it (see
-`penstock.ops.internal.parallel_map`).
+State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. If
+parallel calls are returned as they complete, a third part lists the calls after that position that
+have been returned: ranges, as distances from it (see `penstock.ops.internal.parallel_map`).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Map(Node):
     deterministic: bool | None = None
     executor: str = "thread"
     by_options: bool | None = None
-    """What options say where *deterministic* says nothing."""
+    """The value of the options, used if *deterministic* is None."""
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
@@ -112,7 +111,7 @@ class _MapIterator(OneToOneIterator):
         self._inputs = block[len(out) :]
         if failed is not None:
             self._due = failed
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
             if not out:
                 self._raise()
         return out

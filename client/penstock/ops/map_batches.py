@@ -27,7 +27,7 @@ from penstock.options import check_count_or_auto
 
 @dataclass(frozen=True, eq=False)
 class MapBatches(Node):
-    """What *fn* makes of stacked elements, row by row, in their order."""
+    """The rows of *fn* of stacked elements, in their order."""
 
     op: ClassVar[str] = "map_batches"
     one_to_one: ClassVar[bool] = True

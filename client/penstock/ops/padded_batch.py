@@ -57,7 +57,7 @@ def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
     """Stack *elements*, leaf by leaf, each padded to its shape (None: the longest) with its value.
 
     Raises:
-        ElementError: when the elements, or what they are to be padded to, do not fit together.
+        ElementError: when the elements, or the shapes and values to pad with, do not fit together.
     """
     if (other := unlike(elements)) is not None:
         raise _differ("structure", elements[0], other)
@@ -142,7 +142,7 @@ def _pad_leaf(leaves: Sequence[Any], shape: Any, value: Any) -> NDArray[Any]:
                 f"padded_batch: {describe(first)} has no axis to pad to {shown(shape)}"
             )
         return np.asarray(collate(leaves))
-    # An empty list has no dtype: it becomes what the others are, which converts no value.
+    # An empty list has no dtype: it takes the others' dtype, which converts no value.
     sample = next((leaf for leaf in leaves if np.size(leaf)), first)
     for leaf in leaves:
         same = np.ndim(leaf) == first.ndim and (not np.size(leaf) or leaf.dtype == sample.dtype)
@@ -178,7 +178,7 @@ def _target(leaves: Sequence[NDArray[Any]], shape: Any) -> tuple[int, ...]:
 
 
 def _fill(leaves: Sequence[NDArray[Any]], value: Any) -> Any:
-    """Return what to pad with: *value* if it fits, else zero or empty text."""
+    """Return the value to pad with: *value* if one is given, else zero or empty text."""
     dtype = next((leaf.dtype for leaf in leaves if leaf.size), leaves[0].dtype)
     if dtype.kind == "O":
         return _text(leaves, value)

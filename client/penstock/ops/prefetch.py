@@ -1,6 +1,6 @@
-"""`prefetch`: the input, run ahead by a thread. State: the input's own.
+"""`prefetch`: a thread runs the input ahead. State: the input's own.
 
-With `AUTOTUNE` the number of elements that are made ahead depends on how often the consumer finds
+With `AUTOTUNE`, the number of elements that are made ahead depends on how often the consumer finds
 the buffer empty, see `penstock.autotune.buffers`.
 
 ```
@@ -67,21 +67,21 @@ def run_ahead(upstream: OpIterator, size: int) -> OpIterator:
 
 @dataclass(frozen=True, slots=True)
 class _Handed:
-    """What one call of the input gave: a block, the end (an empty one), or an error."""
+    """The result of one read of the input: a block (an empty one at the end), or an error."""
 
     block: list[Element]
-    """What of it is still to be returned."""
+    """The elements of the block that are still to be returned."""
     mark: Mark
     error: BaseException | None = None
 
     @property
     def last(self) -> bool:
-        """Whether the thread stops here: at the end, or when the run itself is in trouble."""
+        """Whether the thread stops after this: at the end, or after an error of the run itself."""
         return not self.block and not isinstance(self.error, ELEMENT_ERRORS)
 
 
 class _Lane:
-    """What thread and iterator share. With a *budget* the size is tuned within it."""
+    """The queue between the thread and the iterator. With a *budget*, its size is tuned."""
 
     def __init__(self, size: int, budget: Budget | None = None) -> None:
         self._resize(size)
@@ -98,17 +98,17 @@ class _Lane:
         """Whether the consumer waits for an element."""
         self.closed = False
         self._failure: BaseException | None = None
-        """What ended the thread, if that was not the input."""
+        """The error that ended the thread, if the input did not raise it."""
 
     def wait_for_room(self) -> int:
-        """Wait until it pays to make more; return how many elements, 0 once it is closed."""
+        """Wait until there is room worth filling; return its size, 0 once the lane is closed."""
         with self._changed:
             while not self.closed and self._size - self._level < self._least:
                 self._changed.wait(LOOK_AROUND)
             return 0 if self.closed else self._size - self._level
 
     def put(self, handed: _Handed) -> None:
-        """Hand over what the input gave."""
+        """Hand over the result of a read of the input."""
         size = nbytes(handed.block[0]) if self._budget and handed.block else None
         with self._changed:
             if size is not None:
@@ -121,10 +121,10 @@ class _Lane:
             self._changed.notify_all()
 
     def take(self) -> _Handed:
-        """Wait for what the input gave next.
+        """Wait for the next result of the input.
 
         Raises:
-            Closed: when the lane is closed before there is anything.
+            Closed: when the lane is closed before a result comes.
         """
         with self._changed:
             began = begin_wait()
@@ -141,13 +141,13 @@ class _Lane:
             return self._handed.popleft()
 
     def end(self, failure: BaseException) -> None:
-        """Have *failure* raised behind what was handed over: nothing more comes."""
+        """Let the iterator raise *failure* after the results handed over so far."""
         with self._changed:
             self._failure = failure
             self._changed.notify_all()
 
     def leave(self, elements: int) -> None:
-        """Note that so many *elements* are out of the buffer."""
+        """Record that *elements* elements left the buffer."""
         with self._changed:
             before = self._size - self._level
             self._level -= elements
@@ -155,7 +155,7 @@ class _Lane:
                 self._changed.notify_all()
 
     def close(self) -> bool:
-        """Wake both sides, for the last time; return whether this was the first call."""
+        """Wake both sides, which then stop; return whether this was the first call."""
         with self._changed:
             first, self.closed = not self.closed, True
             self._changed.notify_all()
@@ -205,7 +205,7 @@ def _fill(upstream: OpIterator, lane: _Lane) -> None:
 
 
 def _mark_behind(upstream: OpIterator) -> Mark:
-    """Return the mark behind an error, even where there is none: this thread must not end."""
+    """Return the mark after an error, or one that raises: this thread itself must not fail."""
     try:
         return upstream.mark()
     except BaseException as exc:  # noqa: BLE001  it is raised when the mark is used
@@ -258,7 +258,7 @@ class _PrefetchIterator(OpIterator):
         if thread is None or thread is threading.current_thread():
             self._upstream.close()
             return
-        # A thread that has left the input lets it close well; one that waits is woken by it.
+        # A thread that leaves the input in time lets it close cleanly. Closing wakes a waiting one.
         thread.join(CLOSING_SECONDS / 4)
         self._upstream.close()
         thread.join(CLOSING_SECONDS)
@@ -285,4 +285,4 @@ class _PrefetchIterator(OpIterator):
             try:
                 raise handed.error
             finally:
-                del handed  # or the error would keep this frame, and with it the iterator, for ever
+                del handed  # or the error would keep this frame, and with it the iterator, forever

@@ -130,7 +130,7 @@ class _RebatchIterator(OpIterator):
         self._places = []
 
     def _gather(self, rows: int) -> bool:
-        """Have the rows of one element, reading about *rows* if there are not; False at the end."""
+        """Hold the rows of one element, reading about *rows* if needed; return False at the end."""
         while self._ready < self._size:
             if len(self._counts) < len(self._held.elements):
                 self._look(made=False)
@@ -139,7 +139,7 @@ class _RebatchIterator(OpIterator):
         return True
 
     def _gather_held(self) -> bool:
-        """Have the rows of one more element from what is held, and meet no error."""
+        """Return whether the held rows make one more element, without meeting an error."""
         while self._ready < self._size:
             if len(self._counts) == len(self._held.elements) or not self._look(made=True):
                 return False

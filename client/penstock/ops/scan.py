@@ -1,4 +1,4 @@
-"""`scan`: a function of each element and of what it returned for the one before.
+"""`scan`: a function of each element and of a state that it returned for the element before.
 
 State: ``[elements so far, the function's state, the input's state]``; so its size is that of the
 function's state.
@@ -23,7 +23,7 @@ from penstock.runtime.interrupts import interruptible
 
 @dataclass(frozen=True, eq=False)
 class Scan(Node):
-    """The outputs of ``fn(carried, element)``, which returns what is carried on, and an output."""
+    """The outputs of ``fn(carried, element)``, which returns the next *carried* and an output."""
 
     op: ClassVar[str] = "scan"
     per_task: ClassVar[bool] = True
@@ -57,7 +57,7 @@ class _ScanIterator(OneInputIterator):
         self._number = number
         """How many elements of the input the function was called for."""
         self._carried = [carried]
-        """What was carried on before each element of the last block, and behind it."""
+        """The carried value before each element of the last block, and after the last one."""
         self._inputs: list[Element] = []
         """Elements of the input's last block for which the function was not called yet."""
 

@@ -93,7 +93,7 @@ class TaskShard(Shard):
     """The elements that one of *num_shards* tasks keeps, of those that all of them make alike."""
 
     def open(self, context: Context, state: State) -> OpIterator:
-        """See `Node.open`. What is before it draws from one chance in all tasks."""
+        """See `Node.open`. The operators before it use the same seed in all tasks."""
         return super().open(context.alike(), state)
 
 
@@ -112,7 +112,7 @@ class _ShardIterator(ChoosingIterator):
         """The number of the input's next element, modulo the number of shards."""
         self._at_once = _AT_ONCE
         self._behind = 0
-        """How many elements of the input's last block are behind the last one of ours."""
+        """How many elements of the input's last block come after this shard's last element."""
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""

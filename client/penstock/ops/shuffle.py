@@ -1,13 +1,13 @@
-"""`shuffle`: a buffer of elements, of which a random one leaves and the next of the input comes.
+"""`shuffle`: a buffer; each pick takes out a random element, and the next input element comes in.
 
 Input element j + size fills the slot that pick j empties: `penstock.ops.internal.shuffle_slots`.
-So which input elements are in which slots at pick n is a function of the seed, n and the length of
-the input, and no element need be saved to come back there.
+So the content of each slot at pick n is a function of the seed, n and the length of the input. No
+element need be saved to restore the buffer.
 
 State: ``[n, N or null, position, the input's state there, errors]``. The position is a little
-before the oldest element in the buffer; what is no longer in the buffer is skipped. So many
-*errors* of the input were raised behind it; where there are any, skipping might miscount, and all
-is read.
+before the oldest element in the buffer. A restore skips elements that are no longer in the buffer.
+*errors* is the number of errors that the input raised after the position. If there are any,
+skipping might miscount, so the restore reads all elements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from penstock.ops.internal.tracked_shuffle import (
 from penstock.options import check_count
 
 MAX_SCAN = 1 << 20
-"""How many picks are looked at at once to find out what the slots hold."""
+"""The most picks to examine at once to find out which elements the slots hold."""
 
 GAP = object()
 """In place of an element that failed when it was replayed for a restored buffer."""
@@ -70,7 +70,7 @@ class Shuffle(Node):
         tracked = context.sessions is not None and any(
             stage.op == "distribute" for _, stage in walk(self.upstream)
         )
-        if not tracked or cuts(self.upstream):  # of pieces it is enough to know the oldest
+        if not tracked or cuts(self.upstream):  # for pieces, the oldest one is enough
             return _ShuffleIterator(self, context, state)
         n, below, *again = state or (0, None)
         seed = context.seed(self.seed, every_pass=self.reshuffle)
@@ -90,9 +90,10 @@ MOST_PICKS = 1 << 62
 
 
 def contents(seed: int, size: int, n: int, total: int | None, first: int = 0) -> NDArray[np.int64]:
-    """Return which input element is in which slot just before pick *n*; *total* if it has ended.
+    """Return which input element is in each slot just before pick *n*.
 
-    The buffer was empty before pick *first*, and the input began with the element of that number.
+    *total* is the length of the input, if it has ended. The buffer was empty before pick *first*,
+    and the input began with the element of that number.
 
     Raises:
         ValueError: when there is no such pick.
@@ -118,13 +119,13 @@ def contents(seed: int, size: int, n: int, total: int | None, first: int = 0) ->
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Input elements *start* to *stop*, of one block: the state before each of them is known."""
+    """Input elements *start* to *stop* of one block; the state before each of them is known."""
 
     start: int
     stop: int
     mark: Mark
     errors: int
-    """How many errors of the input came before."""
+    """How many errors the input raised before them."""
 
 
 class _Input:
@@ -135,12 +136,12 @@ class _Input:
         self.read = place
         """The number of the next element."""
         self._errors = self._known = errors
-        """How many errors there were; how many of them are still to be passed over in silence."""
+        """How many errors there were, and how many of them are still to be skipped silently."""
         self._apart = apart
         self._closed = False
         self._pace = BlockSizer()
         self._blocks = [_Block(place, place, upstream.mark(), 0)]
-        """Those that are kept, about *apart* elements from one to the next."""
+        """The kept blocks, about *apart* elements from one to the next."""
 
     def pull(self, n: int) -> Block:
         """Read up to *n* elements, none at the end."""
@@ -162,23 +163,23 @@ class _Input:
             return block
 
     def close(self) -> None:
-        """Close the input; the buffer is not filled further."""
+        """Close the input; the buffer is not filled any more."""
         self._closed = True
         self.upstream.close()
 
     def pass_to(self, number: int) -> None:
-        """Pass over the elements before *number*, or the first of them."""
+        """Skip the elements before *number*, or the first of them."""
         left = number - self.read
         if not self._known:
             self.read += self.upstream.skip(left)
             return
         try:
-            self.pull(left)  # to skip might count elements that fail
+            self.pull(left)  # `skip` might count elements that fail
         except ELEMENT_ERRORS:
             self.replace()
 
     def replace(self) -> None:
-        """Count the element that just failed: in an earlier run it did not."""
+        """Count the element that just failed, because it did not fail in the earlier run."""
         self._errors -= 1
         self.read += 1
 
@@ -187,12 +188,12 @@ class _Input:
         self._errors, self._known = self._errors - self._known, 0
 
     def forget(self, oldest: int) -> None:
-        """Keep only what it takes to come back to element *oldest*."""
+        """Keep only the blocks needed to return to element *oldest*."""
         while len(self._blocks) > 1 and self._blocks[1].start <= oldest:
             del self._blocks[0]
 
     def mark(self, oldest: int) -> Callable[[], list[State]]:
-        """Capture the last kept position that is not behind element *oldest*."""
+        """Capture the last kept position that is not after element *oldest*."""
         block = next(block for block in reversed(self._blocks) if block.start <= oldest)
         place = min(oldest, block.stop)
         errors = self._errors - block.errors
@@ -209,15 +210,15 @@ class _ShuffleIterator(RowsIterator):
         self._input = _Input(upstream, place, errors, max(1, node.size // 4))
         self._filled = False
         self._missing: list[tuple[int, int]] = []
-        """What a restored buffer still lacks, the next one last: input element and slot."""
+        """The elements that a restored buffer still lacks, the next one last: number and slot."""
         self._gaps = 0
         """How many slots hold a `GAP`."""
         self._oldest = place
         """No element in the buffer is older."""
         self._looked: int = n
-        """The pick at which that was found."""
+        """The pick at which `_oldest` was found."""
         self._held: NDArray[np.int64] | None = None
-        """Which input elements were in the slots then."""
+        """The numbers of the input elements in the slots at that pick."""
         if n or total is not None:  # else there is nothing to come back to
             self._held = contents(seed, node.size, n, total)
             order = np.argsort(-self._held)
@@ -247,7 +248,7 @@ class _ShuffleIterator(RowsIterator):
     # --- filling ---
 
     def _fill(self) -> None:
-        """Fill the buffer; after an error, go on where it was."""
+        """Fill the buffer; after an error, another call continues."""
         while self._missing:
             self._make_again()
         slots, content = self._slots, self._content
@@ -303,7 +304,7 @@ class _ShuffleIterator(RowsIterator):
         return content.drain(slots.drain(n, content.size))
 
     def _look(self) -> None:
-        """Look for the oldest element in the buffer, if that was long ago."""
+        """Find the oldest element in the buffer, if it was last found long ago."""
         slots = self._slots
         if slots.total is not None:
             if not self._content.size:

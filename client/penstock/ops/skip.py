@@ -16,7 +16,7 @@ _AT_ONCE = 256
 
 @dataclass(frozen=True, eq=False)
 class Skip(Node):
-    """What follows the first *count* elements; -1 skips all."""
+    """The elements after the first *count*; -1 skips all."""
 
     op: ClassVar[str] = "skip"
     per_task: ClassVar[bool] = True
@@ -51,8 +51,8 @@ class _SkipIterator(ChoosingIterator):
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
-        # Not by `skip`: the errors of these elements are the user's to see, and a cache below
-        # must get to see the elements.
+        # Not by `skip`: the user must see the errors of these elements, and a cache below must
+        # see the elements.
         while self._left > 0:
             block = self._upstream.rows(min(self._left, _AT_ONCE))
             self._left -= len(block)

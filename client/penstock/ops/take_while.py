@@ -1,7 +1,7 @@
 """`take_while`: the elements up to the first for which a function returns false.
 
-State: ``[calls so far, 1 if that was met, the input's state]``. The input is read element by
-element, so that nothing behind that one is ever made.
+State: ``[calls so far, 1 if that element came, the input's state]``. The input is read element by
+element, so that no element after that one is ever made.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class _TakeWhileIterator(OneInputIterator):
         self._upstream, self._call = upstream, call
         self._number, self._ended = number, ended
         self._places = [self._place()]
-        """The position before each element of the last block, and behind the last of them."""
+        """The position before each element of the last block, and after the last of them."""
         self._failed: tuple[Exception, Mark] | None = None
-        """What is to be raised behind the last block, and the position behind that."""
+        """The error to raise after the last block, and the position after the error."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -86,7 +86,7 @@ class _TakeWhileIterator(OneInputIterator):
         return lambda _: [number, ended, below(0)]
 
     def _next(self) -> list[Element]:
-        """Read an element and ask for it; none at the end."""
+        """Read an element and call the predicate; return no element at the end."""
         block = self._upstream.block(1)
         if not block:
             self._ended = True
@@ -105,4 +105,4 @@ class _TakeWhileIterator(OneInputIterator):
         try:
             raise failed
         finally:
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever

@@ -33,7 +33,7 @@ from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 
 Part: TypeAlias = tuple[Element, int, int]
-"""Rows of a batch: the batch, the first row and the one behind the last."""
+"""Rows of a batch: the batch, the first row, and the last row + 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +115,11 @@ class _UnbatchIterator(OneInputIterator, RowsIterator):
         """Which of the batches has the next row."""
         self._row = row
         self._count: int | None = None
-        """How many rows that batch has, once it was looked at."""
+        """How many rows that batch has, once they were counted."""
         self._typical = 1
         """How many rows the last batch with any had."""
         self._runs: list[tuple[int, int, int]] = []
-        """What the last block was made of: a batch, the row behind the last one, how many."""
+        """The rows in the last block, batch by batch: the batch, its last row + 1, the count."""
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""

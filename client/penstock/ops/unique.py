@@ -1,7 +1,8 @@
 """`unique`: each element when it comes for the first time.
 
-State: ``[the digests of all that came, the input's state]``: 16 bytes for each different element,
-in base64. It is the one state that grows: nothing smaller tells what has come before.
+State: ``[the digests of all elements so far, the input's state]``: 16 bytes for each different
+element, in base64. It is the only state that grows, because nothing smaller can identify the
+elements that came before.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _UniqueIterator(OneInputIterator):
         self._inputs: list[Element] = []
         """Elements of the input's last block that were not looked at yet."""
         self._behind: list[int] = []
-        """For each element of the last block, how many inputs of its block come behind it."""
+        """For each element of the last block, how many inputs of its block come after it."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -83,7 +84,7 @@ class _UniqueIterator(OneInputIterator):
 
 
 def _digest(element: Element) -> bytes:
-    """Return what tells *element* from others: equal values of equal types are equal."""
+    """Return a digest of *element*, the same for equal values of equal types."""
     hashed = hashlib.blake2b(digest_size=SIZE)
     if isinstance(element, (tuple, dict)):
         hashed.update(repr(structure(element)).encode())

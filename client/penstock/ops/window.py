@@ -70,7 +70,7 @@ class Window(Node):
 
 @dataclass(frozen=True, eq=False)
 class InMemory(Node):
-    """What an operator gives as a dataset. It lives in memory, inside the run that made it."""
+    """A dataset that an operator returns. It lives in memory, inside the run that made it."""
 
     op: ClassVar[str] = "window elements"
     context_free: ClassVar[bool] = True
@@ -186,10 +186,10 @@ class _WindowIterator(OpIterator):
         self._places = []
 
     def _fill(self, n: int) -> bool:
-        """Have the elements of one window, reading as many as *n* need; return False at the end.
+        """Hold the elements of one window, reading as many as *n* need; return False at the end.
 
-        What lies between windows is read like the rest: whether an element counts must not
-        depend on what looks at it.
+        Elements between windows are read like the others: whether an element counts must not
+        depend on its reader.
         """
         held, span = self._held, self._span
         self._close_up()
@@ -201,7 +201,7 @@ class _WindowIterator(OpIterator):
         return True
 
     def _make(self, n: int, *, whole: bool) -> list[Element]:
-        """Make up to *n* windows of what is held: *whole* ones, or what the end of input left."""
+        """Make up to *n* windows of the held elements: *whole* ones, or short ones at the end."""
         elements, least = self._held.elements, self._span if whole else 1
         if not whole and self._drop:
             self._held.use(len(elements))

@@ -57,7 +57,7 @@ class Zip(Node):
                 rows = list(zip(*(column[: len(numbers)] for column in columns), strict=True))
                 return (rows if join is None else list(map(join, rows))), failed
             finally:
-                del failed, error  # or they would keep this frame, and it the iterator, for ever
+                del failed, error  # or they would keep this frame, and it the iterator, forever
 
         return fetch if len(below) == len(self.upstreams) else None
 
@@ -84,8 +84,8 @@ class _ZipIterator(OpIterator):
     ) -> None:
         self._inputs, self._join, self._ended = inputs, join, ended
         self._held: list[list[Element]] = [[] for _ in inputs]
-        """What each input's last block holds beyond what was returned. An input is asked for more
-        only when nothing of it is held, so its mark reaches back as far as that."""
+        """The elements of each input's last block that were not returned yet. An input is asked for
+        more only when none is held, so its mark reaches back to all of them."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""

@@ -1,8 +1,8 @@
 """The rows of a Hugging Face dataset: Arrow's columns as NumPy's, in their own memory if possible.
 
-Numbers of a block are views of Arrow's memory, which is a mapped file for a dataset on disk. What
-Arrow keeps in another form than NumPy is copied: booleans, text, rows that an index picked. What
-needs decoding (images), or has gaps, is made row by row by the dataset itself.
+Numbers of a block are views of Arrow's memory, which is a mapped file for a dataset on disk. Data
+that Arrow keeps in another form than NumPy is copied: booleans, text, rows that an index picked.
+Data with gaps, or that needs decoding (images), is made row by row by the dataset itself.
 """
 
 from __future__ import annotations

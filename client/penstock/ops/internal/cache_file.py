@@ -1,11 +1,11 @@
 """The file of a `cache`: how it is laid out, and how it is read.
 
-    head, header            magic, version; what is in it, as JSON
-    block, block, ...       consecutive elements, laid out as in `penstock.frames.frame`
-    index                   of each block its first element's number and its offset
-    tail                    the offset of the index, how many elements there are, magic
+    head, header            magic, version; the `Header`, as JSON;
+    block, block, ...       consecutive elements, laid out as in `penstock.frames.frame`;
+    index                   for each block, its first element's number and its offset;
+    tail                    the offset of the index, the number of elements, magic.
 
-Each part has a checksum. A block is read when an element of it is wanted, and no other.
+Each part has a checksum. A block is read only when one of its elements is wanted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TAIL = struct.Struct("<QQI8s")
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a file holds: the elements that the pipeline of *fingerprint* made in a pass.
+    """Describes the elements of a file: the pipeline of *fingerprint* made them in one pass.
 
     *stages* are the labels of the pipeline's operators, sources first.
     """
@@ -57,7 +57,7 @@ class Index(msgspec.Struct, frozen=True, array_like=True):
     firsts: list[int]
     """The number of each block's first element."""
     offsets: list[int]
-    """The offset of each block; one more is the offset behind the last."""
+    """The offset of each block, and last the offset at which the last block ends."""
 
     def find(self, number: int) -> tuple[int, int, int]:
         """Return the first number, the offset and the end of the block with element *number*."""

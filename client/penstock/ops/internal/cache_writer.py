@@ -131,7 +131,7 @@ class CacheWriter:
         self._index.offsets.append(start)
 
     def _publish(self) -> None:
-        """Give the file its name. This object reads on what it wrote, even if others do so too."""
+        """Give the file its name. If others publish one too, this object reads its own file."""
         if not files.is_url(self._name):
             try:
                 Path(self._path).replace(self._name)

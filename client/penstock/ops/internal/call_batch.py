@@ -78,7 +78,7 @@ class CallBatch:
                 self._add(part)
             if failed is not None:
                 self.fail(failed)
-            del failed  # or the error would keep this frame, and with it itself, for ever
+            del failed  # or the error would keep this frame, and with it itself, forever
         return seconds / self.count
 
     def fail(self, exc: BaseException) -> None:
@@ -95,7 +95,7 @@ class CallBatch:
         return part[start - first : stop - first]
 
     def joins(self, block: Block) -> bool:
-        """Return whether the next outcomes can stay what they are behind *block*."""
+        """Return whether the next outcomes can follow *block* without being converted."""
         part, _ = self._part(self.consumed)
         if isinstance(block, Rows) and isinstance(part, Rows):
             return same(block.table, part.table)
@@ -119,7 +119,7 @@ class CallBatch:
                 if not isinstance(error, ELEMENT_ERRORS):
                     raise error
             finally:
-                del error  # or it would hold this frame, and with it itself, for ever
+                del error  # or it would hold this frame, and with it itself, forever
         return dropped
 
     def _add(self, part: Block) -> None:

@@ -48,7 +48,7 @@ def compression_of(op: str, given: Any) -> str:
 
 
 def decompressed(file: io.BufferedReader[Any], compression: str) -> BinaryIO:
-    """Return what is packed in *file*, as another file; to close that closes *file*."""
+    """Return the unpacked content of *file* as another file; closing that closes *file*."""
     if compression == GUESSED:
         try:
             file = _with_whole_head(file)
@@ -122,13 +122,13 @@ class _Stream(Protocol):
     """Unpacks a file, `CHUNK` bytes at a time at the most: a small file may hold a large one."""
 
     over: bool
-    """Whether all was unpacked, whatever the file has behind it."""
+    """Whether the stream is unpacked to its end; the file may have more bytes after it."""
 
     def piece(self, file: BinaryIO) -> bytes:
-        """Return what comes next; nothing at the end, and also where more has to be read.
+        """Return the next bytes; none at the end, and none if more must be read first.
 
         Raises:
-            EOFError: when the file ends before what is packed in it.
+            EOFError: when the file ends before the stream in it does.
         """
         ...
 

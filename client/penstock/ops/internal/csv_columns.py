@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import pyarrow.csv
 
 LONGEST = 1000
-"""Characters of what is said of a row, whatever is in it."""
+"""The most characters in a message about a row."""
 
 _TEXT: dict[Any, str] = {str: "str", bytes: "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
 class CsvColumn:
-    """What fields of a column become; *dtype* is that of NumPy, or ``"str"`` or ``"bytes"``.
+    """The type of a column's values; *dtype* is that of NumPy, or ``"str"`` or ``"bytes"``.
 
     A field without a value becomes *default*; None: that is an error.
     """
@@ -89,7 +89,7 @@ class Parser:
         self._read = _reader(form, {name: _arrow_type(c.dtype) for name, c in columns.items()})
 
     def parse(self, rows: Sequence[bytes]) -> list[Element | Exception]:
-        """Return the element of each row, or what is wrong with it. No row is blank."""
+        """Return the element of each row, or the error in the row. No row is blank."""
         pa = arrow()
         try:
             table = self._read(b"".join(rows))

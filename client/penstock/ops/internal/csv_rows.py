@@ -23,7 +23,7 @@ class RowReader:
         self._file, self._quotes = file, quotes
         self._row = _pattern(delimiter.encode())
         self._rest = b""
-        """What was read behind the last whole row."""
+        """The bytes that were read after the last whole row."""
         self._ended = False
 
     def rows(self) -> list[bytes]:

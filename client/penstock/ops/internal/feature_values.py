@@ -1,7 +1,7 @@
 """Values of a Hugging Face row in the types that the dataset's features declare.
 
-The library hands out Python's numbers and lists, which do not say of what type they are: an empty
-list least of all. Features are told apart by what they have: this does not import the library.
+The library returns Python's numbers and lists, which do not have the declared types; an empty list
+has none at all. Features are recognised by their attributes, so this does not import the library.
 """
 
 from __future__ import annotations

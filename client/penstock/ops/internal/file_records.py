@@ -1,7 +1,7 @@
-"""Sources of records in files: what `text_lines`, `tfrecords`, `csv` and others share.
+"""The common part of sources of records in files: `text_lines`, `tfrecords`, `csv` and others.
 
-State: that of `penstock.ops.internal.unit_cursor`, counting files; behind it the byte in the file
-(decompressed) at which the next record begins, and that record's number in the file.
+State: that of `penstock.ops.internal.unit_cursor`, counting files, followed by two numbers: the
+byte in the (decompressed) file at which the next record begins, and that record's number in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Sized)
 
 
 class BadRecordError(Exception):
-    """A record is not what it should be. It takes *nbytes*, if what follows can be read at all."""
+    """A record is malformed. If the next record can be read, this one takes *nbytes* bytes."""
 
     def __init__(self, text: str, nbytes: int | None = None) -> None:
         super().__init__(text)
@@ -38,12 +38,12 @@ class BadRecordError(Exception):
 
 
 class RefusalError(Exception):
-    """What was asked for makes no sense for these files: that is no fault of a record."""
+    """The user's parameters make no sense for these files; no record is at fault."""
 
 
 @dataclass(frozen=True, eq=False)
 class FileSource(Node):
-    """What is in *files*, file after file."""
+    """The records of *files*, file after file."""
 
     files: tuple[str, ...]
 
@@ -73,7 +73,7 @@ class FileRecords(OpIterator, Generic[R]):
         """The file that was taken last from the units; None between files."""
         self._number, self._name = 0, ""
         self._failed: Exception | None = None
-        """What is to be raised behind the records that were read."""
+        """The error to raise after the records that were read."""
         self._last: list[int] = []
         """How many bytes each record of the last block took."""
         self._reading = self._closed = False
@@ -82,21 +82,21 @@ class FileRecords(OpIterator, Generic[R]):
     def read(self, file: BinaryIO, n: int, out: list[R]) -> None:
         """Append up to *n* records to *out*, as they lie in the file; none at its end.
 
-        What was appended before an error counts.
+        If it raises, the records appended before the error count.
         """
 
     @abstractmethod
     def element(self, record: R) -> Element:
-        """Return what a record holds."""
+        """Return the element that *record* holds."""
 
     def start(self, file: BinaryIO, byte: int) -> int:
         """Go to *byte* of a file that was just opened; return where the next record begins."""
-        if byte:  # a pipe has no places
+        if byte:  # a pipe cannot seek
             file.seek(byte)
         return byte
 
     def opened(self, name: str) -> BinaryIO:
-        """Open a file, to be read forwards."""
+        """Open a file for reading from start to end."""
         return decompressed(files.open_file(name, CHUNK), self._compression)
 
     def block(self, n: int) -> list[Element]:
@@ -161,7 +161,7 @@ class FileRecords(OpIterator, Generic[R]):
         return records
 
     def _fail(self, exc: Exception) -> NoReturn:
-        """Give the record up if the next one can be found; else the rest of the file."""
+        """Skip the record if the next one can be found; else skip the rest of the file."""
         if is_interrupt(exc):
             raise exc
         label, number, place = f"{self.op}({self._name})", self._number, self._place()

@@ -1,7 +1,8 @@
 """Input that an operator buffers for several outputs, and the states of all positions in it.
 
-State of a position: ``[the input's state just before it, errors]``. So many failed elements behind
-the position were raised before the state was taken; an operator opened there passes over them.
+State of a position: ``[the input's state just before it, errors]``. *errors* counts the failed
+elements after the position that were raised before the state was taken. An operator opened at the
+state skips them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from penstock.graph.node import Node
 
 
 class InputBuffer:
-    """The input of `batch`, `rebatch`, `window`: what was read and is not yet used up.
+    """The input of `batch`, `rebatch`, `window`: the elements read and not yet used up.
 
     Elements are numbered from the first one read on; `elements` are those from `start` on. With
     *rows* they may be rows.
@@ -36,11 +37,11 @@ class InputBuffer:
         self._blocks: list[tuple[int, Mark]] = [(0, self.input.mark())]
         """For each block of input: the number behind its last element, and its mark."""
         self._failed: list[int] = []
-        """For each error that was raised: the number of the element behind it."""
+        """For each error that was raised: the number of the element after it."""
 
     @property
     def stop(self) -> int:
-        """The number behind the last element."""
+        """The number of the last element, plus 1."""
         return self.start + len(self.elements)
 
     @property

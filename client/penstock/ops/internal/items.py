@@ -10,7 +10,7 @@ from penstock.engine.rows import Block
 
 
 class ItemReader(ABC):
-    """What makes items for one run of a pipeline, in one thread at a time."""
+    """Makes items for one run of a pipeline, in one thread at a time."""
 
     @abstractmethod
     def block(self, numbers: Sequence[int]) -> Block:
@@ -20,7 +20,7 @@ class ItemReader(ABC):
         """
 
     def close(self) -> None:  # noqa: B027  most hold nothing
-        """Release what is open. Idempotent."""
+        """Release open resources. Idempotent."""
 
 
 class Items(ABC):
@@ -32,11 +32,11 @@ class Items(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What messages call it, as ``from_torch(MyDataset)``."""
+        """The name in messages, such as ``from_torch(MyDataset)``."""
 
     @property
     def given(self) -> Any:
-        """What the user gave, in which chance is looked for."""
+        """The user's object, which is searched for randomness."""
         return None
 
     @abstractmethod
@@ -47,4 +47,4 @@ class Items(ABC):
 
     @abstractmethod
     def open(self) -> ItemReader:
-        """Return what reads for a run that begins."""
+        """Return a reader for a run that begins."""

@@ -1,12 +1,12 @@
-"""Where results go of calls that processes make, when `batch` follows: into the batch's memory.
+"""Places results of calls in other processes straight into the memory of the `batch` that follows.
 
-What is to be stacked is known when it has been seen: the first results come as elements, and say
-how batches lie in memory. From then on each call is told its rows. Where what it gives is not like
-the first the results come as elements again, and the layout is that of the newest.
+The layout of a batch is known after the first results: they come as elements, and define it. From
+then on, each call is told its rows. If a result does not fit the layout, results come as elements
+again, and the newest one defines the layout.
 
-An element that fails leaves no result: those behind it are one row further ahead in their batch
-than was thought. Calls that are under way keep their rows (`batch` copies these together), and
-what is placed next stands where its batch begins.
+An element that fails leaves no result, so the elements after it belong one row earlier in their
+batch. Calls in flight keep their rows, and `batch` copies these together. The next rows are placed
+from the start of their batch.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from penstock.frames.row_layout import RowLayout
 log = logging.getLogger("penstock.map")
 
 LEAST_NBYTES = 1 << 14
-"""Batches that are smaller are copied in less time than it takes to place them."""
+"""Smaller batches (in bytes) are copied in less time than placing them takes."""
 
 FIRST_ROWS, FIRST_PLACES = 1024, 2
-"""For how many elements there are places at first, and how many places more; twice as many where
-more calls are under way."""
+"""The number of elements that have places at first, and the number of places. Both double if more
+calls are in flight."""
 
 MOST_PLACES = 1 << 16
 
 MOST_LAYOUTS = 8
-"""How often the layout may change before this is given up: elements differ."""
+"""How often the layout may change before placing stops, because elements differ."""
 
 
 class RowPlacer:
@@ -41,15 +41,15 @@ class RowPlacer:
         self._size = size
         self._places = FIRST_ROWS // size + FIRST_PLACES
         self._number = 0
-        """How many results came, or will if no call fails, since a batch began."""
+        """How many results the current batch has, counting calls in flight as successful."""
         self._layout: tuple[RowLayout, Element] | None = None
         self._layouts = 0
         self._memory: BatchMemory | None = None
         self._rows: PlacedRows | None = None
-        """Where the next result goes, unless a batch begins with it."""
+        """The rows that the next result goes into, unless it begins a batch."""
 
     def rooms(self, calls: int) -> list[Room]:
-        """Return where the next so many results go, in order; none, if they come as elements."""
+        """Return the places of the next *calls* results; none if they come as elements."""
         number = self._number
         self._number += calls
         if self._memory is None:
@@ -72,7 +72,7 @@ class RowPlacer:
         return rooms
 
     def learn(self, made: Sequence[Block], failed: int, rooms: Sequence[Room]) -> None:
-        """Note what became of calls that were to go to *rooms*; *failed* of them gave nothing."""
+        """Record the results of calls that had the places *rooms*; *failed* of them failed."""
         if failed:
             self._number -= failed
             self._rows = None
@@ -84,19 +84,19 @@ class RowPlacer:
             self._settle(elements[-1])
 
     def pass_over(self, inputs: int) -> None:
-        """Note that so many are skipped, as if they had been made."""
+        """Count *inputs* skipped inputs as if their results had been made."""
         self._number += inputs
         self._rows = None
 
     def close(self) -> None:
-        """Let go of all memory but for what others look at. Idempotent."""
+        """Release all memory that nobody else views. Idempotent."""
         self._rows = None
         if self._memory is not None:
             self._memory.close()
             self._memory = None
 
     def _settle(self, element: Element) -> None:
-        """Have batches of elements like this one, if they can be."""
+        """Use the layout of batches of elements like this one, if there can be one."""
         self._layouts += 1
         layout = RowLayout.of(element, self._size)
         self._layout = None

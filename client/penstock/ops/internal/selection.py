@@ -1,4 +1,4 @@
-"""What `sample_from_datasets` and `choose_from_datasets` share: a selector says which is next.
+"""`sample_from_datasets` and `choose_from_datasets`: a selector says which dataset is next.
 
 State: ``[the selector's state, which datasets have ended, each dataset's state]``.
 """
@@ -14,7 +14,7 @@ from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 
 AHEAD = 64
-"""How many elements of a dataset are read at once, if so many are wanted in all."""
+"""The most elements of a dataset to read at once, if the caller wants that many in all."""
 
 
 class Director(Protocol):
@@ -23,7 +23,7 @@ class Director(Protocol):
     def turn(self, live: Sequence[bool]) -> int | None:
         """Return whose turn it is; None at the end. Repeated calls return the same, until `done`.
 
-        It may be the turn of a dataset that is not *live*: then it is passed over.
+        If it is the turn of a dataset that is not *live*, the turn is skipped.
         """
 
     def done(self) -> None:
@@ -51,7 +51,7 @@ class DirectedIterator(OpIterator):
         self._director, self._inputs, self._stop = director, inputs, stop
         self._live = [not over for over in ended]
         self._held: list[list[Element]] = [[] for _ in inputs]
-        """What each input's last block holds beyond what was returned."""
+        """The elements of each input's last block that were not returned yet."""
         self._last: list[int] = []
         """Which input gave each element of the last block."""
         self._turns: list[int] = []

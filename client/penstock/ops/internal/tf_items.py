@@ -26,7 +26,7 @@ class TfStream:
         return self.behind(0)
 
     def behind(self, steps: int) -> Iterator[Any]:
-        """Return the elements behind the first *steps*; tf.data passes over these by itself."""
+        """Return the elements after the first *steps*, which tf.data skips by itself."""
         built = built_by(self.fn)
         elements: Iterator[Any] = (built.skip(steps) if steps else built).as_numpy_iterator()
         return elements
@@ -68,7 +68,7 @@ class TfItems(Items):
 
 
 class _TfReader(ItemReader):
-    """Reads on; a number that is not the next one begins anew behind those before it."""
+    """Reads in sequence. For a number that is not the next, it starts again and skips to it."""
 
     def __init__(self, stream: TfStream, label: str, size: int) -> None:
         self._stream, self._label, self._size = stream, label, size

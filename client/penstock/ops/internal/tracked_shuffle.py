@@ -149,7 +149,7 @@ class TrackedInput:
 
 
 class BufferTags:
-    """The tags of the elements in a buffer; a mark can tell later what they were at its time."""
+    """The tags of the elements in a buffer; a mark can still list those of its own time later."""
 
     def __init__(self) -> None:
         self._base: Block = []

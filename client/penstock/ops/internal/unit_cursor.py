@@ -1,9 +1,9 @@
 """A source's position in its units, for sources that are split by index.
 
-State: ``[next]`` when the source reads everything, ``["@", provider, position, offset, drew]``
-when it draws splits: it stands *offset* units behind the start of the split at *position* of the
-log, or, with offset -1, behind that split, which was empty and ended the pass. *drew* is 1 when
-the pass had splits before that position. A source may add to it.
+State: ``[next]`` if the source reads everything, ``["@", provider, position, offset, drew]`` if it
+draws splits. The source is then *offset* units after the start of the split at *position* of the
+log. With offset -1, it is after that split, which was empty and ended the pass. *drew* is 1 if the
+pass had splits before that position. A source may add to the state.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Units:
             self._draw(self._splits, state)
 
     def take(self, n: int) -> tuple[int, int]:
-        """Go on by up to *n* units; return the first and the one behind the last.
+        """Advance by up to *n* units; return the first of them, and the last one + 1.
 
-        They are equal at the end of the pass only. A run never crosses the end of a split.
+        The two are equal only at the end of the pass. A run never crosses the end of a split.
         """
         if self._splits is not None and not self._stand(self._splits):
             return 0, 0

@@ -1,4 +1,4 @@
-"""What a window of dicts is: a dict of datasets that has a dataset's methods too."""
+"""The window of a dataset of dicts: a dict of datasets that has a dataset's methods too."""
 
 from __future__ import annotations
 
