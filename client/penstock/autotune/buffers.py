@@ -21,7 +21,7 @@ class BufferTuner:
     _was_full: bool = False
 
     def full(self) -> None:
-        """Note that there are *size* elements, and no consumer waits."""
+        """Record that there are *size* elements, and no consumer waits."""
         self._was_full = True
 
     def empty(self, *, room: float, nbytes: float) -> bool:

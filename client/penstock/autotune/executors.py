@@ -51,7 +51,7 @@ class ExecutorTuner:
         return Move.TO_PROCESSES
 
     def tried(self, period: Period, *, ready: bool) -> Move | None:
-        """Return what to do behind a *period* on trial; *ready* says that all processes call."""
+        """Return the decision after a *period* on trial; *ready* says that all processes call."""
         if not ready:
             return None
         if not self._settled:  # some of this period they were starting
@@ -61,9 +61,9 @@ class ExecutorTuner:
         return None if period.rate >= GAIN * self._usual else Move.TO_THREADS
 
     def cut_short(self) -> None:
-        """Note that the calls had to go back before it was known what processes give."""
+        """Record that the calls had to go back before the trial of processes was over."""
         self.on_trial = self._over = self._settled = False
 
     def fail(self) -> None:
-        """Note that there can be no processes: the calls are where they were."""
+        """Record that there can be no processes; the calls stay in threads."""
         self.on_trial, self._over = False, True

@@ -25,7 +25,7 @@ class MovableCalls(Protocol):
     """Calls that may be made in processes."""
 
     def move(self, *, to_processes: bool) -> None:
-        """Have the next calls made in processes, or in the threads that ask."""
+        """Make the next calls in processes, or in the threads that ask."""
         ...
 
     def take_seconds(self) -> float:
@@ -66,7 +66,7 @@ class Meter:
         self._elements, self._waited = 0, 0.0
 
     def enter(self) -> None:
-        """Note that the reader asks for a block."""
+        """Record that the reader asks for a block."""
         self._entered = self._clock()
         if self._since is None:
             self._since = self._entered
@@ -129,7 +129,7 @@ class Meter:
         return self._take(ThreadChange.FEWER)
 
     def _return_calls(self, calls: MovableCalls) -> bool:
-        """Have the calls made in this process again, in one thread less."""
+        """Make the calls in this process again, with one thread less."""
         calls.move(to_processes=False)
         self._leave_processes()
         return self._take(ThreadChange.FEWER) if self.threads > 1 else False

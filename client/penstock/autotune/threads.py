@@ -1,7 +1,7 @@
 """How many threads an operator should have: one more is tried while its consumer waits.
 
 Rule 1. There is at least one thread, and never more than the budget allows.
-Rule 2. Where the consumer hardly waits nothing changes.
+Rule 2. If the consumer hardly waits, nothing changes.
 Rule 3. A thread that did not make elements come faster is removed. The next trial comes after a
         pause that doubles, so that functions that hold the interpreter's lock are left alone.
 """
@@ -54,7 +54,7 @@ class ThreadTuner:
     _next_pause: int = 1
 
     def step(self, period: Period, *, room: bool) -> ThreadChange:
-        """Return what to do behind *period*; *room* says whether another thread may be had."""
+        """Return the decision after *period*; *room* says whether there may be another thread."""
         before, self._before = self._before, None
         if before is not None:
             if period.rate < before * GAIN:

@@ -49,7 +49,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
     _spec: Spec
 
     def __getstate__(self) -> object:
-        # As by default, without what was found out about it: it is the same dataset as before.
+        # As by default, but without cached results: it is the same dataset as before.
         return None, {"_node": self.node}
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:

@@ -11,7 +11,7 @@ from penstock.protocol.splits import Split
 
 @dataclass(frozen=True, slots=True)
 class SourceProgress:
-    """How far a source is in a pass over its provider's split log."""
+    """The progress of a source in a pass over its provider's split log."""
 
     position: int
     """The position of the split being read; of the empty split when the pass is over."""

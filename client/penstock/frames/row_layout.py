@@ -60,7 +60,7 @@ class RowLayout:
     def columns(self, block: Sequence[Element]) -> list[Column] | None:
         """Return *block* leaf by leaf; None unless all of it is of this layout."""
         nest, columns = nest_of(block[0]), list[Column]()
-        # A named tuple is of another type in another process: what it looks like is compared.
+        # A named tuple has another type in another process, so names and fields are compared.
         if nest != self._nest and nest.plain() != self._structure:
             return None
         if not nest.split(block, columns):

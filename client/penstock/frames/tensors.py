@@ -76,7 +76,7 @@ def flat(nest: Any) -> list[Any]:
 
 
 def structured(spec: Any) -> bytes:
-    """Return *spec*, a nest of what has a shape and a dtype, as a ``StructuredValue``.
+    """Return *spec*, a nest of leaves with a shape and a dtype, as a ``StructuredValue``.
 
     Raises:
         DatasetError: when a leaf has a dtype that TensorFlow has not.

@@ -62,7 +62,7 @@ class Concatenate(Node):
                         failed, end = error, int(at[len(elements)])
                 return made[:end], failed
             finally:
-                del failed, error  # or they would keep this frame, and it the iterator, for ever
+                del failed, error  # or they would keep this frame, and it the iterator, forever
 
         return fetch
 

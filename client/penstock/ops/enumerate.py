@@ -44,7 +44,7 @@ class Enumerate(Node):
             try:
                 return list(zip(numbers[: len(made)] + start, made, strict=True)), failed
             finally:
-                del failed  # or an error would keep this frame, and with it the iterator, for ever
+                del failed  # or an error would keep this frame, and with it the iterator, forever
 
         return fetch
 

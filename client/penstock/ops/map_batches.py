@@ -86,7 +86,7 @@ class _MapBatchesIterator(OneToOneIterator, RowsIterator):
         self._inputs = block[len(out) :]
         if failed is not None:
             self._due = failed
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
             if not out:
                 self._raise()
         return out

@@ -181,7 +181,7 @@ class _Lane:
     def _resize(self, size: int) -> None:
         self._size = size
         self._least = max(1, size // 16)
-        """The room for which the thread is woken: not for every element of a large buffer."""
+        """The least room for which the thread is woken, so that not every element wakes it."""
 
 
 def _fill(upstream: OpIterator, lane: _Lane) -> None:

@@ -125,7 +125,7 @@ def _items(
             failed = failed.but(number=number)
         return made, failed
     finally:
-        del failed  # or an error would keep this frame, and with it the iterator, for ever
+        del failed  # or an error would keep this frame, and with it the iterator, forever
 
 
 def sequence_of(value: Any) -> Sequence:

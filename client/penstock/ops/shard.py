@@ -117,7 +117,7 @@ class _ShardIterator(ChoosingIterator):
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
         while True:
-            # At most *n* of ours: the first is up to a round away, each other a round more.
+            # At most *n* of this shard: the first is up to a round away, each other one round more.
             wanted = (self._index - self._place) % self._shards + 1 + (n - 1) * self._shards
             block = self._upstream.rows(min(wanted, self._at_once))
             self._at_once = MOST if isinstance(block, Rows) else _AT_ONCE

@@ -29,7 +29,7 @@ _TAIL = struct.Struct("<I")
 _MASK_DELTA = 0xA282EAD8
 
 LONGEST = 1 << 31
-"""Bytes; a record that claims more is no record: what is in one is a message of as many at most."""
+"""The most bytes of a record; a length above it is malformed, because no message is longer."""
 
 PIECE = 1 << 24
 """Bytes of a record that are read at a time: a length that was made up takes no memory."""

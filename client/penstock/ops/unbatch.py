@@ -170,7 +170,7 @@ class _UnbatchIterator(OneInputIterator, RowsIterator):
         return skipped
 
     def _read(self, n: int) -> bool:
-        """Have input for about *n* rows; return False at the end."""
+        """Read input for about *n* rows; return False at the end."""
         if self._at < len(self._batches):
             return True
         self._batches, self._at = [], 0

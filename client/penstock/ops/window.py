@@ -153,7 +153,7 @@ class _WindowIterator(OpIterator):
         self._drop = node.drop_remainder
         self._held = held
         self._ahead = ahead
-        """How far behind the place where the held input begins the next window does."""
+        """The elements from the start of the held input to the start of the next window."""
         self._places: list[int] = []
         """The input element at which each window of the last block began."""
 

@@ -1,1 +1,1 @@
-"""What operators share: input positions, buffers, selection, parallel calls, file formats."""
+"""Common parts of operators: input positions, buffers, selection, parallel calls, file formats."""

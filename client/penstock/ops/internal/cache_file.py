@@ -103,7 +103,7 @@ class LocalCacheFile:
 
 @dataclass(slots=True)
 class RemoteCacheFile:
-    """A file behind a URL of which parts can be had."""
+    """A file at a URL of which parts can be read."""
 
     fs: Any
     path: str

@@ -70,7 +70,7 @@ class CallBatch:
             except BaseException as exc:  # noqa: BLE001  SystemExit ends no thread: an outcome too
                 if step == 1:
                     self.fail(exc)
-                step = 1  # which element it belongs to is not known
+                step = 1  # to find the element that the error belongs to
                 continue
             finally:
                 seconds += time.perf_counter() - began
@@ -153,7 +153,7 @@ def tail(places: list[InputRange], back: int) -> list[InputRange]:
 
 
 def unacked_of(waiting: Sequence[InputRange], behind: InputRange) -> UnackedBySession:
-    """Return what the inputs in *waiting* are made of, and all that is *behind* them."""
+    """Return the tags of the inputs in *waiting*, and all tags from the position *behind* on."""
     whole: list[InputRange] = []
     for place in sorted(waiting, key=lambda place: place.number):
         last = whole[-1] if whole else None

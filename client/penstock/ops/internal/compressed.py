@@ -33,7 +33,7 @@ _REFUSED = {
 }
 _LONGEST = max(map(len, _MAGIC))
 _PADDING = b"\0"
-"""May stand behind each stream: tapes and xz fill blocks by it."""
+"""Padding that may follow each stream: tapes and xz fill blocks with it."""
 
 
 def compression_of(op: str, given: Any) -> str:

@@ -33,7 +33,7 @@ class RowReader:
             BadRecordError: when the last row does not end because a quote is not closed.
         """
         while not self._ended:
-            # More at a time, if a row is long: what was looked at is looked at again.
+            # Read more at a time if a row is long, because its begin is scanned again each time.
             chunk = self._file.read(max(CHUNK, len(self._rest)))
             self._ended = not chunk
             found = self._split(self._rest + chunk)

@@ -148,7 +148,7 @@ class FileRecords(OpIterator, Generic[R]):
             self._fail(self._failed)
         records: list[R] = []
         self._reading = True
-        try:  # what was read before an error stays in the list
+        try:  # records read before an error stay in the list
             interruptible(self.read, cast("BinaryIO", self._file), n, records)
         except Exception as exc:  # noqa: BLE001  each file system has its own errors
             if not records or is_interrupt(exc):

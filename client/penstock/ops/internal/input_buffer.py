@@ -27,7 +27,7 @@ class InputBuffer:
     def __init__(self, context: Context, node: Node, state: State, *, rows: bool = False) -> None:
         below, known = state or (None, 0)
         self._known: int = known
-        """How many errors are still to be passed over: raised before the state was taken."""
+        """How many errors are still to be skipped, because an earlier run raised them."""
         self.input = context.open(node, below)
         pace = BlockSizer()
         self._read: Callable[[OpIterator, int], Block] = pace.read_rows if rows else pace.read
@@ -35,7 +35,7 @@ class InputBuffer:
         self.elements: Block = []
         self.start = 0
         self._blocks: list[tuple[int, Mark]] = [(0, self.input.mark())]
-        """For each block of input: the number behind its last element, and its mark."""
+        """For each block of input: the number of its last element plus 1, and its mark."""
         self._failed: list[int] = []
         """For each error that was raised: the number of the element after it."""
 
@@ -66,7 +66,7 @@ class InputBuffer:
             return bool(block)
 
     def passes(self, number: int) -> bool:
-        """Note an error before element *number*; return whether it was raised in an earlier run."""
+        """Record an error before element *number*; return whether an earlier run raised it."""
         self._failed.append(number)
         if not self._known:
             return False
@@ -92,7 +92,7 @@ class InputBuffer:
         self._known = 0  # whatever was raised before the first output has been met by now
 
     def skip(self, n: int) -> int:
-        """Pass over the next *n* elements, held or not; return how many there were."""
+        """Skip the next *n* elements, held or not; return how many there were."""
         held = len(self.elements)
         if n <= held:
             self.use(n)

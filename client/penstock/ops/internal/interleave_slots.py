@@ -301,7 +301,7 @@ class Slots:
                 self._read_all = True
 
     def _passes(self, number: int) -> bool:
-        """Note an error before element *number*; return whether it was raised in an earlier run."""
+        """Record an error before element *number*; return whether an earlier run raised it."""
         self._errors.append(number)
         if not self._known:
             return False

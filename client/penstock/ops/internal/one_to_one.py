@@ -38,6 +38,6 @@ class OneToOneIterator(OneInputIterator):
         self._raise_due()
 
     def _pass_over(self) -> None:
-        """Stand behind the first of `_inputs`, which failed."""
+        """Move the position after the first of `_inputs`, which failed."""
         self._number += 1
         self._inputs = self._inputs[1:]

@@ -55,9 +55,9 @@ class DirectedIterator(OpIterator):
         self._last: list[int] = []
         """Which input gave each element of the last block."""
         self._turns: list[int] = []
-        """How many turns each of them took: those of datasets that have ended are passed over."""
+        """How many turns each of these elements took, with skipped turns of ended datasets."""
         self._spare = 0
-        """How many turns were passed over since."""
+        """How many turns were skipped since then."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Ends where something must be read again whose mark it needs."""

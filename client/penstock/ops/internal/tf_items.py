@@ -33,7 +33,7 @@ class TfStream:
 
 
 class TfWhole:
-    """The function that gives all elements, for `flat_map` behind one number."""
+    """The function that returns all elements, for `flat_map` over one number."""
 
     def __init__(self, fn: Callable[[], Any]) -> None:
         self._stream = TfStream(fn)

@@ -132,7 +132,7 @@ class UnitsIterator(RowsIterator):
         if failed is not None:
             self.units.put_back(stop - start - len(out))
             self._due = failed
-            del failed  # or the error would keep this frame, and with it the iterator, for ever
+            del failed  # or the error would keep this frame, and with it the iterator, forever
             if not out:
                 self._raise()
         return out
