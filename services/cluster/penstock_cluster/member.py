@@ -78,7 +78,7 @@ class Member:
 
     @property
     def exit_code(self) -> int | None:
-        """What the process ended with; None while it runs, or when it was never started."""
+        """The exit code of the process; None while it runs, or when it was never started."""
         process = self._process
         return process.poll() if process is not None else None
 

@@ -28,7 +28,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
 
 
 class ControlOutbox:
-    """What waits to be sent to the dispatcher."""
+    """Messages that wait to be sent to the dispatcher."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()
@@ -53,9 +53,9 @@ class ControlOutbox:
 
 
 class ControlStream:
-    """Keeps the stream open, and sends what is in *outbox*.
+    """Keeps the stream open, and sends the messages in *outbox*.
 
-    *heartbeat* returns the present heartbeat, *handle* gets what comes from the dispatcher.
+    *heartbeat* returns the present heartbeat, *handle* gets the dispatcher's messages.
     *dispatcher* is its name, in errors and in the log.
     """
 
@@ -73,7 +73,7 @@ class ControlStream:
         """Set while no dispatcher is known at the other end."""
         self.disconnected.set()
         self.reason = ""
-        """What is wrong with the stream, in words; nothing when it is open."""
+        """Why the stream is broken, as text; empty while it is open."""
         self._refusal: PenstockError | None = None
         self._api, self._dispatcher, self._outbox = api, dispatcher, outbox
         self._heartbeat, self._handle = heartbeat, handle
@@ -97,7 +97,7 @@ class ControlStream:
                 self.disconnected.set()
                 await asyncio.sleep(self._wait * random.uniform(0.5, 1.0))
                 self._wait = min(2 * self._wait, LONGEST_WAIT)
-                # Not before: who ends a whole cluster ends this worker right behind the dispatcher.
+                # Not earlier: if a whole cluster ends, this worker ends right after the dispatcher.
                 if news:
                     log.warning("%s; reading goes on, and the connection is tried again", exc)
 

@@ -1,4 +1,4 @@
-"""What became of frames lately, recorded while somebody asks for it."""
+"""Recent events of frames, recorded while a client asks for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from penstock_worker.core.events import StreamId
 from penstock_worker.runner.messages import FrameReady
 
 ASKED_FOR = 3.0
-"""Seconds for which events are recorded after somebody asked for them."""
+"""Seconds for which events are recorded after a client asked for them."""
 
 KEPT = 1 << 15
-"""How many events are kept, some MB; and of so many frames it is known when they arrived."""
+"""How many events (some MB), and how many frames' times of arrival, are kept."""
 
 
 class FrameTrace:
-    """The last events of a worker's frames: none while nobody has asked for some seconds."""
+    """The last events of a worker's frames; none are recorded if no client has asked lately."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, now: Callable[[], float] = time.time
@@ -30,7 +30,7 @@ class FrameTrace:
         self._clock, self._now = clock, now
         self._until = float("-inf")
         self._next = 0
-        """The number of the next event: who asks again says where to go on."""
+        """The number of the next event, from which a client continues."""
         self._events: deque[TraceEvent] = deque(maxlen=KEPT)
         self._arrived: OrderedDict[tuple[int, int], float] = OrderedDict()
         self._streams: dict[StreamId, Subscribe] = {}
@@ -50,7 +50,7 @@ class FrameTrace:
     def since(self, after: int) -> TraceReply:
         """Return the events from number *after* on, and record those of the next seconds.
 
-        Below 0 that is the next one: what was recorded before is somebody else's.
+        If *after* is below 0, begin with the next event: earlier ones were for another client.
         """
         if not self.on or after < 0:
             after = self._next
@@ -61,7 +61,7 @@ class FrameTrace:
         return TraceReply(encode_events(chosen), self._next, max(0, start - after))
 
     def opened(self, stream: StreamId, request: Subscribe) -> None:
-        """Note whose stream it is."""
+        """Note which reader a stream belongs to."""
         self._streams[stream] = request
 
     def closed(self, stream: StreamId) -> None:
@@ -90,7 +90,7 @@ class FrameTrace:
         return replace(header, traced=True), frame
 
     def taken(self, stream: StreamId, traced: Iterable[FrameTimes]) -> None:
-        """Note what a reader says of frames that it was sent."""
+        """Note a reader's times of frames that it was sent."""
         request = self._streams.get(stream)
         if request is not None and self.on:
             for times in traced:

@@ -1,4 +1,4 @@
-"""What readers in this process look at: views of runners' memory, lent until the last one dies.
+"""Lends runners' memory to readers in this process, until the last view of it dies.
 
 Every view of a frame refers to one root array. When that dies its loan goes into a queue, by a
 callback that takes no lock and may run in any thread; the worker's loop empties it.
@@ -19,10 +19,10 @@ from penstock_worker.runner.messages import FrameReady
 from penstock_worker.runner.process import RunnerProcess
 
 SMALL = 1 << 14
-"""Frames of fewer bytes are copied: that costs less than to lend them."""
+"""Frames of fewer bytes are copied, because a copy costs less than a loan."""
 
 GIVE_BACK_WITHIN = 0.02
-"""Seconds that a loan which is over may wait, if nothing else is lent meanwhile."""
+"""Seconds that an ended loan may wait if nothing else is lent in that time."""
 
 HERE = BorrowerId(0)
 """All readers in this process together: views outlive the stream that they came on. Readers at the
@@ -30,7 +30,7 @@ door are counted from 1."""
 
 
 class LendsFrames(Protocol):
-    """What lends: see `penstock_worker.runners.ActiveRunners`."""
+    """Lends frames; see `penstock_worker.runners.ActiveRunners`."""
 
     def runner_of(self, frame: FrameReady) -> RunnerProcess | None:
         """Return the runner in whose memory *frame* lies, if it lives."""
@@ -52,12 +52,12 @@ class LentHere:
         self._lender, self._process = lender, os.getpid()
         self._over: deque[int] = deque()
         self._posted = False
-        """Whether the loop will look at what is over."""
+        """Whether the loop will look at ended loans."""
         self._roots: dict[int, weakref.ref[object]] = {}
-        """What each loan is for; the references are kept, as they are what tells."""
+        """The root array of each loan; the references are kept for their callbacks."""
 
     def payload(self, frame: FrameReady, payload: Payload) -> memoryview:
-        """Return the bytes of *frame*, to look at for ever: lent, or copied if that is better."""
+        """Return the bytes of *frame*, which stay valid: lent, or copied if that is better."""
         self._give_back()
         if frame.nbytes < SMALL or self._lender.runner_of(frame) is None:
             return memoryview(bytes(payload(frame)))

@@ -1,4 +1,4 @@
-"""What is to be sent on one reader's stream, made just before it is sent."""
+"""The messages to send on one reader's stream; frames are made just before they are sent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ M = TypeVar("M")
 class SendBuffer(Generic[M]):
     """The messages of a stream, of one *form*, that gRPC or the reader has not asked for yet.
 
-    A frame gets in when that asks and nothing else is here: so there is at most one. *ask* is
-    called then; it may put one in at once, or later. With a *clock* it is told how long gRPC took.
+    It holds at most one frame, because a frame is added only when gRPC or the reader asks and the
+    buffer is empty. Then it calls *ask*, which may add a frame at once or later. With a *clock*,
+    *ask* is told how long gRPC took.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class SendBuffer(Generic[M]):
         return sum(map(self.form.nbytes, self._messages))
 
     def put(self, message: M) -> None:
-        """Send *message* behind what is here."""
+        """Send *message* after those that wait."""
         if not self._over:
             self._messages.append(message)
             self._changed.set()
@@ -58,20 +59,20 @@ class SendBuffer(Generic[M]):
         self._changed.set()
 
     def fail(self, failure: PenstockError) -> None:
-        """Send what is here, and then raise *failure*."""
+        """Send the waiting messages, then raise *failure*."""
         self._failure = failure
         self.end()
 
     def drop(self) -> None:
-        """Drop what is here, which nobody will send."""
+        """Drop the waiting messages, which can no longer be sent."""
         while self._messages:
             self.form.drop(self._messages.popleft())
 
     async def next(self) -> M | None:
-        """Return the next message, or None behind the last.
+        """Return the next message, or None after the last.
 
         Raises:
-            PenstockError: what `fail` was given.
+            PenstockError: the failure that `fail` was given.
         """
         self._note_taken()
         while not self._messages:

@@ -71,7 +71,7 @@ OPEN_WITHIN = 5.0
 """Seconds that a new stream may stay silent."""
 
 CLOSE_WITHIN = 1.5
-"""Seconds that a reader gets for its last acks behind the end of a stream."""
+"""Seconds that a reader gets for its last acks after the end of a stream."""
 
 STATS_EVERY = 1.0
 """Seconds between two heartbeats that carry `WorkerStats`."""
@@ -153,7 +153,7 @@ class WorkerService:
         """Send ticks to the core, until cancelled.
 
         Raises:
-            InternalError: when what is decided or done here failed: the worker must end.
+            InternalError: if a step of the worker itself failed: the worker must end.
         """
         while True:
             with suppress(TimeoutError):
@@ -163,7 +163,7 @@ class WorkerService:
             self.handle(Tick())
 
     def drain(self) -> None:
-        """Hand over the tasks, so that they go on elsewhere; `drained` says when."""
+        """Hand over the tasks, so that other workers continue them; `drained` says when."""
         self.handle(DrainRequested())
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where readers on the worker's host come in: a unix socket, and a connection for each reader."""
+"""Accepts readers on the worker's host: a unix socket, and a connection for each reader."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENDING, NEW = ".sock", ".new"
 BACKLOG = 4096
 
 AGAIN = 1.0
-"""Seconds until the next try to take a connection, where there was no room for one."""
+"""Seconds until the next try to accept a connection, after there was no room for one."""
 
 
 class Lender(Protocol):
@@ -55,10 +55,10 @@ class Lender(Protocol):
 
 @contextmanager
 def opened(folder: str | None) -> Iterator[ShmDoor | None]:
-    """Listen in *folder*, or in one of this user's own; yield None where that cannot be.
+    """Listen in *folder*, or in one of this user's own; yield None if that fails.
 
     Raises:
-        ConfigError: when *folder* was given, and no socket can be there.
+        ConfigError: if *folder* was given, and no socket can be made there.
     """
     try:
         door = ShmDoor(_usual_folder() if folder is None else Path(folder))
@@ -85,7 +85,7 @@ def _usual_folder() -> Path:
 
 
 class ShmDoor:
-    """A socket in *folder*. Who comes in must know `token`, which the dispatcher tells readers."""
+    """A socket in *folder*. A reader must know `token`, which the dispatcher tells readers."""
 
     def __init__(self, folder: Path) -> None:
         self.boot_id, self.token = boot_id(), secrets.token_hex(16)
@@ -97,7 +97,7 @@ class ShmDoor:
         self._runners: ActiveRunners | None = None
         self._readers: set[LocalReader] = set()
         self._silent: dict[LocalReader, None] = {}
-        """Those that have not said yet who they are, the oldest first."""
+        """Connections that have not identified themselves yet, the oldest first."""
         self._numbers = count(1)
         self._loop = asyncio.get_running_loop()
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -115,10 +115,10 @@ class ShmDoor:
             raise
 
     def serve(self, worker: Lender, runners: ActiveRunners, bounds: WorkerConfig) -> None:
-        """Let readers in, from now on: of each user as many, with as many streams, as by gRPC."""
+        """Accept readers from now on; each user has the same limits as with gRPC."""
         self._largest = bounds.max_message_bytes
         self._worker, self._runners = worker, runners
-        # Each is a file of this process, which needs some for other things.
+        # Each connection is a file of this process, which needs files for other things too.
         most = min(bounds.max_connections_per_identity, max(most_files() // 4, 1))
         self._most_silent = most
         self._met = PerIdentity(most, "connections", "max_connections_per_identity")
@@ -127,7 +127,7 @@ class ShmDoor:
         self._loop.add_reader(self._sock.fileno(), self._accept)
 
     def close(self) -> None:
-        """Let nobody in, and hang up on all; what readers look at stays theirs. Idempotent."""
+        """Close all connections; readers keep the frames that they use. Idempotent."""
         if self._sock.fileno() < 0:
             return
         self._loop.remove_reader(self._sock.fileno())
@@ -151,7 +151,7 @@ class ShmDoor:
             self._loop.remove_reader(self._sock.fileno())
             self._loop.call_later(AGAIN, self._listen_again)
             return
-        # Those that say nothing make room, the oldest first: who is honest says hello at once.
+        # Silent connections make room, the oldest first: an honest reader says hello at once.
         if len(self._silent) >= self._most_silent:
             next(iter(self._silent)).close()
         user = _user(sock)
@@ -180,7 +180,7 @@ class ShmDoor:
         self._silent.pop(reader, None)
 
     def _refusal(self, user: str, reader: LocalReader, theirs: str, token: str) -> str:
-        """Return why a reader of *user* that says this may not come in, or nothing."""
+        """Return why a reader of *user* with this hello is refused, or an empty text."""
         if theirs != self.boot_id:
             return f"this host's boot id is {self.boot_id}, and the reader's is {theirs:.80}"
         if not hmac.compare_digest(token.encode(), self.token.encode()):
@@ -194,13 +194,13 @@ class ShmDoor:
 
 
 def _user(sock: socket.socket) -> str:
-    """Return whose process is at the other end, as the system knows it."""
+    """Return the user of the process at the other end, as the system knows it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return f"user {struct.unpack('3i', told)[1]}"
 
 
 def _sweep(folder: Path) -> None:
-    """Remove sockets that nobody answers: workers that were killed left them."""
+    """Remove sockets that do not answer: killed workers left them."""
     for path in folder.glob(f"worker-*{ENDING}"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.setblocking(False)

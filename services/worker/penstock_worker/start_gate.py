@@ -1,9 +1,9 @@
-"""How many runs begin at once: a host with many jobs is not to lose its workers' heartbeats.
+"""Limits how many runs begin at once, so that many jobs on a host do not delay heartbeats.
 
-A process that begins, and makes its first elements, works as hard as it can. Where hundreds do that
-at once on a few cores nobody answers for seconds, and a worker that does not answer is taken for
-lost; then its tasks begin elsewhere, too. So a worker lets few begin at once, and the workers of a
-host share `HostTurns`.
+A new process uses all the CPU it can get until it has produced its first elements. If hundreds do
+that at once on a few cores, workers do not answer for seconds. The dispatcher then counts them as
+lost, and their tasks begin again elsewhere. So a worker lets few runs begin at once, and the
+workers of a host share `HostTurns`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if sys.platform != "win32":
     import fcntl
 
 WITHIN = 5.0
-"""Seconds for which a run that has shown nothing yet is said to begin, and others wait for that."""
+"""Seconds for which others wait for a run that has produced nothing yet."""
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks at whether it computes: what waits, for a download, takes no core."""
+"""Seconds between checks whether it computes: a run that waits for a download uses no core."""
 
 WAITS = 2
-"""So many looks in a row find a process waiting that computes no more."""
+"""How many checks in a row must find a process waiting before it counts as waiting."""
 
 HOST_WITHIN = 60.0
-"""Seconds after which a run begins without a turn of its host's: some process there is stopped."""
+"""Seconds after which a run begins without its host's turn: a process there is stuck."""
 
 PAUSES = 0.01, 0.05
-"""Seconds between two tries to get one, at least and at most: by chance, so that all get theirs."""
+"""The least and most seconds between two tries to get a turn, chosen at random for fairness."""
 
 
 class Beginning:
@@ -45,7 +45,7 @@ class Beginning:
         self.over = asyncio.Event()
 
     async def wait(self) -> None:
-        """Wait until it has shown something, computes no more, or has had its time."""
+        """Wait until it has reported something, computes no more, or its time is over."""
         waits, until = 0, time.monotonic() + WITHIN
         while waits < WAITS and time.monotonic() < until:
             with suppress(TimeoutError):
@@ -64,7 +64,7 @@ class StartGate:
 
     @asynccontextmanager
     async def turn(self, run: int) -> AsyncIterator[Beginning]:
-        """Let the block begin *run*, and say the process; the turn is over soon behind it."""
+        """Let the block begin *run* and set its process; the turn ends soon after the block."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._turns)
             if self._host is not None:
@@ -75,7 +75,7 @@ class StartGate:
             await beginning.wait()
 
     def begun(self, run: int) -> None:
-        """Note that *run* has shown something, or is over. Idempotent, of any run."""
+        """Note that *run* has reported something, or is over. Idempotent; accepts any run."""
         if (beginning := self._beginning.get(run)) is not None:
             beginning.over.set()
 
@@ -83,7 +83,7 @@ class StartGate:
 class HostTurns:
     """At most *most* turns at once, of all processes that share *folder*: files, which are locked.
 
-    The system takes the lock from a process that ends. Where no file can be had all begin at once.
+    The system takes the lock from a process that ends. If no file can be locked, all begin at once.
     """
 
     def __init__(self, folder: Path, most: int) -> None:

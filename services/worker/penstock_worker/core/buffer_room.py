@@ -1,12 +1,12 @@
 """How many bytes of frames a task may keep that readers have not acked.
 
-A job has *room* for so many on a worker, which tasks that fill its slots share. All jobs' together
-have a *total*: where that is less than their rooms, tasks have equal parts of it. The part is
-rounded down to a power of two, so that it changes seldom when tasks come and go.
+A job has *room* bytes on a worker; tasks that fill its slots share them. All jobs together have
+*total* bytes. If that is less than the sum of their rooms, tasks have equal parts of the total. A
+part is rounded down to a power of two, so that it seldom changes when tasks come and go.
 
-A task begins with a share of its part only, and has twice as much each time that readers have
-emptied what it had filled. Else the first of many jobs, whose part is large while they are few,
-would fill that in a moment, and keep it for the minutes that slow readers take to read it.
+A task begins with a share of its part, which doubles each time that readers have emptied it.
+Otherwise the first of many jobs would quickly fill its part, which is large while there are few
+jobs. Slow readers might need minutes to empty it.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from penstock_worker.core.events import Effect, SendToRunner
 from penstock_worker.runner.messages import SetRoom
 
 LEAST = 4 << 20
-"""Bytes that a task has in any case: with less it would stop at each frame."""
+"""Bytes that a task always has: with less it would stop at each frame."""
 
 EARLY = 8
-"""Of its part a task begins with one in so many. Where n tasks come one by one and none is read,
-they fill a total / EARLY * (1 + 1/2 + ... + 1/n), which is less than it for a thousand."""
+"""A task begins with 1/EARLY of its part. If n tasks come one by one and none is read, they fill
+total / EARLY * (1 + 1/2 + ... + 1/n), which is less than the total even for a thousand tasks."""
 
 
 class BufferRoom:
-    """The bytes for one attempt, and what its runner knows of that: *usual*, unless it is told."""
+    """The bytes for one attempt, and the number that its runner knows: *usual* until it is told."""
 
     def __init__(self, usual: int) -> None:
         self.usual = self.nbytes = self._told = self._part = max(1, usual)
         self._wanted: int | None = None
         self._filled = 0
-        """How many bytes were kept when it was full."""
+        """How many bytes were kept when the room was full."""
 
     def on_runner_started(self) -> int:
-        """Return what a new runner begins with."""
+        """Return the bytes that a new runner begins with."""
         self._told = self.nbytes
         return self.nbytes
 
     def resize(self, part: int, run: int | None, out: list[Effect]) -> None:
-        """Have it be *part* of the total at most; tell the runner of *run*."""
+        """Limit the room to *part* of the total; tell the runner of *run*."""
         self._part = part
         self._settle(part // EARLY if self._wanted is None else self._wanted, run, out)
 

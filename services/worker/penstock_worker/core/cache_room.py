@@ -1,8 +1,8 @@
-"""How many bytes a cached task's frames may take, and what its runner is told of that.
+"""How many bytes a cached task's frames may take, and when its runner is told.
 
-A job's cache on a worker is shared equally among its attempts there. A runner may fill an attempt's
-share with what trainers have had; ahead of the fastest of them it makes no more than that of an
-ordinary task.
+A job's cache on a worker is divided equally among its attempts there. A runner may fill an
+attempt's share with elements that trainers have had. Ahead of the fastest trainer, it produces no
+more than for an ordinary task.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from penstock_worker.core.shared_cache import SharedCache
 from penstock_worker.runner.messages import FrameReady, SetWindow
 
 STEPS = 8
-"""A runner is told of more room once that is one in so many of the bytes that it may be ahead."""
+"""A runner is told of more room once that is 1/STEPS of the bytes that it may be ahead."""
 
 
 class CacheRoom:
-    """The room of the frames in *cache*: *nbytes*, of which a runner may be *ahead* so many."""
+    """The room for the frames in *cache*: *nbytes*; a runner may be *ahead* bytes ahead."""
 
     def __init__(self, cache: SharedCache, nbytes: int, ahead: int) -> None:
         self.nbytes = nbytes
         self._cache, self._ahead = cache, ahead
         self._granted = 0
         self._elsewhere = 0
-        """The bytes of the frames here of runs that are over."""
+        """The bytes of frames here from runs that are over."""
         self._told: SetWindow | None = None
 
     def resize(self, nbytes: int) -> list[FrameReady]:
-        """Set the room; evict and return what has no place in it."""
+        """Set the room; evict and return the frames that do not fit."""
         self.nbytes = nbytes
         return self._cache.trim(nbytes)
 
     def on_runner_lost(self) -> None:
-        """Record that all that is here is of a run that is over."""
+        """Record that all frames here come from runs that are over."""
         self._elsewhere = self._cache.nbytes
 
     def on_evicted(self, frames: list[FrameReady], run: int | None) -> None:
@@ -39,7 +39,7 @@ class CacheRoom:
         self._elsewhere -= sum(frame.nbytes for frame in frames if frame.run != run)
 
     def is_full(self) -> bool:
-        """Return whether a runner that waits for room has been given all there is."""
+        """Return whether a runner that waits for room has been given all of it."""
         return self._granted >= self.nbytes
 
     def start(self, run: int) -> SetWindow:
@@ -49,7 +49,7 @@ class CacheRoom:
         return self._told
 
     def change(self, run: int, *, waits: bool) -> SetWindow | None:
-        """Return what to tell *run*, which may wait for room; None if it knows enough."""
+        """Return a new window for *run*, which may wait for room; None if it needs none."""
         self._grant(waits=waits)
         window, told = SetWindow(run, self._granted, self._elsewhere), self._told
         if told is not None and window.elsewhere == told.elsewhere:
@@ -64,5 +64,5 @@ class CacheRoom:
         cache = self._cache
         granted = max(self._granted, cache.nbytes - cache.ahead + self._ahead)
         if waits and cache.starving and granted == self._granted:
-            granted += self._ahead  # what comes next is large
+            granted += self._ahead  # the next frame is large
         self._granted = min(granted, self.nbytes)

@@ -1,4 +1,4 @@
-"""From where an attempt can be replayed: engine states, and the split logs from there on."""
+"""The positions from which an attempt can be replayed: engine states and later splits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ STATES, CHARS = 16, 1 << 23
 class AttemptCheckpoints:
     """The checkpoints of an attempt that may be needed, oldest first, and its split logs.
 
-    From the newest one a fresh runner goes on, whatever is acked by then. An older one is kept
-    until everything before it is acked: then the dispatcher has it, and another worker can go on
+    A new runner continues from the newest one, whatever is acked by then. An older one is kept
+    until everything before it is acked. Then the dispatcher has it, and another worker can continue
     from there.
     """
 
@@ -29,7 +29,7 @@ class AttemptCheckpoints:
 
     @property
     def newest(self) -> Checkpoint:
-        """The checkpoint to go on from."""
+        """The checkpoint from which a new runner continues."""
         return self._states[-1]
 
     @property

@@ -1,4 +1,4 @@
-"""What a worker has counted since it started, and what an attempt has cost."""
+"""Counters of a worker since its start, and of the elements of an attempt."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WorkerCounters:
 
 @dataclass(slots=True)
 class AttemptCounters:
-    """What an attempt has cost (see `ElementCounts`). The runner stands at element *head*."""
+    """The element counts of an attempt (see `ElementCounts`). The runner is at element *head*."""
 
     head: int
     produced: int = 0
@@ -52,7 +52,7 @@ class AttemptCounters:
     """Elements that exist and are replayed: those of a nondeterministic pipeline may differ."""
     exact: bool = True
     by_this_runner: int = 0
-    """What of `to_replay` is that of the present runner, which has not begun."""
+    """The part of `to_replay` that the present runner added; it has not begun yet."""
 
     def on_started(self, at: int, replays: int) -> None:
         """Record that a runner begins at number *at*, and replays *replays* elements."""

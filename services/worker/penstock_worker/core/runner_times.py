@@ -1,4 +1,4 @@
-"""How long the operators of a runner worked: since it began, and of late."""
+"""How long the operators of a runner worked: since it began, and recently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.protocol.types import IterationId, TaskId
 from penstock_worker.runner.messages import OperatorTime, TimesMeasured
 
 WINDOW, KEPT = 10.0, 16
-"""What is newest covers about so many seconds; so many reports are kept, one a second."""
+"""Seconds that the newest times cover, and how many reports are kept, at one a second."""
 
 
 class RunnerTimes:
@@ -20,17 +20,17 @@ class RunnerTimes:
         self._reports: deque[TimesMeasured] = deque(maxlen=KEPT)
 
     def add(self, report: TimesMeasured) -> None:
-        """Take in a report: sums since the runner began."""
+        """Add a report, which has sums since the runner began."""
         self._reports.append(report)
 
     @property
     def whole(self) -> TimesMeasured | None:
-        """The sums since the runner began; None before it reported any."""
+        """The sums since the runner began, or None before its first report."""
         return self._reports[-1] if self._reports else None
 
     @property
     def newest(self) -> TimesMeasured | None:
-        """Those of about the last ten seconds before the newest report."""
+        """The times of about the last ten seconds before the newest report."""
         last = self.whole
         if last is None or last.seconds <= WINDOW:
             return last
@@ -40,13 +40,13 @@ class RunnerTimes:
 
 
 class PastTimes:
-    """The times of the newest attempts that are over: short ones say nothing while they run."""
+    """The times of the attempts that ended last: a short one ends before it can report."""
 
     def __init__(self) -> None:
         self.known: deque[tuple[IterationId, TaskId, TimesMeasured]] = deque(maxlen=KEPT)
 
     def add(self, iteration: IterationId, task: TaskId, times: TimesMeasured | None) -> None:
-        """Keep the *times* of an attempt that is over, if it said any."""
+        """Keep the *times* of an attempt that is over, if it reported any."""
         if times is not None:
             self.known.append((iteration, task, times))
 

@@ -1,7 +1,7 @@
-"""Readers among which elements are shared: each element goes to one of them, whichever has room.
+"""Readers that share elements: each element goes to one reader that has room.
 
-What a reader had when it left or expired goes to the others. What becomes of a frame that they no
-longer need is not decided here.
+When a reader leaves or expires, its unacked elements go to the others. The caller decides when to
+free a frame.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SharingReaders:
 
     @property
     def readers(self) -> set[ReaderId]:
-        """Those that have a stream, or something unacked."""
+        """The readers that have a stream or unacked elements."""
         return {*self.ownership.unacked, *self._scheduler.streams}
 
     @property
@@ -52,12 +52,12 @@ class SharingReaders:
         return not self.ownership.ready and self._scheduler.next() is not None
 
     def counts(self) -> DeliveryCounts:
-        """Return what became of the elements that are here."""
+        """Return how many elements are ready or unacked, and how many streams there are."""
         unacked = sum(map(len, self.ownership.unacked.values()))
         return DeliveryCounts(len(self.ownership.ready), unacked, self.streams)
 
     def may_open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> bool:
-        """Return whether to open the stream, before which its acks count; end it if not."""
+        """Count the acks of a new stream; return whether to open it, and end it if not."""
         if self._scheduler.is_superseded(request):
             self._sender.end(name, out)
             return False
@@ -68,7 +68,7 @@ class SharingReaders:
         return True
 
     def open(self, name: StreamId, request: Subscribe, out: list[Effect]) -> ReadStream | None:
-        """Reconcile what this reader has unacked, and add its stream; None when it is refused."""
+        """Reconcile the reader's unacked elements, and add its stream; return None if refused."""
         if stray := self.ownership.not_owned(request.reader, request.buffered):
             self._refuse_stray(name, request.reader, stray, out)
             return None
@@ -90,7 +90,7 @@ class SharingReaders:
         self._scheduler.remove(stream)
 
     def remove_reader(self, reader: ReaderId, status: ReaderStatus, out: list[Effect]) -> None:
-        """Requeue what *reader* had unacked."""
+        """Requeue the unacked elements of *reader*."""
         stream = self._scheduler.remove_reader(reader)
         if stream is not None:
             self._sender.end(stream.id, out)
@@ -110,10 +110,10 @@ class SharingReaders:
     def send_ready(
         self, out: list[Effect], *, ended: bool, burst: int = 0, charge: int = 0
     ) -> bool:
-        """Send what can be sent; return whether nothing is left.
+        """Send frames; return whether nothing is left to send.
 
-        A stream is sent one frame at a time, or frames of *burst* bytes, each of which takes
-        *charge* more of its credit.
+        A stream gets one frame at a time, or frames up to *burst* bytes. Each frame takes *charge*
+        more bytes of its credit.
         """
         while self.ownership.ready:
             stream = self._scheduler.next()
@@ -137,7 +137,7 @@ class SharingReaders:
         return frame.frame.nbytes
 
     def tell_all_sent(self, out: list[Effect]) -> None:
-        """Tell each reader, once a stream, that nothing is ready and no more is made."""
+        """Tell each reader, once for each stream, that it gets no more elements."""
         for stream in self._scheduler.streams.values():
             if not stream.all_sent:
                 stream.all_sent = True
@@ -145,7 +145,7 @@ class SharingReaders:
                 out.append(SendAllSent(stream.id, told))
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         return self._scheduler.wants_flush()
 
     def any_has_operators(self) -> bool:
@@ -153,7 +153,7 @@ class SharingReaders:
         return self._scheduler.any_has_operators()
 
     def in_operators(self) -> RangeSet:
-        """Return what readers have unacked whose operators need more than they may requeue."""
+        """Return unacked elements of readers whose operators need more than they may requeue."""
         streams, unacked = self._scheduler.streams.values(), self.ownership.unacked
         spans = (unacked[s.reader].spans for s in streams if s.has_operators)
         return RangeSet.of(*chain.from_iterable(spans))
@@ -163,7 +163,7 @@ class SharingReaders:
         return self._scheduler.all_waiting()
 
     def recall(self, out: list[Effect], *, ended: bool) -> None:
-        """Ask readers to requeue what other readers starve for."""
+        """Ask readers to requeue elements that other readers wait for."""
         sender = self._sender
         for stream, flush in self._scheduler.recalls(ended=ended):
             sender.worker_counters.recalls += 1
@@ -187,5 +187,5 @@ class SharingReaders:
 
 
 def refuse(sender: Sender, name: StreamId, why: str, out: list[Effect]) -> None:
-    """End a stream because of *why*, which says what the task is."""
+    """End a stream because of *why*, a sentence about the task."""
     sender.end(name, out, Failure.of(Refused(f"task {sender.task} {why}")))

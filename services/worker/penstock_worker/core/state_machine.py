@@ -1,9 +1,9 @@
-"""`WorkerCore`: it runs attempts as assigned, and serves what they produce.
+"""`WorkerCore`: it runs attempts as assigned, and serves their elements.
 
 Rule 1. Nothing here awaits, reads a clock, draws a random number or logs.
-Rule 2. `WorkerCore.apply` is the only entry: what changes the state came in as an event.
-Rule 3. The dispatcher's assignment is a level: what it does not list stops, what it lists runs.
-Rule 4. An attempt that ended by itself is reported as ended until the assignment lists it no more.
+Rule 2. `WorkerCore.handle` is the only entry: only events change the state.
+Rule 3. The dispatcher's assignment is a level: tasks that it lists run, all others stop.
+Rule 4. An attempt that ended by itself is reported as ended until no assignment lists it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ PAST = 1000
 class WorkerCore:
     """One incarnation of a worker: a restarted one remembers nothing.
 
-    *room* is how many bytes of a job may be produced before they are acked, *total* of all that are
-    not cached, *cache* how many of a cached job may be kept. Tasks that fill *slots* share these.
+    A job may have *room* bytes produced and not acked; all jobs that are not cached may have
+    *total* bytes together. A cached job may keep *cache* bytes. Tasks that fill *slots* share them.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class WorkerCore:
         return out
 
     def heartbeat(self) -> WorkerHeartbeat:
-        """Return all that the dispatcher should know now."""
+        """Return everything that the dispatcher should know now."""
         running = {(task, attempt.assignment.attempt) for task, attempt in self.attempts.items()}
         progress = {task: attempt.progress() for task, attempt in self.attempts.items()}
         self._seq += 1
@@ -190,7 +190,7 @@ class WorkerCore:
             self._serve(attempt, now, out)
 
     def _on_task(self, run: TaskAssignment, now: float, out: list[Effect]) -> None:
-        """Start what is new; of what runs, mark what is acked before removing readers."""
+        """Start a new task. For a running one, mark acked elements before removing readers."""
         key = (run.task, run.attempt)
         if key not in self._started:
             self._started.add(key)
@@ -384,7 +384,7 @@ def _account(
     attempt: Attempt,
     report: NondeterminismFound | ElementsSkipped | ErrorsCounted | CodecChosen | TimesMeasured,
 ) -> None:
-    """Record something that matters for the account, or for status, only."""
+    """Record an event that matters only for accounting or status."""
     match report:
         case NondeterminismFound():
             attempt.counters.exact = False

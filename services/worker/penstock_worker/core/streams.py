@@ -13,22 +13,22 @@ from penstock_worker.core.frame_buffer import BufferedFrame, FrameBuffer
 from penstock_worker.core.ownership import Ownership
 
 CHEAP = 64 * 1024
-"""Payload bytes that may be sent to several readers, each taking a part, before a pass ends."""
+"""Payload bytes that may go to several readers, each for a part, before a pass ends."""
 
 EAGER = 4
-"""A reader with fewer unacked frames than this shall not wait for a frame to fill."""
+"""A reader with fewer unacked frames than this does not wait for a frame to fill."""
 
 WAITS = 4
-"""Ticks for which a report counts that a loop waits, with all unacked elements in operators."""
+"""Ticks for which a report counts that a loop waits with all its elements in operators."""
 
 PATIENCE = 8
-"""Ticks without an ack after which a loop that reads in order lets others have what it has. They
-get it late, after elements that come behind it, which a loop at work must not cause."""
+"""Ticks without an ack after which a loop that reads in order gives its elements to other readers.
+They get these late, after later elements, which a loop that makes progress must not cause."""
 
 
 @dataclass(slots=True)
 class ReadStream:
-    """A reader's stream: what may be sent on it. A new one asks for a frame."""
+    """A reader's stream and its credit. A new stream asks for one frame."""
 
     id: StreamId
     reader: ReaderId
@@ -104,7 +104,7 @@ class StreamScheduler:
         return self.streams.pop(reader, None)
 
     def next(self) -> ReadStream | None:
-        """Return the stream that is to get the next frame: whose loop waits, or who has least."""
+        """Return the stream for the next frame: one whose loop waits, or the one with least."""
         hungry = (stream for stream in self.streams.values() if stream.wants_frame)
         unacked = self._ownership.unacked
         return min(
@@ -123,7 +123,7 @@ class StreamScheduler:
         return _lowest(part, -(-len(ready) // waiting))
 
     def wants_flush(self) -> bool:
-        """Return whether some stream shall not wait for a full frame."""
+        """Return whether a stream must not wait for a full frame."""
         unacked, frames = self._ownership.unacked, self._frames
         return any(
             stream.wants_frame and frames.count_touched(unacked[stream.reader], EAGER) < EAGER

@@ -1,8 +1,8 @@
 """Shared memory between a runner, which writes frames into it, and its worker, which reads them.
 
-`Allocator` decides what goes where, and touches no memory. `SealedMemory` is the memory as the
-worker has it, `Arena` as the runner has it. A map is never closed: views of it may live on, and it
-goes away with the last of them.
+`Allocator` decides where a frame goes, and touches no memory. `SealedMemory` is the worker's side
+of the memory, `Arena` the runner's side. A map is never closed, because views of it may still
+exist; it goes away with the last view.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALIGNMENT = 64
 
 
 KEPT_ROOM = 2
-"""So many times the budget there are addresses for what readers keep."""
+"""Address space for frames that readers keep, as a multiple of the budget."""
 
 
 # From linux/fcntl.h: a Python that was built on an old system has no names for them, and may yet
@@ -33,14 +33,14 @@ _ADD_SEALS, _SEAL_SEAL, _SEAL_SHRINK, _SEAL_GROW = 1033, 1, 2, 4
 
 
 class Allocator:
-    """What of *size* bytes is in use: places of any length, each at the lowest address it fits.
+    """Allocates places of any length in *size* bytes, each at the lowest address where it fits.
 
-    Low addresses are used again and again, so their pages are there already. At most *budget*
-    bytes are in use. A place that is larger than that is allocated as well, one at a time.
+    Low addresses are reused, so their pages exist already. At most *budget* bytes are in use. A
+    place larger than the budget is allocated too, one at a time.
 
-    With a *window* (see `set_window`) that is the budget instead, and a larger place stands alone.
+    A *window* (see `set_window`) replaces the budget; a place larger than it must be the only one.
 
-    A place that is *kept* is not in use, and yet not free: readers look at it.
+    A *kept* place is not in use and not free, because readers still use it.
     """
 
     def __init__(self, budget: int, size: int) -> None:
@@ -74,7 +74,7 @@ class Allocator:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """What is free, from where to where."""
+        """The free ranges, as start and end offsets."""
         return list(zip(self._starts, self._stops, strict=True))
 
     def __iter__(self) -> Iterator[int]:
@@ -179,8 +179,8 @@ def _rounded(nbytes: int) -> int:
 def span(budget: int, largest: int) -> int:
     """Return how many bytes of addresses an arena needs: for its budget and the largest place.
 
-    They cost nothing but addresses: only what is written takes memory. What readers keep lies
-    beside the budget, and may lie anywhere.
+    Addresses cost nothing: only written pages take memory. Frames that readers keep do not count
+    toward the budget, and may lie anywhere.
     """
     kept = KEPT_ROOM * budget
     return sum(-(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE for nbytes in (budget, largest, kept))
@@ -221,9 +221,9 @@ class SealedMemory:
 
 
 class LeftMemory:
-    """The memory behind *fd*, of a runner that is gone, for *frames*: places and their lengths.
+    """The memory of file *fd*, of a runner that is gone, for *frames*: places and their lengths.
 
-    What is free of it goes back to the system.
+    Its free pages go back to the system.
     """
 
     def __init__(self, fd: int, frames: Iterable[tuple[int, int]]) -> None:
@@ -252,7 +252,7 @@ class LeftMemory:
         return memoryview(self._map)[offset : offset + self._frames[offset]]
 
     def free(self, offset: int) -> None:
-        """Free the frame at *offset*, and the pages that only what is free shares with it."""
+        """Free the frame at *offset*, and its pages that no other frame uses."""
         stop, i = offset + self._frames.pop(offset), bisect_left(self._offsets, offset)
         del self._offsets[i]
         behind = self._offsets[i] if i < len(self._offsets) else len(self._map)
@@ -303,7 +303,7 @@ class Arena:
         self._places.keep(offset)
 
     def clear(self, kept: AbstractSet[int] = frozenset()) -> None:
-        """Free all places but those *kept*, which readers look at: no others are read any more."""
+        """Free all places except *kept*, which readers still use."""
         for offset in self._places:
             if offset in kept:
                 self._places.keep(offset)

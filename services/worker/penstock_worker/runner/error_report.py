@@ -1,4 +1,4 @@
-"""What a run tells its worker of elements that it left out: their count, and the first letters."""
+"""Reports a run's failed elements to its worker: their count, and the first dead letters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST = 2048
 
 
 class ErrorReport:
-    """What was left out by a run of the pipeline that ends in *stage*."""
+    """The elements left out by a run of the pipeline that ends in *stage*."""
 
     def __init__(
         self, connection: WorkerConnection, inbox: RunInbox, stage: str, context: Context
@@ -33,12 +33,12 @@ class ErrorReport:
         self._due = 0.0
 
     def begin(self, count: int) -> None:
-        """Report what was left out before the run began."""
+        """Report the elements left out before the run began."""
         self._count = count
         self.send()
 
     def add(self, count: int, number: int, error: Exception) -> None:
-        """Report *error*, of element *number*: so *count* elements are left out.
+        """Report *error* of element *number*; *count* elements are left out by now.
 
         Raises:
             RunOverError: when the run was stopped: it may never make another element.
@@ -54,7 +54,7 @@ class ErrorReport:
             raise RunOverError
 
     def send(self) -> None:
-        """Report what was not reported yet."""
+        """Send everything that was not reported yet."""
         if self._count > self._sent:
             self._post("")
 

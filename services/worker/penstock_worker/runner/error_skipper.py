@@ -46,7 +46,7 @@ class ErrorSkipper(OneInputIterator):
                 return block
 
     def mark(self) -> Mark:
-        """See `OpIterator.mark`. What was left out ahead of an element stays left out."""
+        """See `OpIterator.mark`. Elements left out before an element stay left out."""
         count, below = self.count, self._below
         return lambda back: {"on_error": count, "at": below(back)}
 

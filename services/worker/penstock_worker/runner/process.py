@@ -1,4 +1,4 @@
-"""A runner as its worker has it: a process, a socket, an arena, and at most one run."""
+"""The worker's side of a runner: a process, a socket, an arena, and at most one run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class RunnerDied:
 
 
 class RunnerPhase(Enum):
-    """What a runner is doing."""
+    """The present activity of a runner."""
 
     IDLE = auto()
     RUNNING = auto()
@@ -164,7 +164,7 @@ class RunnerProcess:
             self._loop.add_writer(self._sock.fileno(), self._send_more)
 
     async def stop(self) -> None:
-        """End the run; the runner then waits for another one, and its arena is written anew.
+        """End the run; the runner then waits for another run and overwrites its arena.
 
         From the call on nothing is reported. Call it when this run's frames are not read any
         more. A process that does not stop, since users' code does not return, is killed.
@@ -196,7 +196,7 @@ class RunnerProcess:
         await self._dead.wait()
 
     def on_exit(self, death: Exited) -> None:
-        """Note that the process is gone; report what it sent before, then its end."""
+        """Note that the process is gone; pass on its last reports, then report its end."""
         while self._read():
             pass
         self._hang_up()
@@ -208,7 +208,7 @@ class RunnerProcess:
         self._changed(self)
 
     def leave(self, frames: Iterable[tuple[int, int]]) -> LeftMemory:
-        """Return what is to stay of the arena; call it when the end of the process is reported."""
+        """Return the part of the arena to keep; call it when the end of the process is reported."""
         return LeftMemory(self._arena_memory.fd, frames)
 
     def close(self) -> None:
@@ -243,7 +243,7 @@ class RunnerProcess:
             self._loop.remove_writer(self._sock.fileno())
 
     def _read(self) -> bool:
-        """Handle what has arrived; return whether there may be more."""
+        """Handle the reports that have arrived; return whether there may be more."""
         if self.phase is RunnerPhase.DEAD:
             return False
         try:

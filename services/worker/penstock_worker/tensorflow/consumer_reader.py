@@ -1,4 +1,4 @@
-"""A pass that is read in rounds, for one consumer that is a TensorFlow client."""
+"""Reads a pass in rounds as one consumer, on behalf of a TensorFlow client."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock_worker.tensorflow.pass_reader import PassReader
 class ConsumerReader:
     """Replies to one consumer, which asks for rounds by its client's own numbers.
 
-    *open_at* begins to read at a round, which for the first is *start*; None is where the other
-    consumers are. *note* tells the dispatcher which round a number of the client's is: so another
-    worker can go on with the right one.
+    *open_at* begins to read at a round, first at *start*; None means the other consumers' round.
+    *note* tells the dispatcher which round a client's number means, so that another worker can
+    continue with the right round.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ConsumerReader:
         self._asked: int | None = None
         self._reply = b""
         self._coming: bytes | None = None
-        """What was read for a request that has not been answered."""
+        """The reply that was read for a request not yet answered."""
 
     async def next(self, asked: int) -> bytes:
         """Return the reply to a request for the round that the client counts as *asked*.
@@ -50,7 +50,7 @@ class ConsumerReader:
             return self._reply
 
     async def close(self) -> None:
-        """End; a request that waits is answered that it be tried again."""
+        """End; a waiting request is told to try again."""
         await self._reader.close()
 
     async def _read(self, asked: int) -> bytes:
@@ -59,8 +59,8 @@ class ConsumerReader:
         except DatasetError:
             if asked or self._start is None or self._asked is not None:
                 raise
-        # A client begins anew, in the place of one that counted on from its start: others took the
-        # rounds of then, so that they cannot be had.
+        # A restarted client counts from its own start again. Other consumers have taken the rounds
+        # of that time, so they cannot be read again.
         await self._reader.close()
         self._start, self._reader = None, self._open_at(None)
         return await self._reader.next()

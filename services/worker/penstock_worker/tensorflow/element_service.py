@@ -1,4 +1,4 @@
-"""Answers TensorFlow's clients that want elements: finds the reader of their pass."""
+"""Answers TensorFlow clients that ask for elements: finds the reader of their pass."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock_worker.tensorflow.pass_reader import PassReader, ReplySource
 log = logging.getLogger("penstock.worker")
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks at whether a pass is still read by somebody."""
+"""Seconds between two checks whether clients still read a pass."""
 
 Find: TypeAlias = Callable[[FindTaskRequest], Awaitable[FoundTask]]
 Open: TypeAlias = Callable[[FoundTask, int | None, str, int | None], ReplySource]
@@ -70,15 +70,15 @@ class ElementService:
         """Return the reply to a request for an element.
 
         Raises:
-            PenstockError: when there is no such task, or it cannot go on.
+            PenstockError: if the task does not exist or cannot continue.
         """
         return await self._element(request, opened=False)
 
     async def opened_element(self, request: ElementRequest) -> bytes:
-        """Do as `element`, for who shows no credentials: of datasets that are opened.
+        """Do as `element`, for clients without credentials: only for opened datasets.
 
         Raises:
-            PenstockError: when there is no such task, it is of another dataset, or it cannot go on.
+            PenstockError: if the task does not exist, has another dataset, or cannot continue.
         """
         return await self._element(request, opened=True)
 
@@ -100,8 +100,8 @@ class ElementService:
     async def look(self) -> None:
         """End the readers of passes that no client reads any more, or not here.
 
-        A client that was killed may leave a request that waits. A consumer that waits may wait for
-        one that was told to go on elsewhere.
+        A killed client may leave a waiting request. A waiting consumer may wait for another one
+        that was told to continue at another worker.
         """
         for reads, one in list(self._reading.items()):
             if self.clock() < one.asked_at + LOOK_EVERY:
@@ -110,7 +110,7 @@ class ElementService:
                 wanted = (await self.find(FindTaskRequest(reads.task))).wanted
             except UnknownIteration:
                 wanted = False
-            except PenstockError:  # the dispatcher is away, and may know when it is back
+            except PenstockError:  # the dispatcher does not answer; ask again later
                 continue
             if not wanted:
                 self._reading.pop(reads, None)

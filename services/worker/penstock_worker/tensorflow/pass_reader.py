@@ -1,4 +1,4 @@
-"""A pass that is read for TensorFlow's clients: one element after another, as bytes to send."""
+"""Reads a pass for TensorFlow's clients, and returns each element as bytes to send."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.protocol.tensorflow import END_OF_SEQUENCE
 
 
 class ReplySource(Protocol):
-    """What is read: an iterator over replies that can be closed; see `replies.Replies`."""
+    """An iterator over replies that can be closed; see `replies.Replies`."""
 
     def __next__(self) -> Any:
         """Return the next reply."""
 
     def at_hand(self, default: None) -> Any:
-        """Return the next reply if that takes no wait, else *default*."""
+        """Return the next reply if it is ready, else *default*."""
         ...
 
     def close(self) -> None:
@@ -27,15 +27,15 @@ class ReplySource(Protocol):
 
     @property
     def round(self) -> int:
-        """The round that comes next, of coordinated reads."""
+        """The next round of coordinated reads."""
         ...
 
 
 class PassReader:
     """Replies to requests for elements, in the order of requests. *opened* begins to read.
 
-    A thread of its own waits for elements. A request that is cancelled meanwhile leaves what comes
-    to the next one.
+    A thread of its own waits for elements. If a request is cancelled, the next request gets its
+    element.
     """
 
     def __init__(self, opened: Callable[[], ReplySource], *, in_rounds: bool = False) -> None:
@@ -83,7 +83,7 @@ class PassReader:
             return reply
 
     async def close(self) -> None:
-        """Give back what was not asked for, and end; a request that waits gets an error."""
+        """Give back elements that no request took, and end; a waiting request gets an error."""
         self._closed = True
         elements = self._elements
         if elements is None:  # it may be about to be opened
@@ -93,7 +93,7 @@ class PassReader:
         self._thread.shutdown(wait=False)
 
     def _at_hand(self) -> bytes | None:
-        """Return the next reply if no thread need wait for it; most are there."""
+        """Return the next reply if it is ready, as most are; then no thread waits for it."""
         elements = self._elements
         if elements is None:
             return None
