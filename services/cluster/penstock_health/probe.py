@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 @dataclass(frozen=True, slots=True)
 class HealthReply:
-    """Whether a service welcomes calls, and what it or the network said."""
+    """Whether a service accepts calls, and the answer or the network error."""
 
     serves: bool
     text: str

@@ -51,7 +51,7 @@ ENCODED = ReplyForm(_encoded, encode_reply, len)
 
 
 def handed_over(take: Callable[[FrameReady, Payload], memoryview]) -> ReplyForm[Replies]:
-    """Return the form for readers in this process: *take* returns what they may look at for ever.
+    """Return the form for readers in this process: *take* returns bytes that stay valid.
 
     Where its runner wrote a frame it writes again once that is acked.
     """

@@ -287,7 +287,7 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left of the memory of a runner that died."""
+    """The memory of a dead runner that is still needed."""
 
     runner: RunnerProcess
     memory: LeftMemory

@@ -52,10 +52,10 @@ KEPT_WARM = 4
 """How many runners without a run are kept at least: for tasks that fill no slots."""
 
 HOST_STARTS = 2
-"""So many runs for each core of a host begin at once: one computes while another waits."""
+"""How many runs begin at once for each core of a host: one computes while another waits."""
 
 TOO_MANY = 4
-"""More slots than so many for each core are hardly meant."""
+"""More slots than this for each core are probably a mistake."""
 
 FIND_WITHIN = 5.0
 """Seconds that the dispatcher gets to say what a task of TensorFlow's clients reads."""
@@ -64,8 +64,8 @@ SMALL = 1 << 16
 """Bytes of a request for an element."""
 
 SAID_AFTER = 5.0
-"""Seconds behind which a worker that cannot register says what it waits for. Not at once: services
-may start in any order."""
+"""Seconds after which a worker that cannot register says why it waits. It does not say so at once,
+because services may start in any order."""
 
 LAST_VIEW = 0.3
 """Seconds that streams get to end when everything is over."""
@@ -83,7 +83,7 @@ async def serve(
             be had.
         Unavailable: when the dispatcher does not answer within `WorkerConfig.dispatcher_timeout`.
         PenstockError: when the dispatcher refuses this worker.
-        InternalError: when what is decided or done here failed.
+        InternalError: if a step of the worker itself failed.
     """
     check_service("a worker")
     address = config.dispatcher_address

@@ -42,7 +42,7 @@ def passes_meant(passes: Collection[IterationStats], job: str) -> tuple[Iteratio
 
 
 def of_job(now: Look, job: str) -> Look:
-    """Return of *now* what is about the jobs that *job* means. Workers and trouble stay.
+    """Reduce *now* to the jobs that *job* names. Workers and trouble stay.
 
     Raises:
         ConfigError: as `names_meant`.

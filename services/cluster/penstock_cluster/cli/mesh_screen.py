@@ -68,7 +68,7 @@ JOB_LINES, ROWS_LEAST = 6, 3
 
 
 def mesh_screen(history: History, moment: Moment, lines: int, job: str = "") -> RenderableType:
-    """Return the mesh at *moment*, the last look of *history*, in about so many *lines*.
+    """Return the mesh at *moment*, the last of *history*, in about *lines* lines.
 
     With *job* its jobs are those with that in their names.
     """

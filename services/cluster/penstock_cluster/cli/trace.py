@@ -25,7 +25,7 @@ ASK_EVERY = 0.5
 """Seconds between two questions: a worker records for some seconds after each."""
 
 LAST_WORD = 0.5
-"""Seconds that readers get to say when they had what was sent last."""
+"""Seconds that readers get to report when the last frames arrived."""
 
 
 def trace(target: str, seconds: float, output: Path) -> None:

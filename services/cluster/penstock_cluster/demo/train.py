@@ -19,7 +19,7 @@ from penstock_cluster.demo.model import ByteModel, frequency_loss
 
 @dataclass
 class Epoch:
-    """What one epoch showed the training loop."""
+    """The elements that the training loop saw in one epoch."""
 
     number: int
     files: np.ndarray

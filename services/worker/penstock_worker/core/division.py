@@ -31,7 +31,7 @@ def divide_cache(attempts: Collection[Attempt], cache: int, out: list[Effect]) -
 
 
 def divide_slots(attempts: Collection[Attempt], slots: int, out: list[Effect]) -> None:
-    """Divide so many *slots* among all *attempts* of a worker."""
+    """Divide *slots* slots among all *attempts* of a worker."""
     at_work = [each for each in attempts if _is_at_work(each)]
     tasks = Counter(each.assignment.iteration for each in at_work)
     each_has, over = divmod(slots, len(tasks) or 1)

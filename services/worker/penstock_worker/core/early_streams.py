@@ -10,7 +10,7 @@ from penstock.protocol.types import WorkerId
 from penstock_worker.core.events import StreamAcked, StreamClosed, StreamId, StreamWritable
 
 PATIENCE = 3.0
-"""Seconds that a reader may be ahead of the assignment of what it wants to read."""
+"""Seconds that a reader may come before the assignment of its task."""
 
 
 @dataclass(frozen=True, slots=True)

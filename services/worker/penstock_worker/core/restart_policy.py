@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 DEATHS = 3
-"""After so many deaths without one more element the attempt has failed."""
+"""The attempt fails after this many deaths without a new element."""
 
 PAUSE = 0.1
 """Seconds from the start of one runner to that of the next, at least."""

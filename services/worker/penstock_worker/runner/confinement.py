@@ -55,7 +55,7 @@ USUAL = (
 
 
 class Confinement(NamedTuple):
-    """What a runner may use.
+    """The resources that a runner may use.
 
     Attributes:
         memory: bytes of memory of its own (``RLIMIT_DATA``), without the arena; 0 is no bound.

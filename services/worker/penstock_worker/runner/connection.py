@@ -54,7 +54,7 @@ class RunOverError(Exception):
 
 
 class GrowingSplitLog:
-    """A split log that grows at its end, and forgets what is not needed again at its start.
+    """A split log that grows at its end, and forgets splits at its start that are not needed.
 
     Any thread may read; only the connection changes it.
     """
@@ -69,7 +69,7 @@ class GrowingSplitLog:
 
     @property
     def stop(self) -> int:
-        """The position behind the last split."""
+        """The position after the last split."""
         start, splits = self._known
         return start + len(splits)
 
@@ -97,14 +97,14 @@ class GrowingSplitLog:
 
 
 class RunInbox:
-    """What the worker sent about one run. Any thread may read; only the connection changes it."""
+    """The worker's commands for one run. Any thread may read; only the connection changes it."""
 
     def __init__(self, start: StartRun) -> None:
         self.start = start
         self.logs = tuple(map(GrowingSplitLog, start.logs))
         self.freed: deque[int] = deque()
         self.kept: deque[int] = deque()
-        """Places that readers look at: they are free, and cannot be written yet."""
+        """Places that readers still use: they do not count, and cannot be overwritten yet."""
         self.window: tuple[int, int] | None = (
             (start.window, start.elsewhere) if start.window else None
         )
@@ -161,7 +161,7 @@ class WorkerConnection:
         )
 
     def poll(self) -> None:
-        """Dispatch what has come; never waits."""
+        """Dispatch the commands that have arrived; never waits."""
         with self._changed:
             if not self._reading and (came := self._poll.poll(0)):
                 self._feed(came)

@@ -52,8 +52,8 @@ TIMES_FIRST, TIMES_EACH = 0.2, 1.0
 MOST = 1024
 
 CAREFUL = 1.0
-"""Seconds for which each element is sent by itself where a runner has died before. What was
-produced and not sent then took far less."""
+"""Seconds for which each element is sent by itself after a runner has died. Elements that were
+produced and not sent then took far less time."""
 
 
 class NoRoomError(Exception):
@@ -81,7 +81,7 @@ class EngineLoop:
         self._sizer = BlockSizer(BLOCK_SECONDS, MOST)
         self._checkpointer = Checkpointer(tuple(log.start for log in inbox.logs))
         self._skipped, self._skips_reported = SkipCounter(), 0
-        """What the pipeline left out on purpose, and how much of it was reported."""
+        """Elements that the pipeline left out on purpose, and how many of them were reported."""
         self._times, self._began, self._starved = OpTimes(), time.monotonic(), WaitSum()
         self._times_due = self._began + TIMES_FIRST
         self._errors: ErrorReport | None = None
@@ -191,7 +191,7 @@ class EngineLoop:
         return 1 if self._flush_each else self._sizer.n
 
     def _report_checkpoint(self, engine: OpIterator) -> None:
-        """Send everything that was produced, and the engine's state behind it, if it has one."""
+        """Send all produced elements, and then the engine's state, if it has one."""
         self._frames.flush()
         try:
             state = self._checkpointer.take(engine, self._frames.sent)
@@ -223,7 +223,7 @@ class EngineLoop:
             self._connection.post(ElementsSkipped(self._start.run, self._skips_reported - reported))
 
     def _pause(self, engine: OpIterator) -> None:
-        """Produce no more: another worker goes on from here."""
+        """Produce no more: another worker continues from here."""
         self._report_checkpoint(engine)
         self._connection.post(RunPaused(self._start.run))
         self._connection.wait(lambda: self._inbox.stopped)

@@ -57,13 +57,13 @@ class FrameWriter:
         """Why the element behind all that waits cannot be sent; raised in any thread."""
         self._chooser = CodecChooser()
         self._chosen = ""
-        """What the worker was told of the choice."""
+        """The codec choice that the worker was told last."""
         self._since = 0.0
         self._began = self._full = time.time()
         """When the next frame was begun, which is when the last one was written; and when it was
         full."""
         self.sent = inbox.start.checkpoint.number
-        """The number behind the last element sent, or known to the worker before."""
+        """The number after the last element that was sent, or that the worker had before."""
         self.send_from = inbox.start.send_from
         """Elements below this number are there already: they are not sent."""
         self.held_up = WaitSum()

@@ -42,20 +42,20 @@ _ALL = _OF_FILES | _CHANGES | _REFER
 """To list a folder is always allowed, and so is to execute a file, which is to be readable."""
 
 MOST = 10_000
-"""Entries of folders above what is hidden: each is a rule."""
+"""The most entries of folders above hidden folders: each entry needs a rule."""
 
 ALWAYS_WRITABLE = "/dev"
 """Terminals, accelerators, and memory that processes share."""
 
 
 class FileRules(NamedTuple):
-    """What of the file system is left.
+    """The access to the file system that is left.
 
     Attributes:
         hidden: folders that can be neither read nor changed.
         read_only: whether everything else can be read and not changed.
-        writable: what can be changed even so.
-        covered: whether what is hidden is covered too (see `cover`): its files keep their modes.
+        writable: paths that can be changed nevertheless.
+        covered: whether hidden folders are covered too (see `cover`): their files keep their modes.
     """
 
     hidden: tuple[str, ...] = ()
@@ -164,7 +164,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def _add(ruleset: int, path: str, access: int) -> None:
-    """Allow *access* to *path* and all below it; what has gone meanwhile needs no rule."""
+    """Allow *access* to *path* and all below it; a path that no longer exists needs no rule."""
     with suppress(FileNotFoundError):
         beneath = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:

@@ -1,1 +1,1 @@
-"""What a worker answers by HTTP. Loaded only where it has a port for that."""
+"""A worker's answers by HTTP. Loaded only where it has a port for that."""

@@ -47,7 +47,7 @@ COUNTERS: tuple[tuple[str, str, str], ...] = (
 
 
 class WorkerMetrics:
-    """What a scrape of *worker* gets."""
+    """Collects the metrics of *worker* for a scrape."""
 
     def __init__(self, worker: WorkerService, entrance: Entrance) -> None:
         self._worker, self._entrance = worker, entrance
