@@ -36,12 +36,21 @@ def of_error(error: BaseException, element: Any) -> str:
         return _of_type_error(error, element)
     if isinstance(error, EOFError) and "reading a line" in str(error):
         return "there is nobody to answer input() in this process"
-    if type(error).__name__ == "BdbQuit":
+    if _of_debugger(error):
         return (
             "a debugger needs a terminal, and there is none in this process: run the pipeline "
             "without distribute and executor='process', or call the function yourself"
         )
     return ""
+
+
+def _of_debugger(error: BaseException) -> bool:
+    """Return whether a debugger raised *error* at the end of its input: since 3.14 it exits."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    last = place.tb_frame.f_globals.get("__name__") if place is not None else ""
+    return type(error).__name__ == "BdbQuit" or (isinstance(error, SystemExit) and last == "pdb")
 
 
 def _of_type_error(error: TypeError, element: Any) -> str:

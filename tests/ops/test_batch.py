@@ -87,6 +87,7 @@ def test_records_and_times_beside_other_values_are_stacked_as_they_are(dtype):
     assert batch.tobytes() == rows.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore:The 'generic' unit:DeprecationWarning")  # NumPy 2.5
 def test_a_time_that_is_none_goes_with_every_unit():
     times = [np.datetime64("NaT"), np.datetime64(5, "ms"), np.datetime64("NaT", "ms")]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     C = TypeVar("C", bound=DataclassInstance)
 else:
     C = TypeVar("C")
-F = TypeVar("F", bound=Callable[..., None])
 
 PREFIX = "PENSTOCK_"
 
@@ -194,27 +193,6 @@ def from_env(kind: type[C], env: Mapping[str, str]) -> C:
 def to_env(config: DataclassInstance) -> dict[str, str]:
     """Return the variables from which `from_env` makes an equal *config*."""
     return {variable(f.name): _write(getattr(config, f.name)) for f in fields(config)}
-
-
-def with_defaults(kind: type[DataclassInstance]) -> Callable[[F], F]:
-    """Return a decorator that adds the defaults of *kind*'s fields to the help of a command.
-
-    The command's options have the names of fields; an option that may be repeated has the
-    field's name in the singular.
-    """
-    defaults = {field.name: field.default for field in fields(kind)}
-
-    def decorate(command: F) -> F:
-        hints = typing.get_type_hints(command, include_extras=True)
-        for name, hint in hints.items():
-            default = next((defaults[n] for n in (name, f"{name}s") if n in defaults), None)
-            for option in getattr(hint, "__metadata__", ()):
-                if default is not None and default is not False and default != ():
-                    option.help = f"{option.help}; by default {default}"
-        command.__annotations__ = hints
-        return command
-
-    return decorate
 
 
 def variable(field: str) -> str:

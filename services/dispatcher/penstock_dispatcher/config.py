@@ -190,9 +190,9 @@ class DispatcherConfig(ServiceSettings):
     """How many datasets may be registered."""
 
     durability: str = "process"
-    """What the journal survives. ``"process"``: a crash of the process; a power failure may
-    lose the last decisions. ``"power"``: also a power failure, with an fsync for each
-    transaction."""
+    """What the journal survives: a crash of the process (``"process"``), or also a power failure
+    (``"power"``). With ``"process"``, a power failure may lose the last decisions; ``"power"``
+    costs an fsync for each transaction."""
 
     dataset_gc_timeout: float = 3600.0
     """Seconds to keep a dataset that no job uses, with an id that `register_dataset` chose. A

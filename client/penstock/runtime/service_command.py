@@ -1,0 +1,104 @@
+"""Makes the command of a service from its settings: each field is an option."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+LONGEST = 120
+"""Characters of an option's help, if its first sentence is not longer."""
+
+LIMITS = "max_"
+"""How the names of limits begin. All limits are set by one option, ``--limit``."""
+
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", help="A limit, such as max_connections=100; repeatable."),
+]
+
+
+def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that gives a command an option for each field of *kind*.
+
+    The option of `worker_timeout` is ``--worker-timeout``; its help is how the field's
+    docstring begins, and the default. A field with several values has an option in the singular
+    that may be repeated. The command gets what is given on the command line by the fields' names;
+    what is not given is None. ``limit`` is the list of all ``--limit``.
+
+    >>> from penstock_dispatcher import DispatcherConfig
+    >>> @options_of(DispatcherConfig)
+    ... def run(**given):
+    ...     pass
+    >>> "worker_timeout" in inspect.signature(run).parameters
+    True
+    """
+    hints, said = typing.get_type_hints(kind), documented(kind)
+    found = [
+        _parameter(field, hints[field.name], said.get(field.name, ""))
+        for field in fields(kind)
+        if not field.name.startswith(LIMITS)
+    ]
+    found.append(_keyword("limit", Limit))
+
+    def decorate(command: Callable[..., None]) -> Any:
+        command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in found}
+        return command
+
+    return decorate
+
+
+def documented(kind: type) -> dict[str, str]:
+    """Return the docstring below each field of *kind*, by the field's name."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    body = typing.cast("ast.ClassDef", node).body
+    return {
+        field.target.id: inspect.cleandoc(doc.value.value)
+        for field, doc in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
+        if isinstance(doc.value.value, str)
+    }
+
+
+def _parameter(field: Field[Any], hint: Any, doc: str) -> inspect.Parameter:
+    inner = [one for one in typing.get_args(hint) if one is not type(None)]
+    several = any(typing.get_origin(one) is tuple for one in (hint, *inner))
+    text = _summary(" ".join(doc.replace("`", "").split()))
+    if field.default not in (MISSING, None, False, ()):
+        text += f" By default {field.default}."
+    spelt = f"--{_singular(field.name) if several else field.name}".replace("_", "-")
+    option = typer.Option(spelt, help=f"{text} Repeatable." if several else text)
+    return _keyword(field.name, Annotated[(list[str] if several else hint) | None, option])
+
+
+def _summary(text: str) -> str:
+    """Return the first sentences of *text*: as many as fit, and at least one."""
+    kept, *others = re.split(r"(?<=\.) ", text)
+    for sentence in others:
+        if len(kept) + len(sentence) >= LONGEST:
+            break
+        kept += f" {sentence}"
+    return kept
+
+
+def _keyword(name: str, hint: Any) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=None, annotation=hint)
+
+
+def _singular(name: str) -> str:
+    """Return *name*, a plural, in the singular: ``worker_addresses``, ``worker_tags``."""
+    return name.removesuffix("es") if name.endswith("sses") else name.removesuffix("s")
