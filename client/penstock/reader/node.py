@@ -56,7 +56,7 @@ class RemotePipeline:
 
     @property
     def definition(self) -> Definition:
-        """The pipeline as it travels; of one that is read by an id, what is known of it here."""
+        """The pipeline as it is sent; if it is read by an id, the definition known here."""
         if self._definition is None:
             known = self.registered
             self._epochs = epochs_of(self.node)
@@ -81,12 +81,12 @@ class RemotePipeline:
 
     @property
     def registered(self) -> Registered | None:
-        """What stands for the pipeline, if it is read by an id."""
+        """The node that stands for the pipeline, if it is read by an id."""
         return self.node if isinstance(self.node, Registered) else None
 
 
 class PassCounter:
-    """What one dataset object keeps from pass to pass: its id, and how many there were."""
+    """State of one dataset object from pass to pass: its id, and how many passes it had."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -200,18 +200,18 @@ class Distribute(Node):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """The fingerprint of what is read, and the mode: what a saved job must agree with."""
+        """The pipeline's fingerprint, and the mode: a saved job must have the same."""
         return self.remote.definition.fingerprint, self.mode
 
     @property
     def own_seed(self) -> int | None:
-        """The job's seed, unless what is behind gives one: that of options before, or None."""
+        """The job's own seed, else the seed of earlier options, or None."""
         return options_of(self.remote.node).seed if self.seed is None else self.seed
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`. Each call opens the next repetition of the job, or one that was saved.
 
-        Where elements are tracked a state only says that operators go on with a pass.
+        If elements are tracked, a state only says that operators continue a pass.
         """
         if context.sessions is not None:
             sessions = cast("PassSessions", context.sessions)
@@ -230,7 +230,7 @@ class Distribute(Node):
     def _opened(
         self, saved: SavedJob | None, *, replaces: tuple[str, ...], seed: int | None
     ) -> tuple[SavedJob, Session | None]:
-        """Open a pass, from what was *saved* on if anything was."""
+        """Open a pass, from the *saved* job if there is one."""
         if saved is not None and saved.finished:
             self.passes.resume(saved.repetition)
             return saved, None

@@ -1,4 +1,4 @@
-"""What a reader decides: which elements it has, which it may deliver, what it reports.
+"""A reader's decisions: which elements it has, which it may deliver, and its reports.
 
 The reader is the fence: a frame counts only when a reader accepts it, and it accepts frames of
 one attempt, through one subscription, and of no attempt below its fence. It delivers within
@@ -7,21 +7,21 @@ its lease only, by its own clock.
 Rule 1. Nothing here waits, reads a clock, draws a random number or logs: time comes in.
 Rule 2. A number is *acked* once the loop consumed it. That is irrevocable, and is sent late,
         twice or in any order without harm. *Buffered* is a claim that ends with the reader's lease.
-Rule 3. What was delivered towards the loop, and lies in local operators or in the block before the
-        loop, is still buffered: `Deliveries` knows its tags, and the outermost operator's marks say
-        which of them are acked. A `distribute` with no operator behind it is its own outermost one.
+Rule 3. Delivered elements that lie in local operators or in the block before the loop are still
+        buffered. `Deliveries` knows their tags; the outermost operator's marks say which are acked.
+        A `distribute` with no operator after it is its own outermost operator.
 Rule 4. From its barrier to the result of a save a reader hands nothing to the loop.
 
     ReaderView ──▶ task streams ──Subscribe──▶ worker ──frames──▶ frame slices ──▶ loop ──Ack──▶
 
-Read `state_machine` first. It keeps a `membership` (id and lease), the `task_stream` of each task
-with its `flow_control` (acks and credit), the `reachability` of workers, an `ack_collector` of what
-is unacked (its `deliveries`), and the `save_barrier`.
+Read `state_machine` first. It keeps a `membership` (id and lease), the `reachability` of workers,
+and the `save_barrier`. Each task has a `task_stream` with its `flow_control` (acks and credit).
+An `ack_collector` keeps the unacked elements (its `deliveries`).
 
-`rounds` is the same for a consumer of coordinated reads. Its `group_streams` fetch ahead, each into
-a `group_buffer`; `round_reports` say what is here, `round_answers` what of that was heard; the
-`round_log` says what is handed out, as `round_slice`s. `session_core` is what a session needs of
-either.
+`rounds` does the same for a consumer of coordinated reads. Its `group_streams` fetch ahead, each
+into a `group_buffer`. `round_reports` report the received rounds, and `round_answers` track which
+reports were heard. The `round_log` names the rounds to hand out, as `round_slice`s. `session_core`
+is the interface that a session uses for both.
 """
 
 from penstock.reader.core.flow_control import ACK_EVERY

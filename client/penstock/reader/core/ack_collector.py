@@ -1,4 +1,4 @@
-"""What was delivered and is unacked, and how many elements the loop consumed."""
+"""Tracks the delivered elements that are unacked, and how many the loop consumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STARVED_COST = 2e-5
 
 
 class AckLedger(Protocol):
-    """What keeps account of numbers that were delivered: of a task, or of rounds."""
+    """Keeps account of the delivered numbers of a task, or of rounds."""
 
     def ack(self, numbers: RangeSet, /) -> None:
         """Record that the loop had *numbers*."""
@@ -34,7 +34,7 @@ class AckLedger(Protocol):
         """Record that *numbers* were dropped: the loop never has them."""
 
     def clear(self) -> None:
-        """Drop what is here and was not delivered."""
+        """Drop the elements that were not delivered."""
 
 
 class AckCollector:
@@ -50,7 +50,7 @@ class AckCollector:
 
     @property
     def tracked(self) -> bool:
-        """Whether marks say what is unacked; else an element is acked as it is delivered."""
+        """Whether marks track unacked elements; if not, delivery acks an element."""
         return self.deliveries.tracker is not None
 
     def collect_acks(self, now: float, *, at_once: bool = False, starved: bool = False) -> None:
@@ -68,7 +68,7 @@ class AckCollector:
             self._starved_at = now + max(self._collect_every, STARVED_COST * runs)
 
     def halt(self, now: float) -> None:
-        """Stop the loop between two elements, and ack what it consumed."""
+        """Stop the loop between two elements, and ack the elements that it consumed."""
         self._ack(self.deliveries.halt())
         self._collect_at = now + ACK_EVERY
 
@@ -81,7 +81,7 @@ class AckCollector:
             ledger.clear()
 
     def collect_soon(self, now: float) -> None:
-        """Collect acks soon: something new was delivered. How soon depends on what it costs."""
+        """Collect acks soon, because elements were delivered; later if collecting costs more."""
         self._collect_every = ACK_EVERY
         soon = now + max(ACK_EVERY, COLLECT_COST * len(self.deliveries))
         self._collect_at = min(self._collect_at, soon)
@@ -103,7 +103,7 @@ class AckCollector:
             self._ack({ledger: RangeSet(((start, stop),))})
 
     def revoke(self, stream: TaskStream, below: int | None = None) -> None:
-        """Revoke what is unacked of *stream*, or what of that is *below* a number."""
+        """Revoke the unacked elements of *stream*, or only those *below* a number."""
 
         def wanted(delivery: Delivery) -> Delivery | None:
             if delivery.task != stream.task:
@@ -115,13 +115,13 @@ class AckCollector:
         self._requeue(revoked)
 
     def requeue(self, tags: RangeSet) -> list[TaskId]:
-        """Requeue the elements with *tags*; return whose they are."""
+        """Requeue the elements with *tags*; return their tasks."""
         requeued = self.deliveries.requeue(tags)
         self._requeue(requeued)
         return list(requeued)
 
     def drop_below(self, stream: TaskStream, floor: int) -> None:
-        """Drop what of *stream* lies below *floor*, wherever it is."""
+        """Drop all elements of *stream* below *floor*, delivered or not."""
         stream.drop_below(floor)
         if stream.lowest < floor:
             self.revoke(stream, floor)

@@ -1,8 +1,8 @@
 """Elements delivered to local operators and not acked: from delivery tags to element numbers.
 
 Delivery tags are 0, 1, 2, ... in the order of delivery. The marks of the outermost operator say
-which tags are unacked; `Deliveries` maps each to an element of a task. That is kept in ranges,
-and forgotten once they are acked.
+which tags are unacked; `Deliveries` maps each tag to an element of a task. It keeps ranges of
+tags, and forgets them once they are acked.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ Wanted = Callable[[Delivery], Delivery | None]
 
 
 class Deliveries:
-    """What is unacked: it will be acked, requeued or revoked."""
+    """The unacked elements, each of which will be acked, requeued or revoked."""
 
     def __init__(self) -> None:
         self.tracker: AckTracker | None = None
-        """Says what is unacked; without one, elements are acked as they are delivered."""
+        """Tells which tags are unacked; if None, elements are acked as they are delivered."""
         self.next_tag = 0
         """The next delivery tag."""
         self._deliveries: list[Delivery] = []
@@ -73,11 +73,11 @@ class Deliveries:
         self._deliveries.append(Delivery(at, self.next_tag, task, start))
 
     def runs(self) -> tuple[Run, ...]:
-        """Return what is unacked, in the order of delivery."""
+        """Return the unacked elements, in the order of delivery."""
         return tuple((task, at, at + stop - start) for start, stop, task, at in self._deliveries)
 
     def collect_acks(self) -> Numbers:
-        """Return what was acked since the last call."""
+        """Return the numbers acked since the last call."""
         if self.tracker is None or not self._deliveries:
             return {}
         return _numbers(self._acked(self.tracker.unacked()))

@@ -1,4 +1,4 @@
-"""What a session needs of the core that decides for it: `ReaderCore`, or `RoundsCore`."""
+"""The interface of the core that decides for a session: `ReaderCore` or `RoundsCore`."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class Slice(Protocol):
 
     @property
     def load(self) -> FrameElements:
-        """What makes them."""
+        """The object that makes the elements."""
 
     @property
     def start(self) -> int:
-        """The number of the first."""
+        """The number of the first element."""
 
     @property
     def stop(self) -> int:
-        """The number behind the last."""
+        """The number after that of the last element."""
 
 
 class MemberCore:
-    """What every core has: its membership at the dispatcher, and effects to be performed."""
+    """The base of every core: its membership at the dispatcher, and effects to perform."""
 
     membership: Membership
     _effects: list[ReaderEffect]
@@ -65,13 +65,13 @@ class MemberCore:
         return bool(self._effects)
 
     def take_effects(self) -> list[ReaderEffect]:
-        """Return, once, the effects that are to be performed, in this order."""
+        """Return the effects to perform, in this order, and forget them."""
         orders, self._effects[:] = self._effects.copy(), []
         return orders
 
 
 class WithoutRounds(MemberCore):
-    """What a core answers that reads no rounds."""
+    """The answers of a core that reads no rounds."""
 
     waits_for_work = False
     on_consumers = False
@@ -87,7 +87,7 @@ class WithoutRounds(MemberCore):
         return 0
 
     def skip_to(self, number: int, now: float) -> None:  # noqa: ARG002
-        """Refuse it: there are no rounds.
+        """Refuse the call: there are no rounds.
 
         Raises:
             DatasetError: always.
@@ -96,21 +96,21 @@ class WithoutRounds(MemberCore):
 
 
 class Unshared(MemberCore):
-    """What a core answers whose elements are for this reader alone."""
+    """The answers of a core whose elements are for this reader alone."""
 
     def __init__(self) -> None:
         self.replay = Replay()
-        """Nothing is asked for: the elements come again in their order by themselves."""
+        """Empty, because the workers send the elements again in their order without a request."""
 
     def on_recall(self, recall: Recall, now: float) -> None:
-        """Ignore it: no other reader can use what is this one's."""
+        """Ignore the recall: no other reader can use this reader's elements."""
 
     def on_all_sent(self, told: AllSent, now: float) -> None:
-        """Ignore it: others say what is next."""
+        """Ignore the message: other messages determine the next element."""
 
 
 class SessionCore(Protocol):
-    """One training loop's end of an iteration: see `ReaderCore` for each."""
+    """One training loop's end of an iteration. `ReaderCore` explains each method."""
 
     iteration: IterationId
     membership: Membership
@@ -126,11 +126,11 @@ class SessionCore(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether everything is acked, and nothing will come any more."""
+        """Whether everything is acked and nothing more will come."""
 
     @property
     def waits_for_work(self) -> bool:
-        """Whether what is waited for, as views say, may take as long as it takes."""
+        """Whether views say that the loop waits for work that may take any time."""
 
     @property
     def tasks(self) -> Mapping[TaskId, TaskStream]:
@@ -142,7 +142,7 @@ class SessionCore(Protocol):
 
     @property
     def lease_until(self) -> float:
-        """Until when anything may be handed out."""
+        """The time until which elements may be handed out."""
 
     @property
     def ready(self) -> bool:
@@ -150,7 +150,7 @@ class SessionCore(Protocol):
 
     @property
     def owed(self) -> int:
-        """How many elements were acked here, as far as nobody else may know of it; any thread."""
+        """How many acked elements may be known to this reader only; any thread may ask."""
 
     @property
     def pressing(self) -> bool:
@@ -158,7 +158,7 @@ class SessionCore(Protocol):
 
     @property
     def round(self) -> int:
-        """The first round that the loop has not had; 0 where there are none."""
+        """The first round that the loop has not had; 0 if there are no rounds."""
 
     @property
     def skipped(self) -> int:
@@ -169,13 +169,13 @@ class SessionCore(Protocol):
         """Whether the newest element delivered fills a group that was too short."""
 
     def next_slice(self, now: float, limit: int | None = None) -> Slice | NoElement:
-        """Return the next elements of one task, at most *limit*, or why not."""
+        """Return the next elements of one task, at most *limit*, or why there are none."""
 
     def look(self, now: float) -> bool | NoElement:
-        """Return whether `next_slice` has elements, or why not."""
+        """Return whether `next_slice` has elements, or why it has none."""
 
     def locate(self, now: float) -> int | NoElement:
-        """Return `round`, or that it is not known yet."""
+        """Return `round`, or why it is not known yet."""
 
     def permit(self, now: float) -> bool | NoElement:
         """Return True if elements may be handed out, else that the loop has to wait."""
@@ -187,12 +187,12 @@ class SessionCore(Protocol):
         """Note that the loop asks for more."""
 
     def loop_running(self, now: float) -> None:
-        """Note that the loop has got something, or has stopped waiting."""
+        """Note that the loop got an element, or stopped waiting."""
 
     def save(
         self, label: str, timeout: float, now: float, *, without_missing: bool = False
     ) -> SaveResult | None:
-        """Return the result of a save; stop at its barrier if that was not done before."""
+        """Return the result of a save; stop at its barrier first, unless already stopped there."""
 
     def requeue(self, tags: RangeSet, now: float) -> None:
         """Requeue the elements with *tags*: the outermost iterator dropped them."""
@@ -201,10 +201,10 @@ class SessionCore(Protocol):
         """Hand out no round below *number*."""
 
     def leave(self, now: float) -> None:
-        """Deliver no more, and say so."""
+        """Deliver no more, and tell the dispatcher."""
 
     def let_go(self) -> None:
-        """Drop what is here, of a session that is over: frames may lie in a worker's memory."""
+        """Drop all elements when the session is over: frames may lie in a worker's memory."""
 
     def stop(self, now: float) -> None:
         """Deliver no more."""
@@ -219,13 +219,13 @@ class SessionCore(Protocol):
         """Note that a worker answered on a stream."""
 
     def on_frame(self, frame: FrameHeader, load: FrameElements, nbytes: int, now: float) -> None:
-        """Keep what is new of a frame."""
+        """Keep the new elements of a frame."""
 
     def on_recall(self, recall: Recall, now: float) -> None:
         """Handle a worker's request to requeue."""
 
     def on_all_sent(self, told: AllSent, now: float) -> None:
-        """Note that nothing of a task is to be waited for."""
+        """Note that a task has nothing left to wait for."""
 
     def on_stream_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of this attempt."""
@@ -240,4 +240,4 @@ class SessionCore(Protocol):
         """Return when `on_tick` should be called next, if nothing else happens."""
 
     def take_effects(self) -> list[ReaderEffect]:
-        """Return, once, what is to be done; in this order."""
+        """Return the effects to perform, in this order, and forget them."""

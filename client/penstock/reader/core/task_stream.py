@@ -1,4 +1,4 @@
-"""One task, as one reader reads it: what is here, acked and unsent, and what went wrong."""
+"""One task, as one reader reads it: its buffered elements, its unsent acks, its failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.protocol.types import Failure, TaskId, WorkerId
 
 
 def next_ready(streams: Iterable[TaskStream]) -> TaskStream | None:
-    """Return the preferred one of those that have elements here; of these, the first to come."""
+    """Return the stream of the lowest rank that has elements; among equals, the earliest."""
     found, rank, first = None, inf, inf
     for stream in streams:  # on the way of each block, several times
         if not stream.slices or stream.rank > rank:
@@ -29,7 +29,7 @@ def next_ready(streams: Iterable[TaskStream]) -> TaskStream | None:
 
 
 def raise_new(streams: Iterable[TaskStream], now: float) -> None:
-    """Raise what happened to a task behind the last of its elements, once for each task."""
+    """Raise a task's failure after the last of its elements, once for each task."""
     for stream in streams:
         if not stream.failure_raised and not stream.slices and stream.in_trouble(now):
             stream.failure_raised = True
@@ -41,19 +41,19 @@ def only_flush(
     asked: Collection[TaskId],
     misses: Callable[[TaskStream], bool],
 ) -> bool:
-    """Return whether of each task that may be waited for it was *asked* to flush."""
+    """Return whether every task that the loop may wait for was *asked* to flush."""
     listed = (stream for stream in streams if stream.listed and not stream.failure_raised)
     return all(stream.task in asked or stream.barred or misses(stream) for stream in listed)
 
 
 def clear(streams: Iterable[TaskStream]) -> None:
-    """Drop the slices that are here."""
+    """Drop the slices of all streams."""
     for stream in streams:
         stream.clear()
 
 
 def is_over(streams: Iterable[TaskStream], now: float, *, finished: bool) -> bool:
-    """Return whether nothing will come any more; raise again what went wrong, if anything did."""
+    """Return whether nothing more will come; if a task failed, raise its failure again."""
     streams = list(streams)
     told = [stream for stream in streams if stream.failure_raised]
     stuck = told and all(stream.failure_raised for stream in streams if stream.listed)
@@ -67,7 +67,7 @@ def is_over(streams: Iterable[TaskStream], now: float, *, finished: bool) -> boo
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """So many bytes are here, where there is *room* for that many; 0 where frames are counted."""
+    """Buffered bytes, and the *room* for them in bytes; *room* is 0 if frames are counted."""
 
     nbytes: int = 0
     room: int = 0
@@ -77,7 +77,7 @@ NOTHING_HELD = Held()
 
 
 def held_by_worker(streams: Iterable[TaskStream]) -> dict[WorkerId, Held]:
-    """Return what is here and not delivered, of the tasks that each worker runs."""
+    """Return, for each worker, the undelivered bytes of the tasks that it runs."""
     found: dict[WorkerId, Held] = {}
     for stream in streams:
         if stream.worker is not None:
@@ -93,11 +93,11 @@ FAILURE_PATIENCE = 1.0
 """Seconds that a stream may be silent before a failure known from the dispatcher counts."""
 
 BACKOFF, MAX_BACKOFF = 0.05, 1.0
-"""Seconds before a broken stream is opened anew: doubled each time, up to the second."""
+"""Seconds before a broken stream is opened again: doubled each time, up to the second figure."""
 
 
 class FrameElements(Protocol):
-    """What a session made of a payload."""
+    """The elements that a session decodes from a payload."""
 
     def elements(self, start: int, stop: int, /) -> list[Element]:
         """Return the elements with the numbers from *start* to *stop*."""
@@ -105,9 +105,9 @@ class FrameElements(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameSlice:
-    """The elements *start* to *stop* of a frame: they are here and not delivered.
+    """The elements *start* to *stop* of a frame, which are received and not delivered.
 
-    *load* is what the session made of the payload; *arrival* counts the frames of all tasks.
+    *load* decodes the payload's elements; *arrival* counts the frames of all tasks.
     """
 
     frame: FrameHeader
@@ -118,7 +118,7 @@ class FrameSlice:
     stop: int
 
     def split(self, at: int) -> tuple[FrameSlice, FrameSlice]:
-        """Return what is before number *at* and the rest: the bytes are free with the last."""
+        """Return the elements before number *at*, and the rest, which carries all the bytes."""
         return replace(self, nbytes=0, stop=at), replace(self, start=at)
 
 
@@ -126,8 +126,8 @@ class FrameSlice:
 class TaskStream:
     """One task, as this reader knows it.
 
-    Credit: *balance* is what was given in this subscription minus what arrived in it. Where frames
-    are counted in bytes, balance and buffered bytes together fill the *window*.
+    Credit: *balance* is the credit given in this subscription minus the credit that arrived frames
+    used. If frames are counted in bytes, balance and buffered bytes together fill the *window*.
     """
 
     task: TaskId
@@ -143,13 +143,13 @@ class TaskStream:
     incarnation: int = 0
     """Of the worker."""
     profile: WorkerProfile = UNKNOWN_WORKER
-    """What the worker says of itself."""
+    """The worker's profile, as the worker reports it."""
     rank: int = 0
-    """Whose elements are preferred: the least."""
+    """The reader prefers the elements of the stream with the lowest rank."""
     awaited: bool = False
-    """Whether the loop waits for this task, whatever is here of others."""
+    """Whether the loop waits for this task, even if other tasks have elements."""
     barred: bool = False
-    """Whether a worker runs it that this reader may not read."""
+    """Whether the worker that runs it is one that this reader may not read."""
     subscription: int = 0
     streaming: bool = False
     """Whether the last subscription's stream was opened, and is not known to be gone."""
@@ -158,7 +158,7 @@ class TaskStream:
     ended: bool = False
     """Whether the worker said that nothing more comes of this attempt."""
     all_sent: bool = False
-    """Whether it said that all there is was sent: more comes only if others requeue it."""
+    """Whether the worker said that it sent everything: more comes only if others requeue it."""
     retry_at: float = LONG_AGO
     breaks: int = 0
     """Streams that broke one after another, with nothing received in between."""
@@ -169,9 +169,9 @@ class TaskStream:
     nbytes: int = 0
     credit_at: float = LONG_AGO
     unsent_acks: RangeSet = NO_RANGES
-    """What was acked and not yet sent."""
+    """The acks that are not yet sent."""
     hinted_at: float = LONG_AGO
-    """When a worker was last told that the loop waits, while operators have what came."""
+    """When a worker was last told that the loop waits while operators hold its elements."""
     acked_at: float = LONG_AGO
     acks: int = 0
     """How many acks were sent on this subscription."""
@@ -292,7 +292,7 @@ class TaskStream:
                 self.deliver(piece)
 
     def clear(self) -> None:
-        """Drop the slices that are here."""
+        """Drop the slices of all streams."""
         here = RangeSet.of(*((piece.start, piece.stop) for piece in self.slices))
         self.buffered = self.buffered - here
         self.slices, self.nbytes = [], 0

@@ -1,14 +1,14 @@
-"""What `state()` of an iterator over jobs is: plain JSON, the same for every reader of the jobs.
+"""The format of `state()` of an iterator over jobs: JSON, the same for every reader of the jobs.
 
     {"v": 3, "pipeline": "0batch 1distribute", "passes": {path of a repeat: pass},
      "jobs": {path of a distribute: [{"passes": [numbers], "state": a job's state}, ...]},
-     "operators": what those behind `distribute` hold (see `operators_state`), or null}
+     "operators": state of the operators after `distribute` (see `operators_state`), or null}
 
-Version 2 had no operators: they begin anew.
+Version 2 has no operators, so the operators start from the beginning.
 
-A job's state is the dispatcher's (its ``core/job_state.py``); of a pass that is over only its name
-is kept. Paths are those of the graph on the training side. A dataset with other operators
-there has other paths: what is saved is then found by its order.
+The dispatcher makes a job's state (in its ``core/job_state.py``). Of a pass that is over, only the
+name is kept. Paths are those of the graph on the training side. A dataset with other operators
+there has other paths; saved jobs are then matched by their order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PassNumbers: TypeAlias = tuple[tuple[str, int], ...]
 """The passes of the enclosing `repeat`s: see `penstock.engine.context.Context.passes`."""
 
 VERSION = 3
-"""Of the format; 1 is that of datasets without `distribute`."""
+"""The version of the format; datasets without `distribute` have version 1."""
 
 _READ = (2, VERSION)
 
@@ -36,7 +36,7 @@ _POLICIES = {"off": "parallel_epochs", "dynamic": "distributed_epoch"}
 
 @dataclass(frozen=True, slots=True)
 class SavedJob:
-    """One pass of a job: whose it is, and, unless it is *finished*, the *state* to restore."""
+    """One pass of a job: which job, and, unless it is *finished*, the *state* to restore."""
 
     fingerprint: str
     mode: str
@@ -46,11 +46,11 @@ class SavedJob:
     state: State = None
 
     def ended(self) -> SavedJob:
-        """Return the same pass behind its end."""
+        """Return the same pass, finished."""
         return SavedJob(self.fingerprint, self.mode, self.job, self.repetition, finished=True)
 
     def check(self, fingerprint: str, mode: str) -> None:
-        """Check that a dataset of this *fingerprint*, read in this *mode*, may go on from here.
+        """Check that a dataset with this *fingerprint* and *mode* may continue from this pass.
 
         Raises:
             StateError: saying what differs.
@@ -106,7 +106,7 @@ class SavedJob:
         """The state as text.
 
         Raises:
-            StateError: when it cannot be written, for it is no JSON or nested without end.
+            StateError: if it cannot be written: it is not JSON, or is nested without end.
         """
         try:
             return json.dumps(self.state, separators=(",", ":")).encode()
@@ -116,7 +116,7 @@ class SavedJob:
 
 @dataclass(frozen=True, slots=True)
 class SavedPass:
-    """What is saved of one `distribute`: one pass of it."""
+    """One saved pass of one `distribute`."""
 
     path: str
     passes: PassNumbers
@@ -125,19 +125,19 @@ class SavedPass:
 
 @dataclass(frozen=True, slots=True)
 class IteratorState:
-    """What is saved of a pipeline: in which pass each `repeat` is, and jobs."""
+    """The saved state of a pipeline: the pass of each `repeat`, and the jobs."""
 
     passes: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[SavedPass, ...] = ()
     operators: State = None
-    """Those of one reader: see `operators_state`."""
+    """The operators of one reader: see `operators_state`."""
     pipeline: str = ""
-    """The operators that it was taken of."""
+    """The operators of the pipeline whose state was saved."""
 
     def job(self, path: str, passes: PassNumbers) -> SavedJob | None:
-        """Return what is saved of that pass of the `distribute` at *path*.
+        """Return the saved job of that pass of the `distribute` at *path*.
 
-        What came before everything that is saved of it was over.
+        A pass before all saved passes is over.
         """
         parts = [part for part in self.parts if part.path == path]
         for part in parts:
@@ -148,7 +148,7 @@ class IteratorState:
         return None
 
     def plain(self, pipeline: str, distributes: Sequence[str]) -> State:
-        """Return it as JSON, for a pipeline that has these *distributes*."""
+        """Return the state as JSON, for a pipeline that has these *distributes*."""
         jobs: dict[str, list[State]] = {path: [] for path in distributes}
         for part in self.parts:
             passes = [number for _, number in part.passes]
@@ -166,7 +166,7 @@ def of(plain: Any, distributes: Sequence[str], repeats: Sequence[str]) -> Iterat
     """Read a state for a pipeline that has these *distributes* and *repeats*, by their paths.
 
     Raises:
-        StateError: saying what is wrong with it.
+        StateError: if the state is malformed or does not fit; the text says why.
     """
     match plain:
         case {"v": 1, "seed": _, "at": _}:
@@ -224,7 +224,7 @@ def _pass_numbers(path: str, numbers: Sequence[int], repeats: Sequence[str]) -> 
 
 
 def _matched(saved: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
-    """Return where in this pipeline is what was saved by its path in another."""
+    """Map each path of the saved pipeline to the matching path of this pipeline."""
     return dict(zip(sorted(saved, key=_steps), sorted(paths, key=_steps), strict=False))
 
 

@@ -1,10 +1,10 @@
 """The sessions of one run: which pass of which `distribute` each of them reads.
 
-A `distribute` is opened anew in every pass of a `repeat` around it. The session of an earlier pass
-stays for as long as operators have elements of it unacked; and after that until the pass is over
-for all readers, because what another one requeues may still come to it.
+Every pass of a `repeat` opens the `distribute` inside it again. The session of an earlier pass
+stays while operators have unacked elements of that pass. It then stays until the pass is over for
+all readers, because it may still receive elements that another reader requeues.
 
-Lock order: a session's own lock, then `PassSessions.lock`. So no session is called with the lock
+Lock order: a session's own lock, then `PassSessions.lock`. So no session is called with that lock
 held.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SessionApi(Protocol):
-    """What a pass needs of a session. See `penstock.reader.session.session.Session`."""
+    """The session interface that a pass uses. See `penstock.reader.session.session.Session`."""
 
     @property
     def over(self) -> bool:
@@ -55,7 +55,7 @@ class SessionApi(Protocol):
 
     @property
     def pass_read(self) -> PassRead:
-        """The pass that it reads, and where."""
+        """The pass that this session reads, and its position."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class SessionApi(Protocol):
 
     @property
     def lease_until(self) -> float:
-        """Until when elements may be handed out, by the clock of leases."""
+        """The time until which elements may be handed out, by the clock of leases."""
         ...
 
     def follow(self, tracker: AckTracker) -> None:
@@ -75,7 +75,7 @@ class SessionApi(Protocol):
     def pull(self, limit: int | None = None, *, waiting: bool = False) -> list[Element]:
         """Return the next elements, unacked; [] at end or flush.
 
-        With *waiting* it is the loop itself that waits for them, as `set_waiting` would say.
+        *waiting* says that the loop itself waits for them, as `set_waiting` does.
         """
         ...
 
@@ -88,7 +88,7 @@ class SessionApi(Protocol):
         ...
 
     def held(self) -> tuple[Run, ...]:
-        """Return what was delivered and is unacked, in the order of delivery."""
+        """Return the delivered elements that are unacked, in the order of delivery."""
         ...
 
     def set_waiting(self, waiting: bool, /) -> None:
@@ -105,7 +105,7 @@ class SessionApi(Protocol):
 
     @property
     def lease(self) -> LeaseHolder:
-        """The lease alone, which is cheap to look at before each element."""
+        """The lease alone, which is cheap to check before each element."""
         ...
 
     def requeue(self, tags: RangeSet) -> None:
@@ -138,16 +138,16 @@ class SessionApi(Protocol):
 
     @property
     def links(self) -> tuple[LinkTraffic, ...]:
-        """What came from each worker."""
+        """The traffic received from each worker."""
         ...
 
     @property
     def awaited(self) -> str:
-        """What a thread waits for here, in words; nothing if none does."""
+        """In words, why a thread waits here; empty if no thread waits."""
         ...
 
     def skip_to(self, number: int, /) -> None:
-        """Deliver no round below *number*; what is unacked of these is skipped, not requeued."""
+        """Deliver no round below *number*; skip its unacked elements, and do not requeue them."""
         ...
 
     def close(self) -> None:
@@ -163,20 +163,20 @@ class PassSession:
     path: str
     passes: PassNumbers
     saved: SavedJob
-    """What a state says of the pass once it is over."""
+    """The entry that a state has for the pass once it is over."""
     session: SessionApi | None
     delivered: int = 0
     """How many elements were delivered; the next one's delivery tag."""
     ended: bool = False
-    """Whether its operator came to the end: only requeued elements may still come."""
+    """Whether its operator reached the end: only requeued elements may still come."""
     begun: bool = False
     """True once a mark names this session; until then all of it is unacked."""
     in_use: bool = True
     """Whether an operator reads it."""
     run: int = 0
-    """Which run of the operators reads it: what an older one pulls late is requeued."""
+    """Which run of the operators reads it. Elements that an older run pulls late are requeued."""
     alone: bool = False
-    """Whether there are no operators: who pulls is the loop that waits."""
+    """Whether there are no operators, so that the waiting loop itself pulls."""
     pulling: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -185,13 +185,13 @@ class PassSession:
         return self.session is None or self.session.over
 
     def held(self) -> tuple[Run, ...]:
-        """Return what was delivered and is unacked, in the order of delivery."""
+        """Return the delivered elements that are unacked, in the order of delivery."""
         return () if self.session is None else self.session.held()
 
     def pull(self, run: int, limit: int) -> tuple[list[Element], int]:
-        """Return the next elements for operators of *run*, and the delivery tag behind them.
+        """Return the next elements for operators of *run*, and the delivery tag after them.
 
-        Without elements there are none for now; requeued ones may still come.
+        An empty list means that there are none now; requeued elements may still come.
         """
         with self.pulling:
             session = self.session
@@ -200,7 +200,7 @@ class PassSession:
             elements = session.pull(limit, waiting=self.alone)
             behind = session.delivered
             if run != self.run:  # meanwhile, by another thread
-                # While this is under way it is unacked: what is opened now begins at `delivered`.
+                # Until `delivered` moves on, these are unacked: a new run begins at `delivered`.
                 session.requeue(RangeSet.of((behind - len(elements), behind)))
                 elements = []
             else:
@@ -212,7 +212,7 @@ class PassSession:
 class PassSessions:
     """The passes of a run, each with its session, oldest first.
 
-    Where `distribute` stands *alone*, without operators, the loop itself pulls.
+    If `distribute` is *alone*, without operators, the loop itself pulls.
     """
 
     def __init__(self, saved: IteratorState | None = None, *, alone: bool = False) -> None:
@@ -225,24 +225,24 @@ class PassSessions:
         self.seeds: Mapping[str, int | None] = {}
         """The seeds of the jobs, by the path of their `distribute`."""
         self.replaces: tuple[str, ...] = ()
-        """Readers of the run before, which this one replaces."""
+        """Readers of the previous run, which this run replaces."""
         self._sessions: tuple[PassSession, ...] = ()
-        """Replaced under the lock, never changed: it is read without."""
+        """Replaced under the lock and never changed, so it is read without the lock."""
         self._keys = 0
         self._saved = saved
         self._passes: dict[str, int] = {} if saved is None else dict(saved.passes)
-        """The passes in which `repeat`s that are still to be opened begin."""
+        """The pass in which each `repeat` that is not yet open begins."""
         self._closed = False
         self.round_before = self.skipped_before = 0
-        """Of sessions that were left: the round behind the last one's, and what all skipped."""
+        """Of closed sessions: the round after the last session's, and the elements skipped."""
         self.transport_before: Mapping[str, str] = {}
-        """How the last session that was left read each worker."""
+        """The transport by which the last closed session read each worker."""
         self.follow: Callable[[PassSession], None] = lambda _session: None
         self.operators: SavedOperators | None = None
-        """What is saved of the operators, if they continue from there."""
+        """The saved state of the operators, if they continue from it."""
 
     def first_pass(self, path: str) -> int | None:
-        """Return the pass in which the `repeat` at *path* begins, if it goes on from a state."""
+        """Return the pass in which the `repeat` at *path* begins, if a state gives one."""
         return self._passes.pop(path, None)
 
     def enter(
@@ -251,7 +251,7 @@ class PassSessions:
         passes: PassNumbers,
         make: Callable[[SavedJob | None], tuple[SavedJob, SessionApi | None]],
     ) -> PassSession:
-        """Return the session of this pass; *make* opens it, from what is saved of it."""
+        """Return the session of this pass; *make* opens it, from its saved job if there is one."""
         with self.lock:
             known = next((t for t in self._sessions if (t.path, t.passes) == (path, passes)), None)
             if known is not None:
@@ -280,20 +280,20 @@ class PassSessions:
         return self._sessions
 
     def live(self) -> list[PassSession]:
-        """Return those that have a session."""
+        """Return the passes that have a session."""
         return [one for one in self._sessions if one.session is not None]
 
     def at(self, path: str) -> list[PassSession]:
-        """Return those of the `distribute` at *path*."""
+        """Return the passes of the `distribute` at *path*."""
         return [one for one in self._sessions if one.path == path]
 
     def unacked(self, session: PassSession, unacked: Callable[[], UnackedBySession]) -> Unacked:
-        """Return what is unacked of *session*; *unacked* tells it of the outermost operator.
+        """Return the unacked elements of *session*; *unacked* asks the outermost operator.
 
-        A pass that its marks do not name is behind it if they named that or a later one before.
-        Else operators have read ahead, and the outermost one knows nothing of that pass yet.
+        If the operator's marks no longer name a pass, but named it or a later one, all is acked.
+        If they never did, operators have read ahead, and all of the pass is unacked.
         """
-        # Asked first: what marks named before `unacked` is called is in its answer, or acked.
+        # Asked first: a pass named before the call of `unacked` is in its answer, or acked.
         told = session.begun or any(t.begun for t in self.at(session.path) if t.key > session.key)
         now = unacked()
         if not session.begun:
@@ -301,9 +301,9 @@ class PassSessions:
         return now.get(session.key, NOTHING_UNACKED if told else Unacked())
 
     def note_new(self, unacked: Callable[[], UnackedBySession]) -> None:
-        """Ask which passes the outermost operator names, while it did not name all of them.
+        """Ask the outermost operator which passes it names, unless it has named all of them.
 
-        This is called for each block, and seldom is there such a pass.
+        The caller does so for each block, and a pass without a name is rare.
         """
         for one in self._sessions:
             if not one.begun and one.session is not None:
@@ -311,16 +311,16 @@ class PassSessions:
                 return
 
     def note(self, unacked: UnackedBySession) -> None:
-        """Mark passes begun that *unacked*, from the outermost operator, names."""
+        """Mark as begun the passes that *unacked*, from the outermost operator, names."""
         for one in self._sessions:
             one.begun = one.begun or one.key in unacked
 
     def read(self) -> list[SessionApi]:
-        """Return the sessions that delivered something."""
+        """Return the sessions that delivered elements."""
         return [t.session for t in self._sessions if t.session is not None and t.delivered]
 
     def passes_of(self, sessions: Sequence[PassSession], repeats: Sequence[str]) -> dict[str, int]:
-        """Return the passes of *repeats* from which on all of *sessions* are read again."""
+        """Return the pass of each of *repeats* to start at so that all *sessions* are read again."""
         left = [dict(one.passes) for one in sessions]
         found: dict[str, int] = {}
         for repeat in sorted(repeats, key=len):
@@ -343,7 +343,7 @@ class PassSessions:
                 session.set_waiting(waiting)
 
     def detach(self) -> None:
-        """Detach the operators that read now: what they pull from here on is requeued."""
+        """Detach the current operators: elements that they pull from now on are requeued."""
         with self.lock:
             self.run += 1
             for one in self._sessions:
@@ -351,10 +351,10 @@ class PassSessions:
                 one.run = -1
 
     def retire(self, has_unacked: Callable[[PassSession], bool]) -> None:
-        """Leave passes that no operator reads, and of which nothing is unacked, as is asked.
+        """Leave the passes that no operator reads, unless *has_unacked* says that some is unacked.
 
-        One that ended stays until it is over for all readers. What is over stays known for as long
-        as an older pass is not.
+        A pass that ended stays until it is over for all readers. A pass that is over stays known
+        while an older pass is not over.
         """
         for one in self._sessions:
             if one.in_use or one.session is None or has_unacked(one):
