@@ -320,7 +320,7 @@ class PassSessions:
         return [t.session for t in self._sessions if t.session is not None and t.delivered]
 
     def passes_of(self, sessions: Sequence[PassSession], repeats: Sequence[str]) -> dict[str, int]:
-        """Return the pass of each of *repeats* to start at so that all *sessions* are read again."""
+        """Return the pass at which each of *repeats* must start to read all *sessions* again."""
         left = [dict(one.passes) for one in sessions]
         found: dict[str, int] = {}
         for repeat in sorted(repeats, key=len):
