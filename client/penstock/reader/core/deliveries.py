@@ -83,9 +83,9 @@ class Deliveries:
         return _numbers(self._acked(self.tracker.unacked()))
 
     def halt(self) -> Numbers:
-        """Stop the loop between two elements; return what was acked.
+        """Stop the loop between two elements; return the numbers acked.
 
-        Before its next element it looks at the lease.
+        Before its next element, the loop checks the lease.
         """
         tracker, acked = self.tracker, list[Delivery]()
         if tracker is None:
@@ -99,9 +99,9 @@ class Deliveries:
         return _numbers(acked)
 
     def revoke(self, wanted: Wanted) -> tuple[Numbers, Numbers]:
-        """Revoke what is *wanted*; return what was acked meanwhile, and what was revoked.
+        """Revoke the *wanted* parts; return the numbers acked meanwhile, and those revoked.
 
-        What operators have cut into pieces cannot be revoked: it is acked.
+        An element that operators have cut into pieces cannot be revoked: it is acked.
         """
         tracker, acked = self.tracker, list[Delivery]()
         if tracker is None or not self._deliveries:

@@ -36,7 +36,7 @@ Streams: TypeAlias = Mapping[TaskId, TaskStream]
 
 
 class Limit(Protocol):
-    """A bound on what is buffered and on its way."""
+    """A bound on the elements that are buffered or on their way."""
 
     def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
         """Return the credit that a new subscription begins with, and set the stream's window."""
@@ -52,7 +52,7 @@ class Limit(Protocol):
 
 
 class ByteLimit:
-    """So many bytes in all, divided among the tasks; a frame for each at least."""
+    """A limit in bytes for all tasks, divided among them; at least a frame for each."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -73,7 +73,7 @@ class ByteLimit:
 
 
 class FrameLimit:
-    """So many frames in all. A balance of one byte asks a worker for one frame."""
+    """A limit in frames for all tasks. A balance of one byte asks a worker for one frame."""
 
     def __init__(self, frames: int) -> None:
         self.frames = frames
@@ -111,15 +111,15 @@ class FrameLimit:
 
 
 def _turn(stream: TaskStream, now: float) -> tuple[int, float]:
-    """Return when a task gets credit: the preferred first, and behind none that waits for long."""
+    """Return a task's turn for credit: one that waits long first, then by preference."""
     late = now >= stream.credit_at + REQUEST_PATIENCE
     return -1 if late else stream.rank, stream.credit_at
 
 
 class TaskFrameLimit:
-    """So many frames in all, divided among the tasks: one of each has room, whatever others have.
+    """A limit in frames, divided among the tasks: each task always has room for one frame.
 
-    Consumers of coordinated reads need that: what one waits for must fit beside what is here.
+    Consumers of coordinated reads need that room, because an awaited frame must always fit.
     """
 
     def __init__(self, frames: int) -> None:
@@ -147,7 +147,7 @@ class TaskFrameLimit:
 
 
 ACK_EVERY = 0.05
-"""Seconds between acks on a stream; what is unsent at a crash will be in doubt."""
+"""Seconds between acks on a stream; a crash leaves unsent acks unknown to others."""
 
 ACK_WAITING, QUIET = 0.005, 0.001
 """The same while the loop waits, has nothing, and for so long nothing came: others may wait for
@@ -170,10 +170,10 @@ _BUFFERED = attrgetter("buffered.spans")
 
 
 class FlowControl:
-    """Acks, credit and subscriptions of *streams*; what is to be done is added to *effects*.
+    """Acks, credit and subscriptions of *streams*; adds actions to *effects*.
 
-    Of a cached job the reader is one of *trainer*'s; of one order that goes to several it is
-    *consumer* of that number.
+    In a cached job the reader belongs to *trainer*. If several consumers share one order, it is
+    the consumer with the number *consumer*.
     """
 
     def __init__(
@@ -187,16 +187,16 @@ class FlowControl:
     ) -> None:
         self.vicinity, self.consumer = vicinity or Vicinity(), consumer
         self._charge = 0 if consumer is None else STRIDED_NBYTES
-        """What each frame takes of the credit beside its payload's bytes."""
+        """The credit that each frame takes in addition to its payload's bytes."""
         self.limit, self.reachability = limit, Reachability(streams, effects)
         self._tasks, self._effects, self._trainer = streams, effects, trainer
 
     def open(
         self, stream: TaskStream, reader: ReaderId, now: float, wants: GroupsWanted | None = None
     ) -> None:
-        """Subscribe anew: the subscription says all that this reader has of the task, or *wants*.
+        """Subscribe again: the subscription tells all that this reader has of the task, or *wants*.
 
-        A worker that does not answer gets no credit: that is for the others meanwhile.
+        A worker that does not answer gets no credit: other workers use it meanwhile.
         """
         if stream.worker is None:
             return
@@ -235,7 +235,7 @@ class FlowControl:
             stream.end(end.failure, now)
 
     def on_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
-        """Note that a stream broke: it is opened anew after a while."""
+        """Note that a stream broke: it is opened again after a while."""
         stream = self._tasks.get(task)
         if stream is not None and stream.subscription == subscription and stream.streaming:
             stream.on_broken(now)

@@ -1,4 +1,4 @@
-"""One task as a consumer reads it: its elements that are here, by group."""
+"""One task as a consumer reads it: its buffered elements, by group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.reader.core.task_stream import FrameSlice, TaskStream
 
 
 class GroupBuffer:
-    """The elements of one task that are here and not handed out, and its stream."""
+    """The buffered elements of one task that are not handed out, and its stream."""
 
     def __init__(self, task: TaskId) -> None:
         self.stream = TaskStream(task)
@@ -32,7 +32,7 @@ class GroupBuffer:
 
     @property
     def held(self) -> GroupsHeld:
-        """What is reported of it."""
+        """The report of this task."""
         return GroupsHeld(self.stream.task, self.stream.attempt, self._next)
 
     def put(self, piece: FrameSlice) -> bool:
@@ -54,26 +54,26 @@ class GroupBuffer:
             self.stream.deliver(piece)
 
     def let_go(self) -> None:
-        """Drop what is here."""
+        """Drop all elements."""
         self._groups.clear()
         self.stream.clear()
 
     def keep(self, wanted: Iterable[int]) -> None:
-        """Drop what is released and not *wanted*: it was handed out, or is skipped."""
+        """Drop released groups that are not *wanted*: they were handed out, or are skipped."""
         needed, self.refetched = set(wanted), False
         for group in [g for g in self._groups if g < self.released and g not in needed]:
             self.discard(group)
 
     def renew(self) -> None:
-        """Drop what is not released: another attempt makes these groups, all of each."""
+        """Drop groups that are not released: another attempt makes all of these groups again."""
         for group in [g for g in self._groups if g >= self.released]:
             self.discard(group)
 
     def seek(self, wanted: Iterable[int]) -> int:
-        """Return the first group to be sent: of released ones those *wanted*, then all others.
+        """Return the first group to be sent: of released groups those *wanted*, then all others.
 
-        What is here is not sent again, but for what lies behind a gap: until it was, it takes no
-        room. Else there may be none for what is to fill the gap.
+        The worker sends buffered groups again only if they follow a gap. Until then they use no
+        room, because the groups that fill the gap may need it.
         """
         gaps = (group for group in wanted if group not in self._groups)
         first = min(gaps, default=self.released)
@@ -87,7 +87,7 @@ class GroupBuffer:
         return first
 
     def missing(self, wanted: Iterable[int]) -> bool:
-        """Return whether the stream, as it goes on, leaves out something of *wanted*."""
+        """Return whether the stream, as it continues, leaves out some group of *wanted*."""
         return any(group < self._next and group not in self._groups for group in wanted)
 
     def settle(self, floor: int) -> None:

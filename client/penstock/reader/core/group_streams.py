@@ -1,4 +1,4 @@
-"""The streams of one consumer, one a task: what it fetches ahead of the log, and what it has."""
+"""The streams of one consumer, one for each task: they fetch elements ahead of the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.reader.core.task_stream import FrameElements, FrameSlice, TaskStre
 
 
 class GroupStreams:
-    """What consumer *index* has of each task; what is to be done is added to *effects*."""
+    """The elements of each task that consumer *index* has; adds actions to *effects*."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class GroupStreams:
         self._effects = effects
         self._buffers: dict[TaskId, GroupBuffer] = {}
         self._refused: dict[TaskId, int | None] = {}
-        """Tasks of which a worker refused groups: until a view answers a heartbeat behind this one;
-        None when they were asked for again since."""
+        """Tasks whose worker refused groups, until a view answers a heartbeat after this one; None
+        if the groups were requested again since."""
         self._arrivals = 0
 
     @property
     def held(self) -> tuple[GroupsHeld, ...]:
-        """What is reported of all tasks."""
+        """The reports of all tasks."""
         return tuple(buffer.held for buffer in self._buffers.values() if buffer.stream.attempt)
 
     @property
@@ -63,7 +63,7 @@ class GroupStreams:
             buffer.let_go()
 
     def keep_wanted(self) -> None:
-        """Drop what is released and not to be handed out any more."""
+        """Drop released elements that will not be handed out."""
         wanted = self._wanted()
         for task, buffer in self._buffers.items():
             buffer.keep(wanted.get(task, ()))
@@ -108,8 +108,8 @@ class GroupStreams:
     def on_ended(self, subscription: int, end: StreamEnd, now: float) -> None:
         """Note that nothing more comes of an attempt.
 
-        A request may have been under way for so long that what it wants was skipped meanwhile, and
-        the worker knows that: it is made again when what the dispatcher knows is known here, too.
+        A worker refuses a request if the wanted groups were skipped while the request was on its
+        way. The reader repeats the request once it has the dispatcher's newer view.
         """
         self.flow_control.on_ended(subscription, end, now)
         stream = self.tasks.get(end.task)
@@ -123,7 +123,7 @@ class GroupStreams:
             self.flow_control.close(stream)
 
     def open_all(self, now: float) -> None:
-        """Subscribe to what is not read, and may be."""
+        """Subscribe to each readable task that has no stream."""
         for task, stream in self.tasks.items():
             if stream.readable and not stream.streaming and now >= stream.retry_at:
                 self._open(task, now)
@@ -170,7 +170,7 @@ class GroupStreams:
         return wanted
 
     def _open(self, task: TaskId, now: float) -> None:
-        """Subscribe, also to what ended: it sends again what is needed again."""
+        """Subscribe, even to a stream that ended: it sends needed elements again."""
         member, buffer = self._membership, self._buffers[task]
         if member.reader is None or member.leaving or buffer.stream.worker is None:
             return
@@ -181,5 +181,5 @@ class GroupStreams:
 
 
 def is_refused(stream: TaskStream) -> bool:
-    """Return whether a worker refused what was asked of it."""
+    """Return whether the worker refused the request."""
     return stream.failure is not None and stream.failure.kind == "Refused"

@@ -1,8 +1,8 @@
-"""Bounds on what a reader has that reads tasks in order: of one sum, the first task comes first.
+"""Buffer limits of a reader that reads tasks in order: the first task has room before others.
 
-What is here of later tasks waits for the first that may have something. So that one always has
-room, and the others share what is left: however many tasks there are, they fill no more than the
-sum, and the dispatcher, which counts tasks that readers do not have, makes no others meanwhile.
+Elements of later tasks wait for the first task that may have more. So the first task always has
+room, and the others share the rest. However many tasks there are, they fill no more than the limit.
+The dispatcher counts tasks that readers do not have, and creates no others meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.reader.core.task_stream import TaskStream
 
 
 class InOrderByteLimit(ByteLimit):
-    """So many bytes in all."""
+    """A limit in bytes for all tasks."""
 
     def initial_credit(self, stream: TaskStream, streams: Streams, now: float) -> int:
         """See `Limit.initial_credit`."""
@@ -33,7 +33,7 @@ class InOrderByteLimit(ByteLimit):
 
 
 class InOrderFrameLimit(TaskFrameLimit):
-    """So many frames in all. A balance of one byte asks a worker for one frame."""
+    """A limit in frames for all tasks. A balance of one byte asks a worker for one frame."""
 
     def credit(self, stream: TaskStream, streams: Streams, now: float) -> int:  # noqa: ARG002
         """See `Limit.credit`."""
@@ -47,12 +47,12 @@ class InOrderFrameLimit(TaskFrameLimit):
 
 
 def _first(streams: Streams) -> TaskId | None:
-    """Return the first task from which something may come."""
+    """Return the first task that may send more."""
     return min((task for task, one in streams.items() if not one.exhausted), default=None)
 
 
 def _nbytes(stream: TaskStream) -> int:
-    """Return what is here, or on its way."""
+    """Return the bytes that are buffered or on their way."""
     on_its_way = stream.balance if stream.streaming and not stream.all_sent else 0
     return stream.nbytes + max(0, on_its_way)
 

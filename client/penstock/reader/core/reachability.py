@@ -1,9 +1,9 @@
 """Which workers do not answer this reader: since when, and for how long that is remembered.
 
-A worker is *tried* from when a stream is opened or breaks until one is answered. One
-that was tried for a second in vain is *unreached*: it is logged, and heartbeats say so, so that
-the dispatcher may move what runs there. It stays so for a while after its tasks went on elsewhere,
-longer each time: else they would come back at once.
+A worker is *tried* from when a stream is opened or breaks until one is answered. A worker that was
+tried for a second in vain is *unreached*. The reader logs it, and its heartbeats say so, so that
+the dispatcher may move the worker's tasks. The worker stays unreached for a while after its tasks
+moved, longer each time; otherwise they would come back at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT, KEPT_LONGEST = 60.0, 600.0
 
 ASK_AFTER, ASK_AT_EASE = 3.0, 15.0
 """Seconds of silence after which a worker is asked whether it is there: while the loop has
-nothing, and while it has. A network that drops what is sent breaks no stream for long."""
+nothing, and while it has. A network that drops packets does not break a stream for a long time."""
 
 
 ANSWER_WITHIN = 3.0
@@ -35,7 +35,7 @@ ANSWER_WITHIN = 3.0
 
 @dataclass(slots=True)
 class AnswerTrial:
-    """What is known of a worker that does not answer. It is *kept* so long when it is left."""
+    """A worker that does not answer; *kept* is the seconds to remember it once it is left."""
 
     incarnation: int
     since: float
@@ -43,11 +43,11 @@ class AnswerTrial:
     said: bool = False
     kept: float = KEPT
     until: float = inf
-    """Until when it is remembered: it was left."""
+    """The time until which it is remembered, once it is left."""
 
 
 class Reachability:
-    """The workers of *streams* that are tried; what is to be done is added to *effects*."""
+    """The workers of *streams* that are tried; adds actions to *effects*."""
 
     def __init__(self, streams: Mapping[TaskId, TaskStream], effects: list[ReaderEffect]) -> None:
         self._tasks, self._effects = streams, effects
@@ -84,7 +84,7 @@ class Reachability:
     def look(self, now: float, *, starved: bool) -> None:
         """Log which workers do not answer, and forget those that nothing is read from.
 
-        Those whose streams stand and are silent are asked.
+        Ask the workers whose streams are open and silent.
         """
         self._ask(now, ASK_AFTER if starved else ASK_AT_EASE)
         for worker, trial in list(self._trials.items()):

@@ -1,4 +1,4 @@
-"""What local operators held at a save: after a restore it is delivered first, in order."""
+"""Elements that local operators held at a save: a restore delivers them first, in order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 Run: TypeAlias = tuple[int, int, int]
-"""Elements of a task: its number, the number of the first and the one behind the last."""
+"""Elements of a task: the task's number, the first element's, and the one after the last's."""
 
 
 class NotAsBefore(Exception):
@@ -14,7 +14,7 @@ class NotAsBefore(Exception):
 
 
 class Replay:
-    """What is to be delivered first, and whether it is."""
+    """The elements to deliver first, and whether they are."""
 
     def __init__(self) -> None:
         self._left: list[Run] = []
@@ -28,12 +28,12 @@ class Replay:
 
     @property
     def next(self) -> Run | None:
-        """What is next; None when all was delivered, or nothing was asked for."""
+        """The next run; None if all runs were delivered, or none was asked for."""
         return self._left[-1] if self._left and not self._given_up else None
 
     @property
     def left(self) -> tuple[Run, ...]:
-        """What was not delivered yet, in its order."""
+        """The runs that are not delivered yet, in order."""
         return () if self._given_up else tuple(reversed(self._left))
 
     def bound(self, limit: int | None) -> int | None:
@@ -45,14 +45,14 @@ class Replay:
         return length if limit is None else min(limit, length)
 
     def give_up(self) -> None:
-        """Record that the next one does not come."""
+        """Record that the next run does not come."""
         self._given_up = True
 
     def take(self, task: int, number: int, count: int) -> None:
         """Record that *count* elements of *task* were delivered, from *number* on.
 
         Raises:
-            NotAsBefore: when these are not next; after that nothing is expected.
+            NotAsBefore: if these elements are not next; after that, nothing is expected.
         """
         while count and self._left:
             due, start, stop = self._left.pop()

@@ -1,8 +1,9 @@
 """`RoundsCore`: a consumer of coordinated reads, from what the network brings to rounds in order.
 
-Of each task the elements of this consumer are fetched group by group, ahead of any decision: there
-is always room for one of every task. What is here is reported; what all consumers have is released
-by the dispatcher as rounds, and those are handed out, in order (see `penstock.protocol.rounds`).
+The core fetches this consumer's elements of each task group by group, ahead of any decision. There
+is always room for one element of every task. The core reports the groups that it has. When all
+consumers have a group, the dispatcher releases it as a round. The core hands out the rounds in
+order (see `penstock.protocol.rounds`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class RoundsCore(Unshared):
 
     @property
     def lease_until(self) -> float:
-        """Until when anything may be handed out: for ever, but not at a barrier."""
+        """The time until which elements may be handed out: the lease's end; never at a barrier."""
         return LONG_AGO if self.save_state.barrier is not None else self.membership.lease_until
 
     @property
@@ -154,7 +155,7 @@ class RoundsCore(Unshared):
         return True
 
     def loop_waiting(self) -> None:
-        """Note that the loop asks for more: it consumed what was before it."""
+        """Note that the loop asks for more: it consumed all earlier elements."""
         if not self.is_waiting and self.log.view.lost:
             # Who was lost may be back: the loop is told of what the dispatcher says from now on.
             self._answers.ask_for_lost(self.membership.seq)
@@ -210,7 +211,7 @@ class RoundsCore(Unshared):
         self._reports.soon(self.log.in_hand, now)
 
     def leave(self, now: float) -> None:
-        """Deliver no more, and tell the dispatcher what was taken."""
+        """Deliver no more, and tell the dispatcher which elements were taken."""
         self.stop(now)
         self.is_waiting = False
         if self.membership.leave():
@@ -288,7 +289,7 @@ class RoundsCore(Unshared):
         self._groups.on_ended(subscription, end, now)
 
     def on_stream_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
-        """Note that a stream broke: it is opened anew after a while."""
+        """Note that a stream broke: it is opened again after a while."""
         self._flow_control.on_broken(task, subscription, why, now)
 
     def on_tick(self, now: float) -> None:

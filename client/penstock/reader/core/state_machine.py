@@ -131,7 +131,7 @@ class ReaderCore(WithoutRounds):
         return True
 
     def loop_waiting(self) -> None:
-        """Note that the loop asks for more: it consumed what was before it."""
+        """Note that the loop asks for more: it consumed all earlier elements."""
         self.is_waiting = True
         if self.save_state.barrier is None:
             self.save_state.forget()  # a result that no thread waited for is of no use now
@@ -233,7 +233,7 @@ class ReaderCore(WithoutRounds):
         self._send_acks(now)
 
     def on_frame(self, frame: FrameHeader, load: FrameElements, nbytes: int, now: float) -> None:
-        """Keep what is new of a frame, if its attempt and subscription are the current ones."""
+        """Keep a frame's new elements, if its attempt and subscription are the current ones."""
         stream = self.tasks.get(frame.task)
         if stream is None or not stream.streaming or frame.subscription != stream.subscription:
             return
@@ -271,7 +271,7 @@ class ReaderCore(WithoutRounds):
         self._flow_control.on_ended(subscription, end, now)
 
     def on_stream_broken(self, task: TaskId, subscription: int, why: str, now: float) -> None:
-        """Note that a stream broke: it is opened anew after a while."""
+        """Note that a stream broke: it is opened again after a while."""
         self._flow_control.on_broken(task, subscription, why, now)
 
     def on_tick(self, now: float) -> None:
@@ -291,9 +291,9 @@ class ReaderCore(WithoutRounds):
     # --- what the loop is told when it asks ---
 
     def _honour_recalls(self, now: float) -> None:
-        """Requeue what was recalled, by subscribing anew, unless the loop is about to consume it.
+        """Requeue recalled elements by subscribing again, unless the loop is about to consume one.
 
-        What is unacked in operators is revoked when there is nothing else.
+        If there is nothing else, revoke the unacked elements in operators.
         """
         if self.is_waiting and now < self.membership.lease_until:
             return
@@ -336,7 +336,7 @@ class ReaderCore(WithoutRounds):
         return self.is_waiting and not self.ready
 
     def _only_flush(self, now: float) -> bool:
-        """Return whether operators must make do with what they have."""
+        """Return whether operators must work with the elements that they have."""
         if not self._flush_requests or not self._starved or self._more_tasks:
             return False
         self.acks.collect_acks(now, at_once=True)
@@ -362,7 +362,7 @@ class ReaderCore(WithoutRounds):
         self._effects.append(SendHeartbeat())
 
     def _drop_task(self, stream: TaskStream) -> None:
-        """Drop a task that is done: what is still here was consumed by a reader that came back."""
+        """Drop a finished task: a reader that came back consumed the elements left here."""
         stream.listed = False
         self._flow_control.close(stream)
         if stream.failure is None and stream.buffered:

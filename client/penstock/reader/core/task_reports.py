@@ -1,9 +1,9 @@
 """Which tasks a heartbeat reports on: with a thousand tasks it does not report on all of them.
 
-What a task's worker hears of this reader, that worker reports. So a heartbeat has the tasks that no
-worker runs: the next attempt waits for these. It has those whose worker this reader does not reach.
-Of the others it has what the dispatcher did not answer yet: all of it where the worker does not
-hear this reader now, and else some in turn.
+A task's worker reports all that it hears from this reader. So a heartbeat contains the tasks that
+no worker runs, because their next attempt waits for the report. It contains the tasks whose worker
+this reader does not reach. It also contains tasks with news that the dispatcher has not answered:
+all of them if the worker does not hear this reader now, else a few in turn.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from penstock.protocol.types import TaskId
 from penstock.reader.core.task_stream import TaskStream
 
 IN_TURN = 16
-"""Of so many tasks a heartbeat reports what their workers report, too: of a small mesh all. It
-counts only if a worker is lost before its next heartbeat, with a reader that read it."""
+"""Number of tasks that a heartbeat reports although their workers do: all, if tasks are few. Such a
+report counts only if a worker and a reader of it are lost before the worker's next heartbeat."""
 
 UNANSWERED = 8
-"""What so many heartbeats reported is kept until they are answered; before, it counts as lost."""
+"""Number of unanswered heartbeats whose reports are kept; older ones count as lost."""
 
 Told: TypeAlias = tuple[AckedSet, RangeSet]
-"""What was reported of a task."""
+"""The acked and buffered elements reported of a task."""
 
 NOTHING: Told = (NOTHING_ACKED, NO_RANGES)
 
 
 class TaskReports:
-    """What the dispatcher knows of *streams*: what heartbeats had that it answered."""
+    """The dispatcher's knowledge of *streams*: the contents of the heartbeats that it answered."""
 
     def __init__(self, streams: Mapping[TaskId, TaskStream]) -> None:
         self._streams = streams
@@ -39,7 +39,7 @@ class TaskReports:
         """Which life of the dispatcher is told; 0 if it wants all tasks in each heartbeat."""
         self._unanswered: dict[int, dict[TaskId, Told]] = {}
         self._answered: dict[TaskId, Told] = {}
-        """What it answered of each task."""
+        """For each task, the newest report that the dispatcher answered."""
         self._told_in: dict[TaskId, int] = {}
         """In which heartbeat each task was last."""
 

@@ -1,14 +1,14 @@
-"""The saved state of the operators behind `distribute`, of one reader.
+"""The saved state of one reader's operators after `distribute`.
 
     {"seed": 7, "at": the outermost operator's state,
      "sources": [{"path": ".0.0", "passes": [1], "consumer": [0, 2] or null,
-                  "held": [[task, first number, number behind the last], ...]}, ...]}
+                  "held": [[task, first number, number after the last], ...]}, ...]}
 
-A *task* is its place among those that the job's state lists.
+A *task* is an index into the tasks that the job's state lists.
 
-The operators had read what is *held* and still needed it: it is unacked, so it comes again.
-If it comes in the same order, the operators continue exactly as they were. A consumer's elements
-always do. Of a reader that shares a job, a `Replay` asks for that order and checks it.
+The operators had read the *held* elements and still needed them. They are unacked, so they come
+again. If they come in the same order, the operators continue exactly as they were. A consumer's
+elements always do. If readers share a job, a `Replay` asks for that order and checks it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger("penstock.reader")
 
 @dataclass(frozen=True, slots=True)
 class SavedSource:
-    """What the operators held of one pass of a `distribute`."""
+    """The elements of one pass of a `distribute` that the operators held."""
 
     path: str
     passes: tuple[int, ...]
@@ -44,7 +44,7 @@ class SavedSource:
     def of(
         cls, saved: SavedPass, unacked: Iterable[Run], consumer: tuple[int, int] | None
     ) -> SavedSource | None:
-        """Return what is *unacked* of a *saved* pass; None if the pass's state does not tell."""
+        """Return a *saved* pass's *unacked* elements; None if the pass's state lacks their task."""
         passes, held = tuple(number for _, number in saved.passes), list[Run]()
         if consumer is None and not saved.job.finished:
             job = saved.job.state
@@ -67,7 +67,7 @@ class SavedSource:
 
 @dataclass(frozen=True, slots=True)
 class SavedOperators:
-    """The operators' state, and what they held."""
+    """The operators' state, and the elements that they held."""
 
     seed: int
     at: State
@@ -83,7 +83,7 @@ class SavedOperators:
         """Read what `plain` wrote.
 
         Raises:
-            StateError: when it is something else.
+            StateError: if *plain* is malformed.
         """
         try:
             sources = tuple(
@@ -103,7 +103,7 @@ class SavedOperators:
             ) from exc
 
     def held(self, path: str, passes: Sequence[int]) -> tuple[Run, ...]:
-        """Return what was held of that pass of the `distribute` at *path*."""
+        """Return the elements held of that pass of the `distribute` at *path*."""
         for source in self.sources:
             if (source.path, source.passes) == (path, tuple(passes)):
                 return source.held
@@ -111,10 +111,10 @@ class SavedOperators:
 
 
 def portable(at: State, *, revoked: bool) -> State | None:
-    """Return the operators' state as it is saved; None if they cannot continue from one.
+    """Return the operators' state in the form to save; None if they cannot continue from it.
 
-    Where some of what they hold was *revoked*, it does not come again. This matters only where
-    what they hold is not just what they read last.
+    If some of the elements that they hold were *revoked*, these do not come again. This matters
+    only if the held elements are not simply the last that they read.
     """
     if revoked and has_exactly(at):
         return None
@@ -127,12 +127,12 @@ def continued(
     pipeline: str,
     consumers: Mapping[str, tuple[int, int] | None],
 ) -> SavedOperators | None:
-    """Return the operators to continue with; None, and a warning, if they begin anew.
+    """Return the operators to continue with; None, and a warning, if they start over.
 
-    They were *saved* of one pipeline, and this is another, with these *consumers*.
+    *saved* names the pipeline that was saved, *pipeline* this one, which has these *consumers*.
 
     Raises:
-        StateError: when *plain* is something else.
+        StateError: if *plain* is malformed.
     """
     if plain is None:
         begin_anew_because("the state does not hold them")
