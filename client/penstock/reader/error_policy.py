@@ -1,4 +1,4 @@
-"""What becomes of elements that workers cannot make, as `distribute` is told."""
+"""How `distribute` treats elements that workers cannot make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.protocol.skipped_errors import OnError
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """What all readers of a job agree on: at most *most* elements of a pass are left out."""
+    """The policy that all readers of a job share: skip at most *most* elements of a pass."""
 
     on_error: OnError = OnError.RAISE
     most: int | None = None

@@ -1,4 +1,4 @@
-"""Registering a dataset under an id; and asking what is registered under one."""
+"""Registers a dataset under an id, and looks up the dataset of an id."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def register_dataset(  # the reference's parameters, and two of ours
 def find(
     address: str, dataset_id: Any, given: Spec | None, seconds: float
 ) -> tuple[Registered, Codec]:
-    """Return what is registered under *dataset_id*, and how it is compressed.
+    """Return the dataset registered under *dataset_id*, and its compression.
 
-    What elements look like may be *given*.
+    The spec of its elements may be *given*.
 
     Raises:
         DatasetError: when that is no id, or elements look otherwise.

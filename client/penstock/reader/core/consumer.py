@@ -1,4 +1,4 @@
-"""Who reads, where elements belong to consumers."""
+"""The consumer that reads, if elements belong to consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader's core wants done."""
+"""The actions that a reader's core requests."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ NO_ROUNDS = RoundsView(0, 0)
 class RoundLog:
     """The rounds of one consumer.
 
-    What was handed to local operators and is requeued comes again, before what is new.
+    Requeued rounds, once handed to local operators, come again before new rounds.
     """
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ class OutputBlock:
         self._checked = True
         """Whether the rest may be handed out as it is."""
         self._before: UnackedBySession = {}
-        """What was unacked before the next element, while tags are revoked."""
+        """The tags unacked before the next element, while tags are revoked."""
         self._revoked: dict[int, RangeSet] = {}
         self._named: set[int] = set()
         """Sessions that marks named, while tags were revoked."""
@@ -140,7 +140,7 @@ class OutputBlock:
         self._before = unacked_in(mark(left))
 
     def unacked(self) -> UnackedBySession:
-        """Return what is unacked now, by session."""
+        """Return the tags that are unacked now, by session."""
         with self._lock:
             mark, left = self._mark, self.left
             known = self._known
@@ -153,7 +153,7 @@ class OutputBlock:
     def revoke(
         self, key: int, pick: Callable[[Callable[[], UnackedBySession]], RangeSet]
     ) -> RangeSet:
-        """Revoke tags of session *key*, which *pick* chooses from what is unacked; return them."""
+        """Revoke the tags of session *key* that *pick* chooses from the unacked; return them."""
         with self._lock:
             block = list(self._rest)  # which leaves the loop's own iterator with nothing
             self._rest, self._checked = iter(block), False
