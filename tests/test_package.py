@@ -143,6 +143,11 @@ def test_the_public_names_are_these(module, names):
     assert all(hasattr(module, name) for name in names)
 
 
+@pytest.mark.parametrize("module", [penstock, penstock.service])
+def test_completion_shows_the_public_names_only(module):
+    assert dir(module) == sorted(module.__all__)
+
+
 def test_the_special_cardinalities_are_those_of_the_field():
     assert (penstock.INFINITE, penstock.UNKNOWN) == (-1, -2)
 

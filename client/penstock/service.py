@@ -76,3 +76,7 @@ def save_job(
             "characters"
         )
     return given.save(label, timeout, without_missing=without_missing)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
