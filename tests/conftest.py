@@ -37,7 +37,13 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("any machine")
+settings.register_profile("quick", settings.get_profile("any machine"), max_examples=30)
+
+
+def pytest_configure(config):
+    """Give laws fewer examples where slow tests are left out: `make test-all` tries them all."""
+    quick = "not slow" in config.option.markexpr
+    settings.load_profile("quick" if quick else "any machine")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of its own
