@@ -23,7 +23,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HalfSecond:
     """Half a second of a load."""
 
     at: float
@@ -73,7 +73,7 @@ class Result:
     """What a whole load showed."""
 
     phases: list[PhaseResult] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    moments: list[HalfSecond] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     joined: int = 0
     left: int = 0
@@ -154,7 +154,7 @@ def tables(result: Result) -> Sequence[Table]:
     return phases, costs, answers
 
 
-def _most_memory(moments: Sequence[Moment]) -> dict[str, int]:
+def _most_memory(moments: Sequence[HalfSecond]) -> dict[str, int]:
     most: dict[str, int] = {}
     for moment in moments:
         for name, cost in moment.costs.items():
@@ -201,7 +201,7 @@ def plot(result: Result, file: Path) -> None:
     plt.close(figure)
 
 
-def _mark_phases(axes: Any, moments: Sequence[Moment]) -> None:
+def _mark_phases(axes: Any, moments: Sequence[HalfSecond]) -> None:
     for before, moment in pairwise(moments):
         if moment.phase != before.phase:
             axes.axvline(moment.at, color="grey", linestyle=":")

@@ -17,7 +17,7 @@ from loadtest.histogram import Histogram
 from loadtest.mesh import Churn, Watch
 from loadtest.plan import Load, Phase
 from loadtest.reading import REPORT_EVERY, Input, Seen, read
-from loadtest.report import Moment, PhaseResult, Result
+from loadtest.report import HalfSecond, PhaseResult, Result
 
 STOP_WITHIN = 5.0
 """Seconds that a process of readers gets to leave."""
@@ -166,7 +166,7 @@ class Run:
     def _note(self, phase: Phase, seen: Seen) -> None:
         waits = self._unended()
         waits.merge(seen.waits)
-        moment = Moment(
+        moment = HalfSecond(
             time.monotonic() - self._began,
             phase.name,
             self.readers,

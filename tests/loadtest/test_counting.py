@@ -13,7 +13,7 @@ from loadtest import run as running
 from loadtest.mesh import Watch
 from loadtest.plan import Load, Phase
 from loadtest.reading import Input, Seen
-from loadtest.report import Cost, Moment, PhaseResult, Result, tables
+from loadtest.report import Cost, HalfSecond, PhaseResult, Result, tables
 from loadtest.run import Readers, Run
 from penstock.errors import UnknownDataset
 
@@ -67,7 +67,7 @@ def test_where_nothing_came_no_figure_is_no_number():
 def test_what_grows_is_told_by_the_second_quarter_and_the_last():
     memory = [9, 1, 2, 3, 4, 5, 6, 7]
     moments = [
-        Moment(float(at), "soak", 1, 1, 1, 0.0, 0.0, {"w:1": Cost(1.0, held)})
+        HalfSecond(float(at), "soak", 1, 1, 1, 0.0, 0.0, {"w:1": Cost(1.0, held)})
         for at, held in enumerate(memory)
     ]
 
@@ -102,7 +102,7 @@ def test_readers_beyond_the_processes_are_threads_of_them_and_take_turns_with_jo
 def test_a_process_that_was_started_again_has_used_what_both_lives_did():
     cpu = [4.0, 6.0, 1.0, 3.0]
     moments = [
-        Moment(float(at), "steady", 1, 1, 1, 0.0, 0.0, {"w:1": Cost(used, 1)})
+        HalfSecond(float(at), "steady", 1, 1, 1, 0.0, 0.0, {"w:1": Cost(used, 1)})
         for at, used in enumerate(cpu)
     ]
 

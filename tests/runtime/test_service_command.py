@@ -1,12 +1,13 @@
 """The options of a command are the fields of a dataclass."""
 
+import inspect
 from dataclasses import dataclass, fields
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.runtime.service_command import documented, options_of
+from penstock.runtime.service_command import field_docstrings, options_of
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
 
@@ -86,6 +87,16 @@ def test_the_help_is_how_the_docstring_begins_and_the_default(command):
     assert "What follows" not in help_text
 
 
+def test_without_the_source_there_are_options_without_texts(monkeypatch):
+    def unknown(module):
+        raise OSError("source code not available")
+
+    monkeypatch.setattr(inspect, "getsource", unknown)
+
+    assert field_docstrings(Settings) == {}
+    assert "seconds" in inspect.signature(options_of(Settings)(lambda **given: None)).parameters
+
+
 def test_each_field_of_the_services_has_a_docstring():
     for kind in (DispatcherConfig, WorkerConfig):
-        assert set(documented(kind)) == {field.name for field in fields(kind)}
+        assert set(field_docstrings(kind)) == {field.name for field in fields(kind)}

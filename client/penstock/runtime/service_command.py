@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+import sys
 import typing
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields
@@ -14,28 +14,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.runtime.settings import is_limit
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 LONGEST = 120
 """Characters of an option's help, if its first sentence is not longer."""
 
-LIMITS = "max_"
-"""How the names of limits begin. All limits are set by one option, ``--limit``."""
-
 Limit = Annotated[
     list[str] | None,
-    typer.Option("--limit", help="A limit, such as max_connections=100; repeatable."),
+    typer.Option("--limit", help="A limit, such as max_connections=100. Repeatable."),
 ]
+"""One option sets all limits."""
 
 
 def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that gives a command an option for each field of *kind*.
 
-    The option of `worker_timeout` is ``--worker-timeout``; its help is how the field's
-    docstring begins, and the default. A field with several values has an option in the singular
-    that may be repeated. The command gets what is given on the command line by the fields' names;
-    what is not given is None. ``limit`` is the list of all ``--limit``.
+    The option of `worker_timeout` is ``--worker-timeout``. Its help is the first sentences of the
+    field's docstring, and the default. A field that holds several values has an option in the
+    singular, which may be repeated. The command is called with all fields by name; a field that
+    the command line does not set is None. The argument ``limit`` lists the values of ``--limit``,
+    the one option for all limits.
 
     >>> from penstock_dispatcher import DispatcherConfig
     >>> @options_of(DispatcherConfig)
@@ -44,11 +45,11 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
     >>> "worker_timeout" in inspect.signature(run).parameters
     True
     """
-    hints, said = typing.get_type_hints(kind), documented(kind)
+    hints, docs = typing.get_type_hints(kind), field_docstrings(kind)
     found = [
-        _parameter(field, hints[field.name], said.get(field.name, ""))
+        _parameter(field, hints[field.name], docs.get(field.name, ""))
         for field in fields(kind)
-        if not field.name.startswith(LIMITS)
+        if not is_limit(field.name)
     ]
     found.append(_keyword("limit", Limit))
 
@@ -60,13 +61,23 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
     return decorate
 
 
-def documented(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of *kind*, by the field's name."""
-    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    body = typing.cast("ast.ClassDef", node).body
+def field_docstrings(kind: type) -> dict[str, str]:
+    """Return the docstring below each field of *kind*, a class of a module, by the field's name.
+
+    Without the module's source there are none.
+    """
+    try:
+        module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
+    except OSError:
+        return {}
+    (found,) = (
+        node
+        for node in module.body
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+    )
     return {
         field.target.id: inspect.cleandoc(doc.value.value)
-        for field, doc in pairwise(body)
+        for field, doc in pairwise(found.body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
         if isinstance(doc.value.value, str)

@@ -205,6 +205,11 @@ def is_number(value: object, least: float) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
 
 
+def is_limit(field: str) -> bool:
+    """Return whether the setting *field* is a limit, by its name."""
+    return field.startswith("max_")
+
+
 def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int]:
     """Return the limits of *kind* in *given*, a list of texts such as ``max_jobs=100``.
 
@@ -215,7 +220,7 @@ def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int
     >>> limits(DispatcherConfig, ["max_jobs=100"])
     {'max_jobs': 100}
     """
-    known = [field.name for field in fields(kind) if field.name.startswith("max_")]
+    known = [field.name for field in fields(kind) if is_limit(field.name)]
     found = {}
     for text in given:
         name, _, value = text.partition("=")

@@ -124,7 +124,7 @@ class DispatcherConfig(ServiceSettings):
 
     http_port: int | None = None
     """The port for HTTP: the page, ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free
-    port, None turns HTTP off."""
+    port. By default there is no HTTP."""
 
     http_host: str = "127.0.0.1"
     """The interface for HTTP. On loopback, every user of this machine may read. Other

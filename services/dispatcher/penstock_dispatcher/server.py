@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -73,27 +73,8 @@ async def serve(
     check_service("a dispatcher")
     entrance = config.entrance()
     async with dispatching(config, entrance) as dispatcher:
-        known, clients = (
-            DispatcherKnowledge(dispatcher),
-            clients_at(config.work_dir, config.client_timeout),
-        )
-        line = listening(
-            dispatcher_handlers(
-                dispatcher,
-                entrance.seal,
-                Openings(config.max_openings).held,
-                config.max_message_bytes,
-            ),
-            *tensorflow.dispatcher_handlers(
-                TensorFlowService(known, clients, now, config.tensorflow_datasets)
-            ),
-            preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
-            host=config.host,
-            port=config.port,
-            drain=DRAIN,
-            largest=max(config.max_definition_bytes + MARGIN, config.max_message_bytes),
-            entrance=entrance,
-        )
+        known = DispatcherKnowledge(dispatcher)
+        clients = clients_at(config.work_dir, config.client_timeout)
         sampler, feed = Sampler(dispatcher.core), PageFeed(dispatcher.stats)
         routes = partial(_routes, dispatcher, entrance, sampler, feed)
         looked_at = answering(config, entrance, routes)
@@ -102,7 +83,7 @@ async def serve(
         )
         opened = _opened(config, entrance, known, clients)
         async with (
-            line as port,
+            _listening(dispatcher, config, entrance, known, clients) as port,
             looked_at as dispatcher.http,
             seen,
             opened as dispatcher.tensorflow,
@@ -110,15 +91,7 @@ async def serve(
             expiring(clients, config.client_timeout, now),
         ):
             dispatcher.address = advertised(config.host, port)
-            if config.work_dir is None:
-                log.info("%s", FORGETFUL)
-            if config.insecure:
-                log.warning(
-                    "insecure: whoever reaches %s:%d can run code on the workers, for there are "
-                    "no credentials (`penstock keys init` makes some)",
-                    config.host,
-                    port,
-                )
+            _log_risks(config, port)
             try:
                 ready(dispatcher)
                 await dispatcher.tick_forever()
@@ -127,6 +100,40 @@ async def serve(
                 raise
             finally:
                 dispatcher.close()
+
+
+def _listening(
+    dispatcher: DispatcherService,
+    config: DispatcherConfig,
+    entrance: Entrance,
+    known: DispatcherKnowledge,
+    clients: TensorFlowClients,
+) -> AbstractAsyncContextManager[int]:
+    """Open the port for Penstock's and TensorFlow's protocols; yield its number."""
+    openings = Openings(config.max_openings)
+    api = TensorFlowService(known, clients, now, config.tensorflow_datasets)
+    return listening(
+        dispatcher_handlers(dispatcher, entrance.seal, openings.held, config.max_message_bytes),
+        *tensorflow.dispatcher_handlers(api),
+        preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
+        host=config.host,
+        port=config.port,
+        drain=DRAIN,
+        largest=max(config.max_definition_bytes + MARGIN, config.max_message_bytes),
+        entrance=entrance,
+    )
+
+
+def _log_risks(config: DispatcherConfig, port: int) -> None:
+    if config.work_dir is None:
+        log.info("%s", FORGETFUL)
+    if config.insecure:
+        log.warning(
+            "insecure: whoever reaches %s:%d can run code on the workers, for there are "
+            "no credentials (`penstock keys init` makes some)",
+            config.host,
+            port,
+        )
 
 
 @asynccontextmanager
@@ -185,7 +192,7 @@ def _stop_at(agreements: Agreements, said: PreemptionReport) -> PreemptionVerdic
 async def dispatching(
     config: DispatcherConfig, entrance: Entrance | None = None
 ) -> AsyncIterator[DispatcherService]:
-    """Yield a dispatcher that goes on from its folder's state; close its journal behind it.
+    """Yield a dispatcher that continues from its folder's state; close its journal at the end.
 
     Raises:
         ConfigError: when the folder cannot be had.

@@ -133,8 +133,8 @@ class WorkerConfig(ServiceSettings):
     shows it."""
 
     http_port: int | None = None
-    """The port for HTTP: ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free port,
-    None turns HTTP off."""
+    """The port for HTTP: ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free port.
+    By default there is no HTTP."""
 
     http_host: str = "127.0.0.1"
     """The interface for HTTP. On loopback, every user of this machine may read. Other

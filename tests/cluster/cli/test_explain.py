@@ -33,8 +33,8 @@ def test_each_pass_that_runs_is_explained(cluster):
     far = dataset.distribute("distributed_epoch", cluster.target, job_name="explained")
     with iter(far) as elements:
         deadline = time.monotonic() + 60
-        mine = {"limit": ""}
-        while mine["limit"] != "workers":
+        mine = {"limit": "", "more_slots": 0}
+        while mine["limit"] != "workers" or not mine["more_slots"]:  # both workers have reported
             assert time.monotonic() < deadline, mine
             for _ in range(100):
                 next(elements)
