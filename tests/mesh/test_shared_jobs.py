@@ -25,9 +25,12 @@ def test_what_a_reader_that_leaves_did_not_take_goes_to_the_others(cluster, seed
     name = f"leavers{seed}"
     quotas = [chance.randint(0, 200), chance.randint(0, 400), None]
     takes = [[] for _ in quotas]
+    # One that came when the others have left would be told that the job is used.
+    all_came = threading.Barrier(len(quotas))
 
     def read(quota, taken):
         with iter(job(cluster, name, size, payload)) as it:
+            all_came.wait(60)
             while quota is None or len(taken) < quota:
                 element = next(it, None)
                 if element is None:
