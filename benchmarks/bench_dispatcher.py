@@ -33,7 +33,7 @@ from simulated_peers import Answers, Reader, Worker, read, work
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect

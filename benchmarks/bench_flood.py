@@ -31,7 +31,7 @@ FLOODERS, UNDER_WAY = 2, 500
 FLOODER = """
 import asyncio, sys, time
 from penstock.errors import Overloaded, PenstockError
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect

@@ -20,12 +20,8 @@ from pathlib import Path
 
 from measure import Figure, arguments, show
 
-from penstock.protocol.control import (
-    AttemptProgress,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import (

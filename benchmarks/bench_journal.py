@@ -22,7 +22,7 @@ from measure import arguments, in_turn, seconds, show
 
 from penstock import Dataset
 from penstock.definition import encode
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
 from penstock.runtime.settings import to_env
 from penstock.runtime.versions import versions

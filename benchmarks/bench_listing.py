@@ -15,12 +15,8 @@ from typing import Any
 from measure import Figure, arguments, seconds, show
 
 from penstock.files import order
-from penstock.protocol.control import (
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    SaveBarrier,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, WorkerHeartbeat
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions, WorkerId

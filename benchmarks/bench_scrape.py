@@ -12,7 +12,8 @@ import asyncio
 from measure import Figure, arguments, in_turn, measure, seconds, show
 from prometheus_client import CollectorRegistry, generate_latest
 
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions, WorkerId
 from penstock.web.exposition import openmetrics, text

@@ -22,10 +22,9 @@ from penstock.protocol.control import (
     WorkerEvent,
     WorkerHeartbeat,
 )
-from penstock.protocol.loop_time import LinkTraffic, LoopTime
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import Checkpoint, IterationId, ReaderId, TaskId, WorkerId
 from penstock.reader.core.known_tasks import KnownTasks
 from penstock.reader.core.task_reports import IN_TURN

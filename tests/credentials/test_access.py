@@ -8,8 +8,7 @@ from penstock.credentials.access import TABLE, check, needs_nothing
 from penstock.credentials.roles import AccessRole, Identity
 from penstock.errors import WrongRole
 from penstock.wire import tensorflow
-from penstock.wire.dispatcher import dispatcher_handlers
-from penstock.wire.preemption import preemption_handlers
+from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
 from penstock.wire.worker import worker_handlers
 
 R, T, W, OP = AccessRole.READER, AccessRole.TRAINER, AccessRole.WORKER, AccessRole.OPERATOR

@@ -6,12 +6,8 @@ from pathlib import Path
 
 from penstock.definition import encode
 from penstock.errors import Unavailable
-from penstock.protocol.control import (
-    Assignment,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import Assignment, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import Codec, Mode
 from penstock.runtime.versions import versions
 from penstock_dispatcher.journal.journal import open_journal

@@ -5,7 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 
 from penstock.definition import encode
 from penstock.errors import PenstockError
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import Codec, Mode, WorkerId
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect, listening

@@ -1,6 +1,6 @@
 """Where trainers agreed to stop outlasts a restart."""
 
-from penstock.protocol.preemption import PreemptionReport
+from penstock.protocol.calls import PreemptionReport
 from penstock_dispatcher.agreement_store import NAME, agreements_at
 
 

@@ -12,7 +12,8 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import ConfigError, DatasetError, JournalError, Refused, StoreFull
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import listing_store
 from penstock_dispatcher.config import DispatcherConfig

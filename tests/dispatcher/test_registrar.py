@@ -10,8 +10,8 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import DatasetError, Refused, UnknownDataset
+from penstock.protocol.calls import RegisteredDataset, Registration
 from penstock.protocol.definition import Definition, Pickled
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import Codec
 from penstock_dispatcher import definition_store
 from tests.dispatcher.durable_dispatcher import living

@@ -6,17 +6,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import DefinitionError, Refused
-from penstock.protocol.control import (
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    SaveBarrier,
-    SplitRequest,
-    WorkerHeartbeat,
-)
-from penstock.protocol.loop_time import LoopTime
+from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, SplitRequest, WorkerHeartbeat
+from penstock.protocol.loop_time import LoopTime, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
-from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.registration import Registration
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import request_checks

@@ -12,7 +12,7 @@ from penstock.frames import compression, frame
 from penstock.graph import traversal
 from penstock.ops import tfrecords
 from penstock.ops.internal import csv_rows
-from penstock.protocol import names, nearness, registration
+from penstock.protocol import names, nearness
 from penstock.runtime.settings import limits
 from penstock.web import door, server
 from penstock.wire import connection
@@ -34,7 +34,7 @@ SUMS = {
 
 FIXED = {
     "bytes of a name": names.LONGEST_NAME,
-    "bytes of a dataset's id": registration.LONGEST_ID,
+    "bytes of a dataset's id": names.LONGEST_ID,
     "tags and transports of a worker": nearness.MOST_WORDS,
     "bytes of an element spec": request_checks.MOST_SPEC,
     "bytes of a worker's statistics": request_checks.MOST_STATS,

@@ -7,7 +7,7 @@ import pytest
 from penstock import Dataset
 from penstock.definition import encode
 from penstock.errors import Overloaded
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, Mode
 from penstock.reader.session.call import call_dispatcher
 from penstock.runtime.versions import versions

@@ -24,7 +24,8 @@ from penstock import Dataset
 from penstock.credentials.caller import LocalCaller
 from penstock.definition import encode
 from penstock.errors import Unavailable
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.data import Subscribe
 from penstock.protocol.ranges import NO_RANGES, AckedSet
 from penstock.protocol.types import Codec, Mode

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import Refused
 from penstock.preemption.agreement import LEASE, LEAST_AHEAD, Agreed, Agreements, Fact
-from penstock.protocol.preemption import PreemptionReport
+from penstock.protocol.calls import PreemptionReport
 
 
 class Meeting:

@@ -10,7 +10,7 @@ import pytest
 import penstock
 from penstock import Dataset, PreemptionHandler, TerminationConfig
 from penstock.errors import Closed, ConfigError, Refused, Unavailable
-from penstock.protocol.preemption import PreemptionVerdict
+from penstock.protocol.calls import PreemptionVerdict
 
 LIMIT = 2000
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import Refused, Unavailable
 from penstock.preemption.meeting import AloneHere, AtDispatcher, Reports
-from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 
 
 class Told:

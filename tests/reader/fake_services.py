@@ -12,7 +12,8 @@ import numpy as np
 from penstock.errors import Unavailable
 from penstock.frames.compression import compress
 from penstock.frames.frame import FrameBuilder
-from penstock.protocol.control import OpenIterationReply, ReaderView, SaveResult, TaskView
+from penstock.protocol.calls import OpenIterationReply
+from penstock.protocol.control import ReaderView, SaveResult, TaskView
 from penstock.protocol.data import Ack, FrameHeader, StreamEnd
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import (

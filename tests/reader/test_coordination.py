@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Codec, DatasetId, Mode, Versions
 from penstock.reader.coordination import Coordination, coordination_of, is_ordered

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock.reader.error_policy import error_policy_of
 

@@ -10,8 +10,8 @@ from penstock.analysis.array_spec import ArraySpec, spec_from_bytes
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.options import Options
+from penstock.protocol.calls import RegisteredDataset
 from penstock.protocol.definition import Definition
-from penstock.protocol.registration import RegisteredDataset
 from penstock.protocol.types import SHARD_HINT, Codec
 from penstock.reader import registration
 from penstock.reader.registration import find, register_dataset

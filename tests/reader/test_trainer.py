@@ -2,7 +2,7 @@ import pytest
 
 from penstock.errors import DatasetError
 from penstock.protocol.cache import WhenFull
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import Codec, DatasetId, Mode, Versions
 from penstock.reader.trainer import CrossTrainerCache, Trainer, trainer_of
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.errors import DatasetError, PenstockError, Superseded
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import ReaderView
 from penstock.protocol.data import FrameHeader
 from penstock.protocol.types import IterationId, TaskId
 from penstock.reader.core.consumer import Consumer

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
-    OpenIterationRequest,
     ReaderHeartbeat,
     ReaderView,
     SplitRequest,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode
 from simulation.ledger import Ledger, Saved

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
 from penstock_dispatcher.core.facts import Fact, IterationRestored, ReaderJoined, SplitsGranted

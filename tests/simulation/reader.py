@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.errors import PenstockError, Superseded
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import ReaderView
 from penstock.protocol.types import IterationId, ReaderId, TaskId
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, TaskFrameLimit
 from penstock.reader.core.state_machine import ReaderCore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock_dispatcher.core import rounds_record

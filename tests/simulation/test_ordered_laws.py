@@ -32,7 +32,7 @@ def test_a_place_that_is_not_written_down_breaks_a_law(monkeypatch):
 
 def test_whose_an_element_is_by_its_number_alone_breaks_a_law(monkeypatch):
     monkeypatch.setattr(
-        "penstock.protocol.stride.Stride.index", lambda one, number: number % one.consumers
+        "penstock.protocol.rounds.Stride.index", lambda one, number: number % one.consumers
     )
 
     assert any(judge_consumers(seed)[0].startswith("order: ") for seed in range(20))

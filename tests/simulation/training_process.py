@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from penstock.errors import PenstockError
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest, ReaderView
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import ReaderView
 from penstock.protocol.data import Ack, AllSent, FrameHeader, Recall, StreamEnd
 from penstock.protocol.types import Failure, TaskId
 from penstock.reader.core.effects import (

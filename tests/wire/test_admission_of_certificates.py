@@ -22,8 +22,7 @@ from penstock.errors import (
 )
 from penstock.wire import tensorflow
 from penstock.wire.connection import connect, listening
-from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
-from penstock.wire.preemption import preemption_handlers
+from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers, preemption_handlers
 from penstock.wire.worker import worker_handlers
 from tests.credentials.keyring import made
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, PenstockError, VersionMismatch
 from penstock.protocol import control
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
     AttemptProgress,
-    OpenIterationRequest,
     ReaderHeartbeat,
     TaskView,
     WorkerCommand,

@@ -12,12 +12,17 @@ import numpy as np
 import pytest
 
 from penstock.frames.frame import FrameBuilder, unpack
+from penstock.protocol import calls
+from penstock.protocol.calls import (
+    OpenIterationReply,
+    OpenIterationRequest,
+    RegisteredDataset,
+    Registration,
+)
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
     ElementCounts,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     ReaderView,
     SaveBarrier,
@@ -31,10 +36,9 @@ from penstock.protocol.control import (
     WorkerRefused,
 )
 from penstock.protocol.data import Ack, FrameHeader, Recall, StreamEnd, Subscribe
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
     PROTOCOL,
@@ -64,19 +68,19 @@ ASK = worker.READ.request
 MESSAGES = {
     "register dataset": (
         dispatcher.REGISTER_DATASET.request,
-        dispatcher.RegisterDatasetRequest(b"graph", VERSIONS),
+        calls.RegisterDatasetRequest(b"graph", VERSIONS),
     ),
     "dataset registered": (
         dispatcher.REGISTER_DATASET.reply,
-        dispatcher.RegisterDatasetReply("d-1"),
+        calls.RegisterDatasetReply("d-1"),
     ),
     "register dataset with an id": (
         dispatcher.REGISTER_DATASET.request,
-        dispatcher.RegisterDatasetRequest(
+        calls.RegisterDatasetRequest(
             b"graph", VERSIONS, Registration("corpus", Codec.LZ4, b"spec")
         ),
     ),
-    "find dataset": (dispatcher.FIND_DATASET.request, dispatcher.FindDatasetRequest("corpus")),
+    "find dataset": (dispatcher.FIND_DATASET.request, calls.FindDatasetRequest("corpus")),
     "dataset found": (
         dispatcher.FIND_DATASET.reply,
         RegisteredDataset("corpus", "d-1", Codec.LZ4, b"spec", b"outline"),
@@ -89,13 +93,13 @@ MESSAGES = {
     ),
     "get definition": (
         dispatcher.GET_DEFINITION.request,
-        dispatcher.GetDefinitionRequest("d-1"),
+        calls.GetDefinitionRequest("d-1"),
     ),
-    "definition": (dispatcher.GET_DEFINITION.reply, dispatcher.GetDefinitionReply(b"graph")),
-    "drain": (dispatcher.DRAIN.request, dispatcher.DrainRequest("w:1")),
-    "drained": (dispatcher.DRAIN.reply, dispatcher.DrainReply()),
-    "status": (dispatcher.STATUS.request, dispatcher.StatusRequest()),
-    "stats": (dispatcher.STATUS.reply, dispatcher.StatusReply(b"{}")),
+    "definition": (dispatcher.GET_DEFINITION.reply, calls.GetDefinitionReply(b"graph")),
+    "drain": (dispatcher.DRAIN.request, calls.DrainRequest("w:1")),
+    "drained": (dispatcher.DRAIN.reply, calls.DrainReply()),
+    "status": (dispatcher.STATUS.request, calls.StatusRequest()),
+    "stats": (dispatcher.STATUS.reply, calls.StatusReply(b"{}")),
     "open request": (
         dispatcher.OPEN_ITERATION.request,
         OpenIterationRequest(VERSIONS, "d-1", Mode.DYNAMIC, "job", 3, Codec.AUTO, 0, "", "ANY",

@@ -12,7 +12,7 @@ from penstock.credentials.caller import caller_with
 from penstock.credentials.entrance import Entrance, Security, entrance_of
 from penstock.credentials.guard import OpenGuard
 from penstock.errors import Refused
-from penstock.wire import connection, connection_watch
+from penstock.wire import connection, connections
 from penstock.wire.codec import Form
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers
@@ -111,7 +111,7 @@ async def test_the_ports_of_a_process_share_the_files_that_it_may_have_open(
     monkeypatch, raw, ports, most
 ):
     monkeypatch.setattr(connection, "most_files", lambda: 8)
-    monkeypatch.setattr(connection_watch, "EVERY", 60.0)
+    monkeypatch.setattr(connections, "EVERY", 60.0)
     entrance = Entrance(Security.INSECURE, OpenGuard(), ports=ports)
     line = listening(Answers().handlers(), host=HERE, port=0, drain=0, entrance=entrance)
     async with line as port:

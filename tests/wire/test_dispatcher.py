@@ -5,10 +5,14 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from penstock import errors
-from penstock.protocol.control import (
-    Assignment,
+from penstock.protocol.calls import (
     OpenIterationReply,
     OpenIterationRequest,
+    RegisteredDataset,
+    Registration,
+)
+from penstock.protocol.control import (
+    Assignment,
     ReaderHeartbeat,
     ReaderView,
     SplitGrant,
@@ -16,7 +20,6 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
     WorkerRefused,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.splits import Split
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, ReaderStatus, Versions
 from penstock.wire.connection import connect, listening

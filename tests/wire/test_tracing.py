@@ -10,8 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from penstock import errors
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
-from penstock.protocol.registration import Registration
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest, Registration
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock.wire import tracing
 from penstock.wire.connection import connect, listening

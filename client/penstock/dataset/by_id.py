@@ -8,8 +8,7 @@ from functools import partial
 from penstock.analysis.array_spec import Spec
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError
-from penstock.protocol.names import LONGEST_NAME, too_long
-from penstock.protocol.registration import scoped
+from penstock.protocol.names import LONGEST_NAME, scoped, too_long
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader import arguments
 from penstock.reader.distribute import distribute

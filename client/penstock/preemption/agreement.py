@@ -18,7 +18,7 @@ from typing import assert_never
 import msgspec
 
 from penstock.errors import Refused
-from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 
 LEASE = 15.0
 """Seconds without a report after which a trainer is given up."""

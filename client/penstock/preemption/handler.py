@@ -18,7 +18,7 @@ from uuid import uuid4
 from penstock.errors import Closed, ConfigError, PenstockError
 from penstock.preemption.meeting import News, Reports, meeting_of
 from penstock.preemption.watchers import RESTART, detected
-from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 
 log = logging.getLogger("penstock.preemption")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.errors import PenstockError
 from penstock.preemption.agreement import Agreements
-from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 from penstock.protocol.types import WorkerId
 from penstock.runtime.interrupts import InterruptibleCondition, uninterrupted
 from penstock.runtime.linux import boot_id
@@ -72,7 +72,7 @@ class AtDispatcher:
         # They load gRPC.
         from penstock.runtime.event_loop import LoopThread  # noqa: PLC0415
         from penstock.wire.connection import connect  # noqa: PLC0415
-        from penstock.wire.preemption import REPORT  # noqa: PLC0415
+        from penstock.wire.dispatcher import REPORT  # noqa: PLC0415
 
         async def call() -> PreemptionVerdict:
             async with connect(self._address, patience=ANSWER_WITHIN) as channel:

@@ -16,15 +16,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress
-from penstock.protocol.loop_time import LinkTraffic, LoopTime
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView
-from penstock.protocol.skipped_errors import SkippedErrors
-from penstock.protocol.splits import Split, SplitLog
-from penstock.protocol.static_shard import StaticShard
-from penstock.protocol.stride import Stride
+from penstock.protocol.rounds import Grouped, RoundsReport, RoundsView, Stride
+from penstock.protocol.splits import Split, SplitLog, StaticShard
 from penstock.protocol.types import (
     AT_START,
     Checkpoint,
@@ -32,7 +28,6 @@ from penstock.protocol.types import (
     DatasetId,
     Failure,
     IterationId,
-    Mode,
     ReaderId,
     ReaderStatus,
     TaskId,
@@ -40,58 +35,39 @@ from penstock.protocol.types import (
     WorkerId,
 )
 
-# --- jobs: client and dispatcher, unary ---
+# --- elements that a job skips because users' functions raised ---
+#
+# Each task counts its skipped elements in the order of its stream, and saves the count with the
+# engine's state. So an attempt that produces a part of the stream again reaches the same count.
+
+FIRST = 4
+"""How many skipped elements of a run have their dead letters sent: the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class OpenIterationRequest:
-    """A reader asks for pass *repetition* of the job *job_name*; missing ones are created.
+class SkippedError:
+    """A skipped element: the *number*-th of its task, from 1; *letter* is its JSON text."""
 
-    Without a name, the job is private to this call. An existing job must have been made with
-    the same dataset and parameters. Without a *seed*, a new job gets a new one.
-    """
-
-    versions: Versions
-    dataset: DatasetId
-    mode: Mode
-    job_name: str | None
-    repetition: int
-    codec: Codec
-    num_consumers: int | None = None
-    trainer: str | None = None
-    target_workers: str = "AUTO"
-    ordered: bool = False
-    remainder: str = "drop"
-    restore: bytes = b""
-    """A job's saved state to continue from: `SaveResult.state` of a save."""
-    replaces: tuple[str, ...] = ()
-    """Session ids of readers that stop reading and leave when this request succeeds."""
-    patience: int | None = None
-    when_full: str = ""
-    """If the job has a *trainer*: a value of `penstock.protocol.cache.WhenFull`."""
-    dataset_id: str = ""
-    """The id by which *dataset* is read; empty for a reader that has the pipeline itself."""
-    on_error: str = ""
-    """A value of `penstock.protocol.skipped_errors.OnError`; empty means raise."""
-    max_errors: int | None = None
-    """How many failing elements a pass may skip; None allows any number."""
-    stride: int | None = None
-    """In ordered reads without rounds: the number of consumers n; each gets every n-th element."""
-    seed: int | None = None
+    number: int
+    letter: str
 
 
 @dataclass(frozen=True, slots=True)
-class OpenIterationReply:
-    """The iteration to read, and the seconds between its readers' heartbeats.
+class SkippedErrors:
+    """How many elements of a task were skipped so far, with details of the *first* ones."""
 
-    *read_before* says, as text, how much readers that have left had read; empty if nothing.
-    """
+    count: int = 0
+    first: tuple[SkippedError, ...] = ()
 
-    iteration: IterationId
-    job_name: str
-    heartbeat_interval: float
-    reader_lease: float
-    read_before: str = ""
+    def plus(self, count: int, letter: str) -> SkippedErrors:
+        """Return this with *count* elements, of which the last has *letter*, if that is not empty.
+
+        A runner that replays reports some elements again; they change nothing.
+        """
+        if count <= self.count:
+            return self
+        more = (SkippedError(count, letter),) if letter and len(self.first) < FIRST else ()
+        return SkippedErrors(count, self.first + more)
 
 
 # --- worker and dispatcher, one long stream ---

@@ -40,7 +40,7 @@ class Subscribe:
     consumer: int | None = None
     """In ordered reads by several consumers: the consumer's index.
 
-    Each of its elements takes `penstock.protocol.stride.STRIDED_NBYTES` more of the credit."""
+    Each of its elements takes `penstock.protocol.rounds.STRIDED_NBYTES` more of the credit."""
 
 
 @dataclass(frozen=True, slots=True)

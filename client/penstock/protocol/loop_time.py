@@ -1,8 +1,26 @@
-"""How long a training loop waits, and its traffic from workers, as readers report them."""
+"""A training loop as readers report it: where it runs, how long it waits, what workers send it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderProcess:
+    """Where a training loop runs. *rank* is that of its launcher (``RANK``), if one gave it any.
+
+    *penstock* and *python* are its versions.
+    """
+
+    host: str
+    pid: int
+    rank: int | None = None
+    penstock: str = ""
+    python: str = ""
+
+    def __str__(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank}"
+        return f"host {self.host}, pid {self.pid}{rank}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from penstock.errors import Refused
+from penstock.protocol.malformed import glimpse
 
 LONGEST_NAME: Final = 1024
 """Most bytes, in UTF-8, of a name of a job, save, dataset, worker or reader."""
@@ -55,3 +56,26 @@ def check_name(what: str, text: str, most: int = LONGEST_NAME) -> None:
             f"{what} takes {len(text.encode('utf-8', 'surrogatepass'))} bytes, and a name may "
             f"take {most}{raised}: {printable(text[:80])!r}...; give a shorter one"
         )
+
+
+LONGEST_ID = 256
+"""Most bytes of an id in UTF-8; a job's name is added to it."""
+
+
+def fault_of_id(given: Any) -> str:
+    """Return why *given* cannot be an id, as text for a message; empty if it can."""
+    if not isinstance(given, str):
+        return f"must be a string, not {given!r:.80}"
+    if not given or given != given.strip() or not given.isprintable() or "/" in given:
+        return (
+            "must be printable characters, without '/' and without spaces around them, not "
+            f"{given!r:.80}"
+        )
+    if len(given.encode("utf-8", "surrogatepass")) > LONGEST_ID:
+        return f"may take {LONGEST_ID} bytes: {glimpse(given)} has {len(given)} characters"
+    return ""
+
+
+def scoped(dataset_id: str, job_name: str) -> str:
+    """Return the full name of a job that reads by *dataset_id*; each id has its own job names."""
+    return f"dataset_id={dataset_id}/{job_name}"

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 from penstock.protocol.types import Failure, TaskId
 
 ELEMENT_NBYTES = 1024
@@ -146,3 +147,44 @@ class GroupsWanted:
 
     index: int
     group: int
+
+
+# --- one order that several consumers divide: of n, consumer k gets the elements k, k + n, ... ---
+#
+# An element's *place* in the one order is that of its task's first element plus its number in the
+# task. Workers produce tasks at the same time, so the place of a task is known only when all tasks
+# before it are complete. Until then, its elements wait at its worker. The dispatcher records each
+# place, so an element keeps its place if it is produced again, or if a job continues with another
+# number of consumers.
+
+STRIDED_NBYTES = 64 << 10
+"""The credit that each element takes besides its payload's bytes.
+
+A reader's elements of a task form one range each, and this bounds them to about a thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """How the elements of a task go to *consumers*; *place* is that of its first one, if known."""
+
+    consumers: int
+    place: int | None = None
+
+    def index(self, number: int) -> int:
+        """Return the consumer of element *number*.
+
+        Raises:
+            ValueError: when the task's place is not known.
+        """
+        if self.place is None:
+            raise ValueError(f"whose element {number} is cannot be known yet")
+        return (self.place + number) % self.consumers
+
+    def numbers(self, index: int, start: int, stop: int) -> RangeSet:
+        """Return the numbers from *start* to *stop* that are consumer *index*'s; raises as that."""
+        if start >= stop:
+            return NO_RANGES
+        if self.consumers == 1:
+            return RangeSet(((start, stop),))
+        first = start + (index - self.index(start)) % self.consumers
+        return RangeSet(tuple((n, n + 1) for n in range(first, stop, self.consumers)))

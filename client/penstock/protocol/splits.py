@@ -1,4 +1,4 @@
-"""Units of source input: splits, the log of a task's splits, and patterns of files."""
+"""Units of source input: splits, a task's log of them, patterns of files, and fixed parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.protocol.types import SourceSlice
+from penstock.protocol.types import Mode, SourceSlice
 
 S = TypeVar("S", bound=Any)
 
@@ -78,3 +78,11 @@ class SplitLog:
     def forget(self, position: int) -> SplitLog:
         """Return this log without the splits before *position*."""
         return SplitLog(max(position, self.start), self.after(position))
+
+
+@dataclass(frozen=True, slots=True)
+class StaticShard:
+    """Which fixed part of a pipeline a task has: one of *shards*, as *mode* cuts it."""
+
+    mode: Mode
+    shards: int

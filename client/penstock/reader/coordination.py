@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.options import check_count
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import Mode
 from penstock.reader.core.consumer import Consumer

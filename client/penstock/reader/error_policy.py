@@ -7,8 +7,7 @@ from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.options import check_count
-from penstock.protocol.control import OpenIterationRequest
-from penstock.protocol.skipped_errors import OnError
+from penstock.protocol.calls import OnError, OpenIterationRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from penstock.errors import DefinitionError
 from penstock.graph.epochs import epochs_of
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 from penstock.graph.traversal import options_of
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock.reader.coordination import Coordination

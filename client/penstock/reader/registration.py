@@ -16,8 +16,9 @@ from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
 from penstock.graph.traversal import options_of
 from penstock.options import ExternalStatePolicy
+from penstock.protocol.calls import Registration
 from penstock.protocol.definition import Definition
-from penstock.protocol.registration import Registration, fault_of_id
+from penstock.protocol.names import fault_of_id
 from penstock.protocol.types import Codec
 from penstock.reader import arguments
 from penstock.reader.external_state import refuse_weak

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.errors import DatasetError
 from penstock.protocol.cache import WhenFull
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.names import LONGEST_NAME, too_long
 

@@ -22,8 +22,7 @@ from penstock.runtime.address import is_address, join, split
 from penstock.runtime.descriptors import check_room
 from penstock.runtime.settings import MOST
 from penstock.wire.admission import TOKEN, Admission
-from penstock.wire.connection_watch import watching
-from penstock.wire.connections import Connections
+from penstock.wire.connections import Connections, watching
 from penstock.wire.tracing import tracing
 
 _FIRST = 16

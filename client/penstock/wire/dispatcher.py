@@ -4,23 +4,38 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import grpc
 
-from penstock.protocol.control import (
+from penstock.protocol.calls import (
+    DrainHostReply,
+    DrainHostRequest,
+    DrainReply,
+    DrainRequest,
+    FindDatasetRequest,
+    GetDefinitionReply,
+    GetDefinitionRequest,
     OpenIterationReply,
     OpenIterationRequest,
+    PreemptionReport,
+    PreemptionVerdict,
+    RegisterDatasetReply,
+    RegisterDatasetRequest,
+    RegisteredDataset,
+    Registration,
+    StatusReply,
+    StatusRequest,
+)
+from penstock.protocol.control import (
     ReaderHeartbeat,
     ReaderView,
     WorkerCommand,
     WorkerEvent,
     WorkerRefused,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, Versions, WorkerId
-from penstock.wire._pb import common_pb2, dispatcher_pb2
+from penstock.wire._pb import common_pb2, dispatcher_pb2, preemption_pb2
 from penstock.wire.codec import form
 from penstock.wire.connection import Channel
 from penstock.wire.rpc import StreamRpc, UnaryRpc
@@ -196,81 +211,17 @@ def dispatcher_handlers(
     return grpc.method_handlers_generic_handler("penstock.v1.Dispatcher", methods)
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterDatasetRequest:
-    """See `protos/dispatcher.proto`."""
+def preemption_handlers(
+    decide: Callable[[PreemptionReport], PreemptionVerdict],
+) -> grpc.GenericRpcHandler:
+    """Answer reports with what *decide* returns."""
 
-    definition: bytes
-    versions: Versions
-    registration: Registration | None = None
+    async def report(said: PreemptionReport) -> PreemptionVerdict:
+        return decide(said)
 
-
-@dataclass(frozen=True, slots=True)
-class RegisterDatasetReply:
-    """See `protos/dispatcher.proto`."""
-
-    dataset: DatasetId
-
-
-@dataclass(frozen=True, slots=True)
-class FindDatasetRequest:
-    """See `protos/dispatcher.proto`."""
-
-    dataset_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class GetDefinitionRequest:
-    """See `protos/dispatcher.proto`."""
-
-    dataset: DatasetId
-    python: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GetDefinitionReply:
-    """See `protos/dispatcher.proto`."""
-
-    definition: bytes
-    seal: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainRequest:
-    """See `protos/dispatcher.proto`."""
-
-    worker: WorkerId
-
-
-@dataclass(frozen=True, slots=True)
-class DrainReply:
-    """See `protos/dispatcher.proto`."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrainHostRequest:
-    """See `protos/dispatcher.proto`."""
-
-    boot_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class DrainHostReply:
-    """See `protos/dispatcher.proto`."""
-
-    workers: tuple[WorkerId, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StatusRequest:
-    """See `protos/common.proto`."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatusReply:
-    """See `protos/common.proto`."""
-
-    stats: bytes
+    return grpc.method_handlers_generic_handler(
+        "penstock.v1.Preemption", {"Report": REPORT.handler(report)}
+    )
 
 
 _SMALL = 1 << 16
@@ -321,4 +272,9 @@ READER_CONTROL: StreamRpc[ReaderHeartbeat, ReaderView] = StreamRpc(
     "/penstock.v1.Dispatcher/ReaderControl",
     form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat),
     form(ReaderView, dispatcher_pb2.ReaderView),
+)
+REPORT: UnaryRpc[PreemptionReport, PreemptionVerdict] = UnaryRpc(
+    "/penstock.v1.Preemption/Report",
+    form(PreemptionReport, preemption_pb2.PreemptionReport, _SMALL),
+    form(PreemptionVerdict, preemption_pb2.PreemptionVerdict),
 )

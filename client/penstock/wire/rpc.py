@@ -16,7 +16,6 @@ import grpc
 import grpc.aio
 
 from penstock.errors import Unavailable
-from penstock.wire.call_span import Metadata
 from penstock.wire.codec import Form, within
 from penstock.wire.connection import Channel
 from penstock.wire.status import Code, Status, abort
@@ -31,7 +30,7 @@ from penstock.wire.stream import (
     stop_if_asked,
     write,
 )
-from penstock.wire.tracing import calling, serving
+from penstock.wire.tracing import Metadata, calling, serving
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")

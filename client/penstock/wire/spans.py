@@ -18,8 +18,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, use_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from penstock.wire.call_span import CallSpan, Metadata
-
 FLUSH = 0.5
 """Seconds to export the last spans when a process ends."""
 
@@ -36,10 +34,10 @@ _FIELDS = (
 """The attributes of a span, and the fields of requests and replies that hold their values."""
 
 
-class TracedCall(CallSpan):
-    """A call with the trace span *span*."""
+class TracedCall:
+    """A call with the trace span *span*; see `penstock.wire.tracing.CallSpan`."""
 
-    def __init__(self, span: Span, metadata: Metadata = ()) -> None:
+    def __init__(self, span: Span, metadata: tuple[tuple[str, str], ...] = ()) -> None:
         self._span, self.metadata = span, metadata
 
     def replied(self, reply: Any) -> None:
@@ -78,7 +76,7 @@ class Spans:
         self._ended.set()
 
     @contextmanager
-    def calling(self, path: str, request: Any) -> Iterator[CallSpan]:
+    def calling(self, path: str, request: Any) -> Iterator[TracedCall]:
         """See `penstock.wire.tracing.calling`."""
         with self._span(path, request, SpanKind.CLIENT, None) as span:
             carried: dict[str, str] = {}
@@ -88,7 +86,7 @@ class Spans:
     @contextmanager
     def serving(
         self, path: str, request: Any, metadata: Iterable[tuple[str, str | bytes]] | None
-    ) -> Iterator[CallSpan]:
+    ) -> Iterator[TracedCall]:
         """See `penstock.wire.tracing.serving`: *metadata* came with the call."""
         came = {key: value for key, value in metadata or () if isinstance(value, str)}
         caller = self._propagator.extract(came, Context())

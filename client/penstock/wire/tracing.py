@@ -8,19 +8,30 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
-
-from penstock.wire.call_span import CallSpan
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import grpc.aio
 
-    from penstock.wire.spans import Spans
+    from penstock.wire.spans import Spans, TracedCall
 
 log = logging.getLogger("penstock.wire")
 
 _EXPORTER = "OTEL_TRACES_EXPORTER"
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class CallSpan:
+    """A call without a trace span; `penstock.wire.spans.TracedCall` has one."""
+
+    metadata: Metadata = ()
+    """Metadata of the call that make the other side's span a child of this one."""
+
+    def replied(self, reply: Any) -> None:
+        """Record the job, task and other names in *reply*."""
 
 
 _NONE = nullcontext(CallSpan())
@@ -70,7 +81,7 @@ def _found() -> Spans | None:
     return None
 
 
-def calling(path: str, request: Any) -> AbstractContextManager[CallSpan]:
+def calling(path: str, request: Any) -> AbstractContextManager[CallSpan | TracedCall]:
     """Record a call of *path* while the block runs, and any error that it raises."""
     spans = tracing()
     return _NONE if spans is None else spans.calling(path, request)
@@ -78,7 +89,7 @@ def calling(path: str, request: Any) -> AbstractContextManager[CallSpan]:
 
 def serving(
     path: str, request: Any, context: grpc.aio.ServicerContext
-) -> AbstractContextManager[CallSpan]:
+) -> AbstractContextManager[CallSpan | TracedCall]:
     """Record the answer to a call of *path* while the block runs, and any error that it raises."""
     spans = tracing()
     return _NONE if spans is None else spans.serving(path, request, context.invocation_metadata())

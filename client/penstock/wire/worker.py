@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import grpc
 import msgspec
 
 from penstock.errors import VersionMismatch
+from penstock.protocol.calls import StatusReply, StatusRequest, TraceReply, TraceRequest
 from penstock.protocol.data import (
     AllSent,
     FrameHeader,
@@ -31,27 +31,10 @@ from penstock.runtime.freed_memory import freed_memory
 from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
-from penstock.wire.dispatcher import StatusReply, StatusRequest
 from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 Replies = list[tuple[ReadReply, memoryview]]
 """The content of one message: one or several pairs of a header and a view of its payload."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceRequest:
-    """See `protos/worker.proto`."""
-
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class TraceReply:
-    """See `protos/worker.proto`."""
-
-    events: bytes
-    next: int
-    missed: int
 
 
 class WorkerApi(Protocol):

@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 from penstock.credentials.per_identity import identity_answered
 from penstock.errors import UnknownDataset
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest, RegisteredDataset, Registration
 from penstock.protocol.definition import Definition
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, Versions
 from penstock_dispatcher import request_checks
 from penstock_dispatcher.core import admission

@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 
 from penstock.errors import DefinitionTooLarge, Refused
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerEvent
+from penstock.protocol.calls import OpenIterationRequest, Registration
+from penstock.protocol.control import ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
 from penstock.protocol.loop_time import LoopTime
-from penstock.protocol.names import LONGEST_NAME, check_name, printable
+from penstock.protocol.names import LONGEST_NAME, check_name, fault_of_id, printable
 from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
-from penstock.protocol.registration import Registration, fault_of_id
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import Versions
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, PenstockError
 from penstock.preemption.agreement import Agreements
-from penstock.protocol.preemption import PreemptionReport, PreemptionVerdict
+from penstock.protocol.calls import PreemptionReport, PreemptionVerdict
 from penstock.runtime.address import advertised, split
 from penstock.runtime.background import BackgroundServer, Serve
 from penstock.runtime.clock import now
@@ -23,8 +23,7 @@ from penstock.runtime.linux import check_service
 from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
-from penstock.wire.dispatcher import dispatcher_handlers
-from penstock.wire.preemption import preemption_handlers
+from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
 from penstock_dispatcher.agreement_store import agreements_at
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.stats import OpenedPort

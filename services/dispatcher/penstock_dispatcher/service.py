@@ -17,17 +17,20 @@ from penstock.credentials.entrance import Entrance
 from penstock.credentials.per_identity import PerIdentity, identity_answered
 from penstock.engine import seeds
 from penstock.errors import InternalError, PenstockError, StoreFull, Unavailable
-from penstock.protocol.control import (
-    Assignment,
+from penstock.protocol.calls import (
     OpenIterationReply,
     OpenIterationRequest,
+    RegisteredDataset,
+    Registration,
+)
+from penstock.protocol.control import (
+    Assignment,
     ReaderHeartbeat,
     ReaderView,
     WorkerCommand,
     WorkerEvent,
     WorkerHeartbeat,
 )
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.types import DatasetId, Versions, WorkerId
 from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
@@ -128,11 +131,10 @@ class DispatcherService:
             JournalError: when the journal cannot be written any more.
             InternalError: when a decision failed; see `_fail`.
         """
-        pause, swept = self._config.settings.tick_interval, self._clock()
-        looked = swept
+        looked = swept = self._clock()
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._failed.wait(), pause)
+                await asyncio.wait_for(self._failed.wait(), self._config.settings.tick_interval)
             self._check_sound()
             self._handle(Tick())
             if self._clock() - looked >= LOOK:
@@ -163,9 +165,9 @@ class DispatcherService:
         """Return all that is known of the cluster now."""
         own: dict[str, Any] = {"http": self.http, "tensorflow": self.tensorflow, "usage": usage()}
         own |= {"security": self._config.security.value, "versions": versions()}
-        own |= {"restarted": self._restarted}
+        own |= {"restarted": self._restarted, "ending": self.ending}
         halted = "the dispatcher is stopping" if self._closed else self._journal.halted
-        return replace(self._core.stats(self._clock(), halted), ending=self.ending, **own)
+        return replace(self._core.stats(self._clock(), halted), **own)
 
     def unready(self) -> str:
         """Return why nothing is decided now; nothing if it is."""
@@ -194,14 +196,13 @@ class DispatcherService:
         self._check_open()
         request_checks.check_opening(request, self._config.max_name_bytes)
         await self._registrar.ensure(request)
-        call = self._calls.new_call()
-        event = OpenIteration(call, request, seeds.fresh(), who=identity_answered())
-        answer: OpenIterationReply | ListSourceFiles = await self._ask(event.call, event)
+        new = OpenIteration(self._calls.new_call(), request, seeds.fresh(), who=identity_answered())
+        answer: OpenIterationReply | ListSourceFiles = await self._ask(new)
         while isinstance(answer, ListSourceFiles):
             known = await listed(answer)
             for i, listing in known.listings.items():
                 await self._listings.keep(listing, (known.names or {})[i])
-            answer = await self._ask(event.call, known)
+            answer = await self._ask(known)
         return answer
 
     async def drain(self, worker: WorkerId) -> None:
@@ -219,18 +220,17 @@ class DispatcherService:
         return msgspec.json.encode(self.stats())
 
     async def _ask_for(self, make: Callable[[Call], Event]) -> Any:
-        call = self._calls.new_call()
-        return await self._ask(call, make(call))
+        return await self._ask(make(self._calls.new_call()))
 
-    async def _ask(self, call: Call, event: Event) -> Any:
-        """Return the reply to *signal*.
+    async def _ask(self, event: Any) -> Any:
+        """Return the answer to *event*, which has a call.
 
         Raises:
             StoreFull: when it may not be decided, or what was decided cannot be written.
         """
         if self._journal.full is not None:
             raise StoreFull(str(self._journal.full))
-        async with self._calls.waiting(call) as answer:
+        async with self._calls.waiting(event.call) as answer:
             self._handle(event)
             return await answer
 

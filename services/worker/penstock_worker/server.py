@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.credentials.caller import PLAIN, caller_with
 from penstock.credentials.entrance import Entrance
 from penstock.errors import ConfigError, Unavailable
+from penstock.protocol.calls import TraceReply
 from penstock.protocol.data import ReadRequest
 from penstock.protocol.tensorflow import FindTaskRequest, FoundTask
 from penstock.protocol.types import WorkerId
@@ -29,7 +30,7 @@ from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import Channel, connect, listening
 from penstock.wire.dispatcher import DispatcherClient
-from penstock.wire.worker import TraceReply, worker_handlers
+from penstock.wire.worker import worker_handlers
 from penstock_worker import shm_door
 from penstock_worker.config import CACHE_SIZE, PORT, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox, ControlStream

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, TypeVar, assert_never
 
 from penstock.errors import InternalError, PenstockError, Refused, Unavailable, WaitedTooLong
+from penstock.protocol.calls import TraceReply
 from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.data import Ack, ReadRequest, Subscribe
 from penstock.protocol.nearness import SHARED_MEMORY, WorkerProfile
@@ -20,7 +21,7 @@ from penstock.protocol.types import Versions, WorkerId
 from penstock.runtime import log_lines
 from penstock.runtime.usage import UsageMeter
 from penstock.wire.stream import from_this_host
-from penstock.wire.worker import Replies, TraceReply
+from penstock.wire.worker import Replies
 from penstock_worker.config import TRANSPORTS, WorkerConfig
 from penstock_worker.control_stream import ControlOutbox
 from penstock_worker.core.events import (

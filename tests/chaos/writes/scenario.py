@@ -17,10 +17,10 @@ from chaos.writes.preload import Hit, How, Order
 from chaos.writes.supervised import Supervised, Warm
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Unavailable
-from penstock.protocol.preemption import PreemptionReport
+from penstock.protocol.calls import PreemptionReport
 from penstock.service import CrossTrainerCache
 from penstock.wire.connection import connect
-from penstock.wire.preemption import REPORT
+from penstock.wire.dispatcher import REPORT
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher.journal.store import Store
 from penstock_worker import WorkerConfig, WorkerServer

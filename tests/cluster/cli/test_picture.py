@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.picture import jobs_table, picture

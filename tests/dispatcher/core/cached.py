@@ -1,12 +1,11 @@
 """A cached job around the dispatcher's core, in virtual time: what happens is what a test says."""
 
 from penstock.protocol.cache import TrainerProgress
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
     ElementCounts,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SaveBarrier,
     SplitRequest,

@@ -1,18 +1,17 @@
 """A pass that is read in rounds, around the dispatcher's core, in virtual time."""
 
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     Assignment,
     AttemptProgress,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SaveBarrier,
     SplitRequest,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, ReaderStatus, Versions
 from penstock_dispatcher.core import facts as f

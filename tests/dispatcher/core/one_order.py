@@ -1,13 +1,7 @@
 """A job that is read in order, with one reader, as its dispatcher sees it."""
 
-from penstock.protocol.control import (
-    AttemptProgress,
-    OpenIterationReply,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    TaskReport,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions

@@ -5,10 +5,9 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     Assignment,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SaveBarrier,
     SplitGrant,

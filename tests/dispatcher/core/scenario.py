@@ -11,24 +11,23 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.protocol.calls import OpenIterationRequest, Registration
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SaveBarrier,
+    SkippedError,
+    SkippedErrors,
     SplitRequest,
     TaskReport,
     UnreachableWorker,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import UNLISTED, SplitProviderSpec
-from penstock.protocol.loop_time import LinkTraffic
+from penstock.protocol.loop_time import LinkTraffic, ReaderProcess
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.registration import Registration
-from penstock.protocol.skipped_errors import SkippedError, SkippedErrors
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Failure, Mode, TaskId, Versions
 from penstock_dispatcher.core.events import (

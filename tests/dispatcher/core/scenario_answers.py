@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from penstock.protocol.control import Assignment, OpenIterationReply, SplitGrant, WorkerRefused
+from penstock.protocol.calls import OpenIterationReply, RegisteredDataset
+from penstock.protocol.control import Assignment, SplitGrant, WorkerRefused
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.registration import RegisteredDataset
 from penstock.protocol.types import Failure, ReaderStatus
 from penstock_dispatcher.core import dataset_facts as d
 from penstock_dispatcher.core import facts as f

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     TaskReport,
     WorkerHeartbeat,

@@ -3,9 +3,10 @@
 import pytest
 
 from penstock.errors import Overloaded
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, Versions
 from penstock_dispatcher.core.events import (
     CloseReaderStream,

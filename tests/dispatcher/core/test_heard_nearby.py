@@ -1,8 +1,7 @@
 """Which workers are read on which hosts."""
 
 from penstock.protocol.control import ReaderHeartbeat, UnreachableWorker
-from penstock.protocol.loop_time import LinkTraffic
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import LinkTraffic, ReaderProcess
 from penstock_dispatcher.core.heard_nearby import STANDS, find
 
 

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.control import (
-    OpenIterationRequest,
-    UnreachableWorker,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import UnreachableWorker
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher.core.events import (
     OpenIteration,

@@ -5,12 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import DatasetError
-from penstock.protocol.control import (
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    TaskReport,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import AckedSet

@@ -2,15 +2,11 @@
 
 import logging
 
-from penstock.protocol.control import (
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    TaskReport,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher import fact_log
 from penstock_dispatcher.core import scheduler

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.protocol.control import OpenIterationReply
+from penstock.protocol.calls import OpenIterationReply
 from penstock.protocol.types import Checkpoint, Mode
 from tests.dispatcher.core.coordinated import Coordinated
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from penstock import files
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     AttemptProgress,
     ElementCounts,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SaveBarrier,
     TaskReport,

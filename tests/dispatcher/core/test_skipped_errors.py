@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
+    FIRST,
     AttemptProgress,
-    OpenIterationReply,
-    OpenIterationRequest,
     ReaderHeartbeat,
+    SkippedError,
+    SkippedErrors,
     TaskReport,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
 from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Failure, Mode, Versions
 from penstock_dispatcher.core.error_limit import LETTERS_KEPT, LONGEST
 from penstock_dispatcher.core.events import (

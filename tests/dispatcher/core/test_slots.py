@@ -5,9 +5,9 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
     AttemptProgress,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SplitRequest,
     TaskReport,

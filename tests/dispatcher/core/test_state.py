@@ -2,14 +2,8 @@
 
 import pytest
 
-from penstock.protocol.control import (
-    Assignment,
-    AttemptProgress,
-    OpenIterationReply,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import Assignment, AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, ReaderStatus, Versions

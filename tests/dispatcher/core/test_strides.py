@@ -7,16 +7,10 @@ import msgspec
 import pytest
 
 from penstock.errors import StateError
-from penstock.protocol.control import (
-    AttemptProgress,
-    OpenIterationReply,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    TaskReport,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.stride import Stride
+from penstock.protocol.rounds import Stride
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher.core import job_state
 from penstock_dispatcher.core.events import (

@@ -1,8 +1,7 @@
 """What is left of a task that is done: its account."""
 
-from penstock.protocol.control import ElementCounts
+from penstock.protocol.control import ElementCounts, SkippedError, SkippedErrors
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.skipped_errors import SkippedError, SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Codec, DatasetId, Mode
 from penstock_dispatcher.core.facts import JobParameters

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher.core import wait_reasons

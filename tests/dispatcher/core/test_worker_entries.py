@@ -4,13 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.protocol.control import (
-    AttemptProgress,
-    OpenIterationRequest,
-    ReaderHeartbeat,
-    TaskReport,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
 from penstock_dispatcher.core import runner_shortage, worker_entries

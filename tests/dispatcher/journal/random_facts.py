@@ -3,9 +3,9 @@
 import copy
 import random
 
+from penstock.protocol.calls import OpenIterationRequest, Registration
 from penstock.protocol.control import (
     AttemptProgress,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SplitRequest,
     TaskReport,
@@ -13,7 +13,6 @@ from penstock.protocol.control import (
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.registration import Registration
 from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Mode, Versions
 from penstock_dispatcher.core.events import (
     AppendFact,

@@ -16,9 +16,9 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
 from penstock.errors import PenstockError
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
     Assignment,
-    OpenIterationRequest,
     ReaderHeartbeat,
     SplitGrant,
     SplitRequest,

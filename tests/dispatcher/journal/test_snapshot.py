@@ -1,8 +1,7 @@
 """A snapshot writes what changed."""
 
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest, Registration
 from penstock.protocol.definition import SplitProviderSpec
-from penstock.protocol.registration import Registration
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher.core.events import (
     AppendFact,

@@ -3,8 +3,7 @@
 import math
 from dataclasses import replace
 
-from penstock.protocol.loop_time import LinkTraffic, LoopTime
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
+from penstock.protocol.names import scoped
 from penstock.protocol.nearness import WorkerProfile
-from penstock.protocol.registration import scoped
 from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
 
 

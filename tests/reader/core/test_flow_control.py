@@ -5,7 +5,7 @@ from itertools import pairwise
 from penstock.protocol.control import ReaderView, TaskView
 from penstock.protocol.data import AllSent, FrameHeader
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.stride import STRIDED_NBYTES
+from penstock.protocol.rounds import STRIDED_NBYTES
 from penstock.protocol.types import Codec, IterationId, ReaderId, ReaderStatus, TaskId, WorkerId
 from penstock.reader.core.effects import OpenTaskStream, SendAck
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock.reader.core.consumer import Consumer
 from penstock.reader.session import open as opening

@@ -13,8 +13,8 @@ from penstock import errors
 from penstock.analysis.registered import Registered
 from penstock.dataset.dataset import Dataset
 from penstock.definition import encode
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import Codec
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.versions import versions

@@ -5,10 +5,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.errors import DefinitionError, TransformError
-from penstock.protocol.control import Assignment, SplitGrant, TaskAssignment
+from penstock.protocol.control import (
+    Assignment,
+    SkippedError,
+    SkippedErrors,
+    SplitGrant,
+    TaskAssignment,
+)
 from penstock.protocol.data import Ack, StreamEnd, Subscribe
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.skipped_errors import SkippedError, SkippedErrors
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
     Checkpoint,

@@ -7,7 +7,7 @@ import pytest
 from penstock.protocol.control import Assignment, TaskAssignment
 from penstock.protocol.data import Ack, Recall, Subscribe
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.stride import STRIDED_NBYTES, Stride
+from penstock.protocol.rounds import STRIDED_NBYTES, Stride
 from penstock.protocol.types import (
     Checkpoint,
     Codec,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.protocol.skipped_errors import FIRST
+from penstock.protocol.control import FIRST
 from penstock.protocol.types import Checkpoint
 from penstock_worker.runner import checkpointer
 from penstock_worker.runner.error_report import LONGEST

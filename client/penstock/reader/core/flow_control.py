@@ -10,8 +10,7 @@ from penstock.protocol.control import TaskView
 from penstock.protocol.data import Ack, StreamEnd, Subscribe
 from penstock.protocol.nearness import UNKNOWN_WORKER
 from penstock.protocol.ranges import NO_RANGES
-from penstock.protocol.rounds import GroupsWanted
-from penstock.protocol.stride import STRIDED_NBYTES
+from penstock.protocol.rounds import STRIDED_NBYTES, GroupsWanted
 from penstock.protocol.types import ReaderId, TaskId
 from penstock.reader.core.effects import (
     CloseTaskStream,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from penstock.errors import DatasetError
 from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import FrameHeader, StreamEnd
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import RangeSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector

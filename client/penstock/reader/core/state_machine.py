@@ -6,8 +6,8 @@ from math import inf
 
 from penstock.protocol.control import ReaderHeartbeat, ReaderView, SaveResult
 from penstock.protocol.data import AllSent, FrameHeader, Recall, StreamEnd
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock.reader.core.ack_collector import AckCollector
 from penstock.reader.core.effects import ReaderEffect, SendHeartbeat, TellLog

@@ -21,9 +21,9 @@ from penstock.errors import (
     JobUsed,
     UnknownDataset,
 )
-from penstock.protocol.control import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import TargetWorkers
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.types import DatasetId
 from penstock.reader.core.consumer import Consumer
 from penstock.reader.core.flow_control import ByteLimit, FrameLimit, Limit, TaskFrameLimit

@@ -11,11 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from penstock.errors import Refused
 from penstock.protocol.cache import Cached, CacheView, TrainerProgress, WhenFull
-from penstock.protocol.control import (
-    AttemptProgress,
-    ReaderHeartbeat,
-    WorkerHeartbeat,
-)
+from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock_dispatcher.core.cache_facts import TrainerDone, TrainersReported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.protocol.skipped_errors import SkippedError
+from penstock.protocol.control import SkippedError
 from penstock.protocol.types import TaskId
 
 

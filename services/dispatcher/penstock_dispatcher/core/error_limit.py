@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocol.skipped_errors import SkippedErrors
+from penstock.protocol.control import SkippedErrors
 from penstock.protocol.types import Failure, TaskId
 from penstock_dispatcher.core import skipped_errors
 from penstock_dispatcher.core.context import DecisionContext

@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import NewType, TypeAlias
 
 from penstock.files import Order
-from penstock.protocol.control import (
+from penstock.protocol.calls import (
     OpenIterationReply,
     OpenIterationRequest,
+    RegisteredDataset,
+    Registration,
+)
+from penstock.protocol.control import (
     ReaderHeartbeat,
     ReaderView,
     SplitRequest,
@@ -17,7 +21,6 @@ from penstock.protocol.control import (
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
-from penstock.protocol.registration import RegisteredDataset, Registration
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import DatasetId, Failure, IterationId, Versions, WorkerId
 from penstock_dispatcher.core.facts import Fact

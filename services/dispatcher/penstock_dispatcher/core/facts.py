@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import ElementCounts, SaveResult
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import (
     Checkpoint,

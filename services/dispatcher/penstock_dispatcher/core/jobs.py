@@ -18,11 +18,10 @@ from penstock.errors import (
     VersionMismatch,
 )
 from penstock.protocol.cache import NOT_SAVED, WhenFull
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OnError, OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import TargetWorkers
 from penstock.protocol.rounds import Remainder
-from penstock.protocol.skipped_errors import OnError
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
 from penstock_dispatcher.core import strides

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.protocol.control import ElementCounts, SaveResult
+from penstock.protocol.control import ElementCounts, SaveResult, SkippedErrors
 from penstock.protocol.definition import SplitProviderSpec
+from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.names import printable
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.reader_process import ReaderProcess
-from penstock.protocol.skipped_errors import SkippedErrors
 from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import (
     AT_START,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import DatasetError, PenstockError, UnknownDataset
-from penstock.protocol.control import OpenIterationRequest
-from penstock.protocol.registration import RegisteredDataset, Registration
+from penstock.protocol.calls import OpenIterationRequest, RegisteredDataset, Registration
 from penstock.protocol.types import Failure
 from penstock_dispatcher.core import bounds
 from penstock_dispatcher.core.context import DecisionContext

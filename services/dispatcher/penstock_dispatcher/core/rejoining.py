@@ -6,7 +6,7 @@ behind is given the rest of it. Both are what a name means, and seldom what was 
 
 from __future__ import annotations
 
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import account, cache_members, jobs
 from penstock_dispatcher.core.context import REUNION, DecisionContext

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from penstock.engine import seeds
 from penstock.errors import StateError, Unavailable
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import IterationId, ReaderStatus, TaskId

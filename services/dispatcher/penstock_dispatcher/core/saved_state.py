@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from penstock.errors import StateError
-from penstock.protocol.control import OpenIterationRequest
+from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import Mode

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from penstock.errors import TransformError
+from penstock.protocol.calls import OnError
 from penstock.protocol.malformed import MALFORMED
-from penstock.protocol.skipped_errors import OnError
 from penstock_dispatcher.core.records import IterationRecord
 
 

@@ -13,12 +13,8 @@ from itertools import chain
 from typing import assert_never
 
 from penstock.errors import PenstockError
-from penstock.protocol.control import (
-    OpenIterationReply,
-    ReaderHeartbeat,
-    SplitRequest,
-    WorkerHeartbeat,
-)
+from penstock.protocol.calls import OpenIterationReply
+from penstock.protocol.control import ReaderHeartbeat, SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import (
     admission,

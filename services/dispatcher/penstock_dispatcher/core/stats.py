@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.protocol.loop_time import LinkTraffic, LoopTime
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
 from penstock.protocol.types import Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account

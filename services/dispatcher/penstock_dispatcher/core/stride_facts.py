@@ -1,4 +1,4 @@
-"""What is decided of one order that goes to several consumers (see `penstock.protocol.stride`)."""
+"""What is decided of one order that goes to several consumers (see `penstock.protocol.rounds`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One order that goes to several consumers: where each task begins, and which consumers are there.
 
-A task's place is known when all before it were made. See `penstock.protocol.stride`.
+A task's place is known when all before it were made. See `penstock.protocol.rounds`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from penstock.errors import DatasetError, Refused
-from penstock.protocol.control import OpenIterationRequest, ReaderHeartbeat
+from penstock.protocol.calls import OpenIterationRequest
+from penstock.protocol.control import ReaderHeartbeat
 from penstock_dispatcher.core import ordered_tasks
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.job_state import JobState

@@ -8,14 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from penstock.protocol.control import (
-    Assignment,
-    ReaderView,
-    TaskAssignment,
-)
-from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView
-from penstock.protocol.static_shard import StaticShard
-from penstock.protocol.stride import Stride
+from penstock.protocol.control import Assignment, ReaderView, TaskAssignment
+from penstock.protocol.rounds import LostConsumer, RoundEntry, RoundsView, Stride
+from penstock.protocol.splits import StaticShard
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
 from penstock_dispatcher.core import (
     cache_members,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.explanation.trouble import SILENT
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
 from penstock_dispatcher.page.standing import LOST, SLOW, WorkerStanding, standing_of_worker

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.protocol.registration import RegisteredDataset, scoped
+from penstock.protocol.calls import RegisteredDataset
+from penstock.protocol.names import scoped
 from penstock_dispatcher.service import DispatcherService
 
 

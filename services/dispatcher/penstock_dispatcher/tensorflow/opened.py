@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from penstock.errors import WrongRole
-from penstock.protocol.registration import RegisteredDataset
+from penstock.protocol.calls import RegisteredDataset
 from penstock.protocol.tensorflow import (
     DisableCompressionReply,
     DisableCompressionRequest,

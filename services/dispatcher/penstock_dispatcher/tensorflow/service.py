@@ -8,8 +8,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from penstock.graph.node import INFINITE
+from penstock.protocol.calls import RegisteredDataset
 from penstock.protocol.definition import Definition
-from penstock.protocol.registration import RegisteredDataset
 from penstock.protocol.tensorflow import (
     INFINITE_CARDINALITY,
     SNAPPY,

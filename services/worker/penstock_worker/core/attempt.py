@@ -15,9 +15,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from penstock.errors import TransformError
-from penstock.protocol.control import AttemptProgress, SplitGrant, TaskAssignment
+from penstock.protocol.control import (
+    AttemptProgress,
+    SkippedErrors,
+    SplitGrant,
+    TaskAssignment,
+)
 from penstock.protocol.data import Ack, Subscribe
-from penstock.protocol.skipped_errors import FIRST, SkippedError, SkippedErrors
 from penstock.protocol.types import Checkpoint, Failure
 from penstock_worker.core.attempt_config import AttemptConfig, policy_of
 from penstock_worker.core.buffer_room import BufferRoom
@@ -178,12 +182,8 @@ class Attempt:
 
     def on_errors(self, report: ErrorsCounted) -> None:
         """Record elements that were left out; a runner that replays reports some of them again."""
-        known, count = self.errors or SkippedErrors(), report.count
-        if count > known.count:
-            first = known.first
-            if report.letter and len(first) < FIRST:
-                first = (*first, SkippedError(count, report.letter))
-            self.errors = SkippedErrors(count, first)
+        if report.count:
+            self.errors = (self.errors or SkippedErrors()).plus(report.count, report.letter)
 
     def on_checkpoint(self, state: Checkpoint) -> None:
         """Keep a checkpoint until everything before it is acked."""

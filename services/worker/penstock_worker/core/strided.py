@@ -16,7 +16,7 @@ from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import TaskAssignment
 from penstock.protocol.data import Ack, Subscribe
 from penstock.protocol.ranges import NO_RANGES, RangeSet
-from penstock.protocol.stride import STRIDED_NBYTES, Stride
+from penstock.protocol.rounds import STRIDED_NBYTES, Stride
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
 from penstock_worker.core.delivery_policy import DeliveryCounts, Parting, Sender, free
 from penstock_worker.core.events import Effect, StreamId

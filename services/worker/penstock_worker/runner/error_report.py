@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.engine.context import Context
 from penstock.ops.internal.dead_letters import ElementOrigin, letter_of
-from penstock.protocol.skipped_errors import FIRST
+from penstock.protocol.control import FIRST
 from penstock.runtime.tracebacks import shortened
 from penstock_worker.runner.connection import RunInbox, RunOverError, WorkerConnection
 from penstock_worker.runner.messages import ErrorsCounted

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.protocol.ranges import NO_RANGES, RangeSet
-from penstock.protocol.stride import Stride
+from penstock.protocol.rounds import Stride
 
 
 def test_consumer_k_gets_every_nth_element_from_its_place_on():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.protocol.reader_process import ReaderProcess
+from penstock.protocol.loop_time import ReaderProcess
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.guard import OpenGuard
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded
-from penstock.wire import connection_watch
+from penstock.wire import connections
 from penstock.wire.connection import connect, listening
 from penstock.wire.rpc import UnaryRpc
 from penstock.wire.worker import HEALTH
@@ -115,7 +115,7 @@ async def test_one_that_showed_who_it_is_stays_in_a_flood_from_its_own_address(f
 
 
 async def test_more_connections_of_one_identity_than_it_may_have_are_told_so(monkeypatch):
-    monkeypatch.setattr(connection_watch, "EVERY", 0.01)
+    monkeypatch.setattr(connections, "EVERY", 0.01)
 
     line = open_to(Named(), [answering(nothing)], max_connections_per_identity=2)
     async with line as port, contextlib.AsyncExitStack() as held:
