@@ -12,6 +12,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, JobMismatch, JobUsed, PenstockError
 from penstock.service import CrossTrainerCache
 from penstock_cluster import WorkerConfig
+from tests.mesh.drivers import side_by_side
 
 _names = count()
 
@@ -42,23 +43,8 @@ def times_made(folder):
 
 
 def read_all(datasets):
-    got = [[] for _ in datasets]
-    failures = []
-
-    def read(dataset, into):
-        try:
-            into.extend(int(number) for _, number in dataset)
-        except Exception as exc:  # noqa: BLE001
-            failures.append(exc)
-
-    threads = [threading.Thread(target=read, args=pair) for pair in zip(datasets, got)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures, failures
-    assert not any(thread.is_alive() for thread in threads)
-    return got
+    """Return the numbers of the elements that each dataset gave."""
+    return side_by_side(*[lambda d=d: [int(number) for _, number in d] for d in datasets])
 
 
 @pytest.mark.quick(1)
@@ -71,17 +57,6 @@ def test_each_trainer_gets_all_of_it_and_it_is_made_once(cluster, tmp_path, mode
     for each in got:
         assert Counter(each) == Counter(list(range(300)) * copies)
     assert times_made(tmp_path) == {copies: 300}
-
-
-@pytest.mark.slow
-def test_of_sixteen_trainers_each_gets_all_of_it_and_every_function_is_called_once(
-    cluster, tmp_path
-):
-    dataset, job = counted(tmp_path, 400), job_name()
-    got = read_all([trainer(cluster, dataset, f"t{i}", job) for i in range(16)])
-
-    assert [sorted(each) for each in got] == [list(range(400))] * 16
-    assert times_made(tmp_path) == {1: 400}
 
 
 def test_readers_of_one_trainer_share_its_elements(cluster, tmp_path):

@@ -24,14 +24,9 @@ from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.status import look
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher.config import DispatcherConfig
+from tests.mesh.drivers import run_script
 from tests.process_tree import below
-
-
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
+from tests.waiting import wait_until
 
 
 def test_an_exception_of_a_user_function_reaches_the_loop_behind_what_came_before(cluster):
@@ -160,23 +155,6 @@ def test_a_worker_that_is_killed_in_mid_pass_takes_nothing_along(clusters, mode,
 
 
 @pytest.mark.slow
-def test_a_dispatcher_that_is_killed_in_mid_pass_goes_on_where_it_was(clusters):
-    def slow(x):
-        time.sleep(0.001)
-        return x
-
-    with clusters.own(workers=2) as cluster:
-        far = iter(Dataset.range(1500).map(slow).distribute("distributed_epoch", cluster.target))
-        seen = [int(next(far)) for _ in range(50)]
-
-        cluster.dispatcher.kill()
-        cluster.dispatcher.restart()
-        seen += [int(element) for element in far]
-
-    assert sorted(seen) == list(range(1500))
-
-
-@pytest.mark.slow
 def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_path):
     installed = tmp_path / "lib" / "only_here-1.0.dist-info"
     installed.mkdir(parents=True)
@@ -184,25 +162,19 @@ def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_p
     (installed / "RECORD").write_text("only_here.py,,\n")
     (installed / "top_level.txt").write_text("only_here\n")
     (tmp_path / "lib" / "only_here.py").write_text("def f(x):\n    return x\n")
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import sys
-            sys.path.insert(0, {str(tmp_path / "lib")!r})
-            import only_here
-            from penstock import Dataset, errors
-            far = Dataset.range(3).map(only_here.f).distribute(
-                "distributed_epoch", "{cluster.target}")
-            try:
-                list(far)
-            except errors.DefinitionError as exc:
-                print("told:", exc)
-            """
-        )
-    )
-    shown = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, check=True
+    shown = run_script(
+        tmp_path,
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path / "lib")!r})
+        import only_here
+        from penstock import Dataset, errors
+        far = Dataset.range(3).map(only_here.f).distribute("distributed_epoch", "{cluster.target}")
+        try:
+            list(far)
+        except errors.DefinitionError as exc:
+            print("told:", exc)
+        """,
     )
 
     assert "told:" in shown.stdout
@@ -214,23 +186,18 @@ def test_a_module_that_workers_do_not_have_is_named_in_the_caller(cluster, tmp_p
 def test_a_script_without_a_main_guard_runs_once_and_its_own_modules_travel(clusters, tmp_path):
     clusters.close()
     (tmp_path / "own_code.py").write_text("FACTOR = 3\n\ndef triple(x):\n    return x * FACTOR\n")
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            print("begin")
-            import own_code
-            from penstock import Dataset
-            from penstock_cluster import LocalCluster
-            with LocalCluster(workers=1) as cluster:
-                far = Dataset.range(5).map(own_code.triple)
-                print([int(x) for x in far.distribute("parallel_epochs", cluster.target)])
-            """
-        )
-    )
-
-    shown = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, cwd="/"
+    shown = run_script(
+        tmp_path,
+        """
+        print("begin")
+        import own_code
+        from penstock import Dataset
+        from penstock_cluster import LocalCluster
+        with LocalCluster(workers=1) as cluster:
+            far = Dataset.range(5).map(own_code.triple)
+            print([int(x) for x in far.distribute("parallel_epochs", cluster.target)])
+        """,
+        cwd="/",
     )
 
     assert shown.returncode == 0, shown.stderr
@@ -347,21 +314,17 @@ def test_members_can_be_killed_terminated_and_restarted_in_place(clusters):
 @pytest.mark.slow
 def test_a_cluster_ends_with_the_process_that_started_it(clusters, tmp_path):
     clusters.close()
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import os, signal
-            from penstock_cluster import LocalCluster
-            cluster = LocalCluster(workers=1)
-            cluster.start()
-            print(cluster.dispatcher.pid, cluster.workers[0].pid, flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-            """
-        )
+    shown = run_script(
+        tmp_path,
+        """
+        import os, signal
+        from penstock_cluster import LocalCluster
+        cluster = LocalCluster(workers=1)
+        cluster.start()
+        print(cluster.dispatcher.pid, cluster.workers[0].pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
     )
-
-    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
 
     pids = [int(pid) for pid in shown.stdout.split()]
     assert len(pids) == 2

@@ -51,13 +51,3 @@ def test_a_failed_job_is_no_element_to_leave_out(cluster):
 
     with pytest.raises(TransformError, match="not 7"):
         list(far.ignore_errors())
-
-
-def test_more_errors_than_are_allowed_fail_the_job(cluster):
-    made = Dataset.range(3000).map(picky).ignore_errors(max_errors=5)
-
-    with pytest.raises(TransformError, match="error number 6, and max_errors is 5") as caught:
-        list(made.distribute("parallel_epochs", cluster.target))
-
-    assert caught.value.worker in {worker.address for worker in cluster.workers}
-    assert "raise ValueError" in caught.value.remote_traceback

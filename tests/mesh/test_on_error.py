@@ -12,6 +12,7 @@ from penstock.errors import JobMismatch, TransformError
 from penstock.service import CrossTrainerCache
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher.config import DispatcherConfig
+from tests.mesh.drivers import side_by_side
 
 
 def picky(x):
@@ -38,8 +39,8 @@ def reading(cluster, mode, job, n=3000, **arguments):
     return made.distribute(mode, cluster.target, job, on_error="skip", **arguments)
 
 
-def test_bad_samples_are_left_out_and_counted_once(cluster, numbers):
-    seen = numbers(reading(cluster, "distributed_epoch", "left out"))
+def test_as_many_bad_samples_as_are_allowed_are_left_out_and_counted_once(cluster, numbers):
+    seen = numbers(reading(cluster, "distributed_epoch", "left out", max_errors=300))
 
     assert sorted(seen) == GOOD
     told = iteration(cluster, "left out")
@@ -47,12 +48,7 @@ def test_bad_samples_are_left_out_and_counted_once(cluster, numbers):
     assert told["account"]["skipped"] == 0
     assert told["account"]["produced"] == told["account"]["acked"] == 2700
     assert told["faults"] == []
-
-
-def test_the_first_of_each_worker_are_kept_as_dead_letters(cluster, numbers):
-    numbers(reading(cluster, "distributed_epoch", "letters"))
-
-    letters = iteration(cluster, "letters")["dead_letters"]
+    letters = told["dead_letters"]
     assert 0 < len(letters) <= 4 * len(cluster.workers)
     assert len({letter["id"] for letter in letters}) == len(letters)
     for letter in letters:
@@ -84,26 +80,16 @@ def test_trainers_of_a_cache_share_what_is_left_out(cluster, numbers):
 
 
 def test_too_many_end_the_pass_for_all_its_readers(cluster):
-    caught = {}
+    all_came = threading.Barrier(2)
 
-    def read(name):
-        readers = iter(reading(cluster, "distributed_epoch", "strict", 10**9, max_errors=5))
-        barrier.wait()
-        try:
-            for _ in readers:
-                pass
-        except TransformError as error:
-            caught[name] = error
+    def read():
+        with iter(reading(cluster, "distributed_epoch", "strict", 10**9, max_errors=5)) as elements:
+            all_came.wait()
+            with pytest.raises(TransformError) as caught:
+                list(elements)
+        return caught.value
 
-    barrier = threading.Barrier(2)
-    threads = [threading.Thread(target=read, args=(name,)) for name in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    assert set(caught) == {"one", "two"}
-    for error in caught.values():
+    for error in side_by_side(read, read):
         assert error.operator == "map(picky)"
         assert "max_errors is 5" in str(error)
         assert "ValueError: not " in str(error)
@@ -144,13 +130,6 @@ def test_a_saved_job_goes_on_and_so_does_its_count(cluster, before):
     assert iteration(cluster, f"went on from {before}")["account"]["errors"] == 300
 
 
-def test_operators_behind_it_pass_the_error_on(cluster):
-    far = reading(cluster, "distributed_epoch", "behind", max_errors=5)
-
-    with pytest.raises(TransformError, match="max_errors is 5"):
-        list(far.batch(3).prefetch(2).ignore_errors())
-
-
 @pytest.mark.slow
 def test_where_nothing_can_be_made_the_pass_ends(cluster):
     made = Dataset.range(10**12).map(never)
@@ -184,12 +163,6 @@ def test_a_killed_worker_has_nothing_counted_twice(clusters, most):
                 list(far)
 
         assert iteration(cluster, "killed")["account"]["errors"] == 80
-
-
-def test_as_many_as_are_allowed_end_nothing(cluster, numbers):
-    seen = numbers(reading(cluster, "distributed_epoch", "just so", max_errors=300))
-
-    assert sorted(seen) == GOOD
 
 
 def test_readers_of_a_job_agree_on_it(cluster):

@@ -1,6 +1,5 @@
 """The whole path, from a dataset through real processes to a training loop."""
 
-import threading
 import time
 from collections import Counter
 
@@ -10,8 +9,8 @@ import pytest
 from penstock import errors
 from penstock.dataset.dataset import Dataset
 from penstock.graph.node import INFINITE, UNKNOWN
-from penstock.protocol.types import ShardingPolicy
 from penstock.reader.distribute import distribute
+from tests.mesh.drivers import in_turn
 
 MODES = ["parallel_epochs", "distributed_epoch"]
 
@@ -66,12 +65,6 @@ def test_parallel_epochs_give_one_copy_a_worker(cluster, numbers):
     assert Counter(numbers(far)) == dict.fromkeys(range(100), 2)
 
 
-def test_a_distributed_epoch_gives_every_element_once(cluster, numbers):
-    far = Dataset.range(20_000).distribute(ShardingPolicy.DYNAMIC, cluster.target)
-
-    assert sorted(numbers(far)) == list(range(20_000))
-
-
 def test_each_loop_over_a_distributed_dataset_is_an_epoch(cluster, numbers):
     far = Dataset.range(50).distribute("distributed_epoch", cluster.target, job_name="epochs")
 
@@ -101,12 +94,6 @@ def test_repeat_before_distribute_hands_out_each_pass_whole(cluster, numbers):
     far = Dataset.range(300).repeat(3).distribute("distributed_epoch", cluster.target)
 
     assert Counter(numbers(far)) == dict.fromkeys(range(300), 3)
-
-
-def test_repeat_of_an_empty_pass_ends(cluster):
-    far = Dataset.range(0).repeat().distribute("distributed_epoch", cluster.target)
-
-    assert list(far) == []
 
 
 def test_repeat_of_a_pass_in_which_nothing_passes_the_filter_ends(cluster):
@@ -157,35 +144,6 @@ def test_zip_under_dynamic_sharding_lines_up(cluster):
     assert sorted(int(x) for _, b in far for x in b) == list(range(900))
 
 
-def test_concatenate_draws_from_both_parts(cluster, numbers):
-    far = Dataset.range(10).concatenate(Dataset.range(100, 120))
-
-    got = numbers(far.distribute("distributed_epoch", cluster.target))
-
-    assert sorted(got) == [*range(10), *range(100, 120)]
-
-
-def test_two_iterators_of_one_job_share_it_first_come_first_served(cluster):
-    def reader():
-        far = Dataset.range(3000).batch(10)
-        return iter(far.distribute("distributed_epoch", cluster.target, job_name="shared by two"))
-
-    one, two = reader(), reader()
-    seen = []
-
-    def drain(it):
-        for batch in it:
-            seen.extend(batch.tolist())
-
-    threads = [threading.Thread(target=drain, args=(it,)) for it in (one, two)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    assert sorted(seen) == list(range(3000))
-
-
 @pytest.mark.parametrize("elements", [2, 7, 1000])
 @pytest.mark.parametrize("mode", MODES)
 def test_two_iterators_of_one_job_read_alternately_in_one_thread_both_finish(
@@ -197,16 +155,9 @@ def test_two_iterators_of_one_job_read_alternately_in_one_thread_both_finish(
         )
         return iter(far)
 
-    its, seen = [reader(), reader()], []
-    while its:
-        for it in list(its):
-            element = next(it, None)
-            if element is None:
-                its.remove(it)
-            else:
-                seen.append(int(element))
+    one, two = in_turn([reader(), reader()])
 
-    assert sorted(seen) == list(range(elements))
+    assert sorted(map(int, one + two)) == list(range(elements))
 
 
 def test_anonymous_jobs_are_private(cluster, numbers):
@@ -238,32 +189,6 @@ def test_arrays_are_read_only_unless_writable_is_asked_for(cluster):
 
     assert not any(array.flags.writeable for array in plain)
     assert all(array.flags.writeable for array in fresh)
-
-
-def test_local_operators_go_on_behind_distribute(cluster):
-    far = Dataset.range(100).distribute("distributed_epoch", cluster.target)
-
-    batches = list(far.map(lambda x: x + 1).shuffle(10).batch(25))
-
-    assert sorted(np.concatenate(batches).tolist()) == list(range(1, 101))
-
-
-def test_an_inner_dataset_is_read_whole_by_the_task_that_has_its_outer_element(cluster, numbers):
-    far = Dataset.range(20).flat_map(lambda i: Dataset.range(i * 10, i * 10 + 3))
-
-    got = numbers(far.distribute("distributed_epoch", cluster.target))
-
-    assert sorted(got) == [i * 10 + k for i in range(20) for k in range(3)]
-
-
-def test_files_are_split_over_the_workers(cluster, tmp_path):
-    for i in range(30):
-        (tmp_path / f"{i:02}.txt").write_text("".join(f"{i}-{k}\n" for k in range(i)))
-
-    far = Dataset.list_files(str(tmp_path / "*.txt")).interleave(Dataset.text_lines, cycle_length=3)
-    got = list(far.distribute("distributed_epoch", cluster.target))
-
-    assert sorted(got) == sorted(f"{i}-{k}" for i in range(30) for k in range(i))
 
 
 def test_the_cardinality_of_a_distributed_dataset_is_what_is_known(cluster):
@@ -308,19 +233,6 @@ def test_two_ranks_with_jobs_of_their_own_read_each_element_once_by_shard(cluste
     seen = [numbers(shard.distribute("distributed_epoch", cluster.target)) for shard in shards]
 
     assert [sorted(part) for part in seen] == [numbers(shard) for shard in shards]
-
-
-def test_files_of_two_ranks_with_jobs_of_their_own_are_each_read_once_by_shard(cluster, tmp_path):
-    for i in range(7):
-        (tmp_path / f"{i}.txt").write_text(f"{i}a\n{i}b\n")
-    files = Dataset.list_files(tmp_path / "*", shuffle=False)
-
-    def read(rank):
-        mine = files.shard(2, rank).interleave(Dataset.text_lines)
-        return sorted(map(str, mine.distribute("distributed_epoch", cluster.target)))
-
-    assert read(0) == [f"{i}{line}" for i in (0, 2, 4, 6) for line in "ab"]
-    assert read(1) == [f"{i}{line}" for i in (1, 3, 5) for line in "ab"]
 
 
 def test_a_job_that_two_ranks_shard_in_ways_of_their_own_is_refused_by_name(cluster, numbers):

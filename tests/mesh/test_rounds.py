@@ -1,6 +1,5 @@
 """Coordinated reads of a real mesh: rounds, their end, consumers that leave and come back."""
 
-import threading
 from collections import Counter
 from itertools import count
 
@@ -9,6 +8,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConsumerLost, DatasetError, StateError, Superseded, TransformError
+from tests.mesh.drivers import read_all, side_by_side
 
 _names = count()
 
@@ -30,35 +30,14 @@ def consumers(cluster, dataset, number, mode="distributed_epoch", **given):
     ]
 
 
-def read_all(datasets):
-    """Read each dataset in a thread of its own, to the end; return what each one got."""
-    got = [[] for _ in datasets]
-    failures = []
-
-    def read(dataset, into):
-        try:
-            into.extend(dataset)
-        except Exception as exc:  # noqa: BLE001
-            failures.append(exc)
-
-    threads = [threading.Thread(target=read, args=pair) for pair in zip(datasets, got)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures, failures
-    assert not any(thread.is_alive() for thread in threads)
-    return got
-
-
-def plain(elements):
-    return [int(element) for element in elements]
+def batches_of(datasets):
+    return side_by_side(*[lambda each=each: list(each) for each in datasets])
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_each_round_is_one_group_of_one_task_and_all_end_after_the_same(cluster, number):
-    got = [plain(each) for each in read_all(consumers(cluster, Dataset.range(500), number))]
+    got = read_all(consumers(cluster, Dataset.range(500), number))
 
     assert len({len(each) for each in got}) == 1
     for round_ in zip(*got):
@@ -71,7 +50,7 @@ def test_each_round_is_one_group_of_one_task_and_all_end_after_the_same(cluster,
 
 
 def test_each_worker_gives_all_of_the_data_when_nothing_is_divided(cluster):
-    got = [plain(x) for x in read_all(consumers(cluster, Dataset.range(60), 3, "parallel_epochs"))]
+    got = read_all(consumers(cluster, Dataset.range(60), 3, "parallel_epochs"))
 
     for index, each in enumerate(got):
         assert Counter(each) == Counter([*range(index, 60, 3)] * 2)
@@ -92,7 +71,7 @@ def test_batches_of_one_length_reach_all_consumers_in_one_round(cluster):
         .group_by_window(lambda s: np.int64(len(s) // 8), batches, window_size=12)
     )
     # Three batches of a bucket in a row are one group; a window that is short makes none of it.
-    got = read_all(consumers(cluster, dataset, 3, "parallel_epochs"))
+    got = batches_of(consumers(cluster, dataset, 3, "parallel_epochs"))
 
     whole = [round_ for round_ in zip(*got) if len({batch.shape[1] // 8 for batch in round_}) == 1]
     assert len(got[0]) == len(got[1]) == len(got[2]) > 200
@@ -128,7 +107,7 @@ def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, beh
 @pytest.mark.slow
 def test_operators_may_hold_any_number_of_rounds(cluster):
     datasets = consumers(cluster, Dataset.range(3000), 2)
-    got = read_all([each.shuffle(700, seed=1).batch(300) for each in datasets])
+    got = batches_of([each.shuffle(700, seed=1).batch(300) for each in datasets])
 
     everything = Counter(x for each in got for batch in each for x in batch.tolist())
     assert set(everything.values()) == {1}
@@ -143,7 +122,7 @@ def test_what_fills_no_round_is_dropped_or_filled_up(cluster, remainder):
     rounds = []
     while (first := next(iterators[0], None)) is not None:
         elements = [first, *(next(iterator) for iterator in iterators[1:])]
-        rounds.append((tuple(plain(elements)), tuple(each.padding for each in iterators)))
+        rounds.append((tuple(map(int, elements)), tuple(each.padding for each in iterators)))
     assert [next(iterator, None) for iterator in iterators] == [None] * 4
 
     short = {
@@ -157,7 +136,7 @@ def test_what_fills_no_round_is_dropped_or_filled_up(cluster, remainder):
 
 def test_in_order_all_tasks_have_their_turn(cluster):
     datasets = consumers(cluster, Dataset.range(40), 2, "parallel_epochs", ordered=True)
-    first, second = (plain(each) for each in read_all(datasets))
+    first, second = read_all(datasets)
 
     assert first == [x for x in range(0, 40, 2) for _task in range(2)]
     assert second == [x + 1 for x in first]
@@ -228,38 +207,25 @@ def test_rounds_that_are_skipped_are_counted_and_the_others_come(cluster):
 
 @pytest.mark.slow
 def test_a_state_at_a_round_goes_on_with_other_consumers(cluster):
-    dataset = Dataset.range(600)
-    states, before = [None, None], []
+    dataset, name = Dataset.range(600), job_name()
 
-    def read(each, index):
+    def read(each):
         with iter(each) as elements:
-            before.extend(int(next(elements)) for _ in range(40))
-            states[index] = elements.state()
+            return [int(next(elements)) for _ in range(40)], elements.state()
 
-    threads = [
-        threading.Thread(target=read, args=(each, index))
-        for index, each in enumerate(consumers(cluster, dataset, 2))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert states[0] == states[1] is not None
-
-    name, after = job_name(), [[] for _ in range(3)]
+    (one, state), (two, same) = side_by_side(
+        *[lambda each=each: read(each) for each in consumers(cluster, dataset, 2)]
+    )
+    assert state == same
 
     def go_on(index):
-        with consumer(cluster, dataset, index, 3, name).iterator(states[0]) as elements:
+        with consumer(cluster, dataset, index, 3, name).iterator(state) as elements:
             assert elements.round == 40
-            after[index].extend(plain(elements))
+            return [int(x) for x in elements]
 
-    threads = [threading.Thread(target=go_on, args=(index,)) for index in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    after = side_by_side(*[lambda index=index: go_on(index) for index in range(3)])
 
-    everything = Counter(before) + Counter(x for each in after for x in each)
+    everything = Counter(one + two) + Counter(x for each in after for x in each)
     assert set(everything.values()) == {1}
     assert len(everything) >= 600 - 2 * 2
     assert len({len(each) for each in after}) == 1
@@ -283,25 +249,15 @@ def test_all_raise_an_error_in_the_same_round(cluster):
         return i
 
     datasets = consumers(cluster, Dataset.range(40).map(fails), 2, "parallel_epochs")
-    outcomes = [None, None]
 
-    def read(index):
-        with iter(datasets[index]) as elements:
-            try:
-                for _ in elements:
-                    pass
-            except TransformError as exc:
-                outcomes[index] = (elements.round, str(exc))
+    def read(dataset):
+        with iter(dataset) as elements:
+            with pytest.raises(TransformError, match="no twenty") as caught:
+                list(elements)
+            return elements.round, str(caught.value)
 
-    threads = [threading.Thread(target=read, args=(index,)) for index in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-
-    assert outcomes[0] is not None
-    assert outcomes[0] == outcomes[1]
-    assert "no twenty" in outcomes[0][1]
+    one, two = side_by_side(*[lambda each=each: read(each) for each in datasets])
+    assert one == two
 
 
 def test_a_job_with_other_consumers_is_refused(cluster):

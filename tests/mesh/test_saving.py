@@ -7,9 +7,9 @@ import platform
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,29 +17,15 @@ from penstock import errors
 from penstock.dataset.dataset import Dataset
 from penstock.service import save_job
 from penstock_cluster.cli.status import look
+from tests.mesh.drivers import in_turn, side_by_side
 
 
-@pytest.fixture
-def together():
-    """Run calls at one time, each in a thread of its own; return what each gave or raised."""
-
-    def run(*calls):
-        outcomes = [None] * len(calls)
-
-        def perform(i, call):
-            try:
-                outcomes[i] = call()
-            except errors.PenstockError as exc:
-                outcomes[i] = exc
-
-        threads = [threading.Thread(target=perform, args=item) for item in enumerate(calls)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        return outcomes
-
-    return run
+def saved(iterator, name):
+    """Save a job; return its state, or the error."""
+    try:
+        return save_job(iterator, name, timeout=20)
+    except errors.PenstockError as exc:
+        return exc
 
 
 def text(state):
@@ -115,7 +101,7 @@ def of_the_job(state):
     return {**state, "operators": None}
 
 
-def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster, together):
+def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster):
     build = lambda: (
         Dataset.range(400)
         .distribute("distributed_epoch", cluster.target, job_name="same")
@@ -125,15 +111,13 @@ def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster,
     left, right = iter(build()), iter(build())
     seen = flat([next(left), next(right), next(left)])
 
-    one, two = together(
-        lambda: save_job(left, "step 2", timeout=20), lambda: save_job(right, "step 2", timeout=20)
-    )
+    one, two = side_by_side(lambda: saved(left, "step 2"), lambda: saved(right, "step 2"))
     left.close()
     right.close()
     assert of_the_job(one) == of_the_job(two)
 
     readers = [build().iterator(text(one)) for _ in range(3)]
-    seen += sum(together(*[lambda it=it: flat(it) for it in readers]), [])
+    seen += sum(side_by_side(*[lambda it=it: flat(it) for it in readers]), [])
     assert sorted(seen) == list(range(400))
 
 
@@ -204,14 +188,14 @@ def test_a_save_goes_without_a_killed_peer_long_before_its_lease_is_over(cluster
     assert {number for number, count in counts.items() if count > 1} <= set(lost)
 
 
-def test_readers_that_save_different_things_are_told_so(cluster, together):
+def test_readers_that_save_different_things_are_told_so(cluster):
     build = lambda: Dataset.range(200).distribute(
         "distributed_epoch", cluster.target, job_name="different"
     )
     left, right = iter(build().batch(4)), iter(build().batch(4))
     next(left), next(right)
 
-    outcomes = together(lambda: save_job(left, "step 1", 20), lambda: save_job(right, "step 2", 20))
+    outcomes = side_by_side(lambda: saved(left, "step 1"), lambda: saved(right, "step 2"))
     left.close()
     right.close()
 
@@ -224,21 +208,12 @@ def test_a_closed_iterator_ends_a_state_that_waits(cluster):
     )
     left, right = iter(build().batch(4)), iter(build().batch(4))
     next(left), next(right)
-    outcome = []
-
-    def save():
-        try:
-            left.state(timeout=60)
-        except errors.PenstockError as exc:
-            outcome.append(exc)
-
-    thread = threading.Thread(target=save)
-    thread.start()
-    left.close()
-    thread.join(20)
+    with ThreadPoolExecutor(1) as another_thread:
+        saving = another_thread.submit(left.state, timeout=60)
+        left.close()
+        with pytest.raises(errors.Closed):
+            saving.result(20)
     right.close()
-
-    assert [type(exc) for exc in outcome] == [errors.Closed]
 
 
 def test_passes_are_counted_on_from_a_state(cluster):
@@ -291,16 +266,9 @@ def test_lockstep_loops_behind_operators_finish(cluster):
         .batch(4)
         .prefetch(2)
     )
-    loops, seen = [iter(build()), iter(build())], []
-    while loops:
-        for it in list(loops):
-            batch = next(it, None)
-            if batch is None:
-                loops.remove(it)
-            else:
-                seen += batch.tolist()
+    one, two = in_turn([iter(build()), iter(build())])
 
-    assert sorted(seen) == list(range(300))
+    assert sorted(flat(one + two)) == list(range(300))
 
 
 def test_a_state_taken_on_one_cluster_goes_on_on_another(cluster, another):

@@ -46,40 +46,11 @@ def test_what_a_reader_that_leaves_did_not_take_goes_to_the_others(cluster, seed
     assert Counter(x for taken in takes for x in taken) == Counter(range(size))
 
 
-def test_loops_that_take_turns_take_each_element_once(cluster):
-    its = [iter(job(cluster, "turns", 500)) for _ in range(3)]
-    taken = []
-    while its:
-        for it in list(its):
-            element = next(it, None)
-            if element is None:
-                its.remove(it)
-            else:
-                taken.append(int(element))
-
-    assert Counter(taken) == Counter(range(500))
-
-
-def test_a_second_pass_of_a_shared_job_is_another_one(cluster):
-    dataset = job(cluster, "passes", 100)
-
-    assert sorted(map(int, dataset)) == sorted(map(int, dataset)) == list(range(100))
-
-
 def test_a_limit_in_frames_works_with_real_workers(cluster):
     dataset = Dataset.range(500).map(lambda i: np.full(1000, i))
     far = dataset.distribute("distributed_epoch", cluster.target, max_outstanding_requests=1)
 
     assert sorted(int(x[0]) for x in far) == list(range(500))
-
-
-def test_one_job_may_read_another(cluster):
-    inner = Dataset.range(10).distribute("parallel_epochs", cluster.target)
-    outer = inner.map(lambda x: x * 2).distribute("parallel_epochs", cluster.target)
-
-    copies = Counter(map(int, outer))
-
-    assert copies == Counter(dict.fromkeys(range(0, 20, 2), 4))
 
 
 def test_endless_repeat_of_a_shared_job_goes_on(cluster):

@@ -45,13 +45,6 @@ def test_by_itself_a_reader_on_the_same_host_shares_memory_and_gets_each_element
     assert sorted(got) == list(range(300))
 
 
-def test_what_it_gets_is_read_only_and_writable_where_that_is_wanted(cluster):
-    with iter(shared(blocks(3), cluster)) as reading:
-        assert not next(reading).flags.writeable
-    with iter(shared(blocks(3), cluster, writable=True)) as reading:
-        next(reading)[:] = 7
-
-
 def test_grpc_is_used_where_that_is_wanted(cluster):
     with iter(shared(blocks(3), cluster, data_transfer_protocol="grpc")) as reading:
         assert len(list(reading)) == 3

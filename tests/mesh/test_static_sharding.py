@@ -1,7 +1,6 @@
 """Fixed parts for a fixed list of workers, with real processes."""
 
 import json
-import threading
 import time
 from contextlib import contextmanager
 
@@ -12,6 +11,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.service import SHARD_HINT, CrossTrainerCache, ShardingPolicy, save_job
 from penstock_cluster.cli.status import fetch
 from penstock_dispatcher.config import DispatcherConfig
+from tests.mesh.drivers import read_all, side_by_side
 
 HERE = "127.0.0.1"
 
@@ -36,19 +36,6 @@ def slow(x):
 
 def ints(elements):
     return sorted(int(x) for x in elements)
-
-
-def elsewhere(call):
-    """Start *call* in a thread; return what waits for its result."""
-    results = []
-    thread = threading.Thread(target=lambda: results.append(call()))
-    thread.start()
-
-    def result():
-        thread.join(60)
-        return results[0]
-
-    return result
 
 
 @pytest.mark.slow
@@ -80,11 +67,10 @@ def test_readers_share_the_parts_and_fail_together(listed, tmp_path):
 
     with listed() as cluster:
         far = Dataset.range(400).distribute(ShardingPolicy.DATA, cluster.target, job_name="shared")
-        other = elsewhere(lambda: ints(far))
         again = Dataset.range(400).distribute(
             ShardingPolicy.DATA, cluster.target, job_name="shared"
         )
-        assert sorted(ints(again) + other()) == list(range(400))
+        assert sorted(sum(read_all([far, again]), [])) == list(range(400))
 
         few = Dataset.text_lines(tmp_path / "one.txt")
 
@@ -94,23 +80,21 @@ def test_readers_share_the_parts_and_fail_together(listed, tmp_path):
                 list(far)
             return str(caught.value)
 
-        other = elsewhere(failure)
-        assert "gives 1 file" in failure()
-        assert "gives 1 file" in other()
+        for said in side_by_side(failure, failure):
+            assert "gives 1 file" in said
 
 
 def test_consumers_and_trainers_read_fixed_parts_too(listed):
     with listed() as cluster:
 
         def consumer(index):
-            far = Dataset.range(40).distribute(
+            return Dataset.range(40).distribute(
                 ShardingPolicy.DATA,
                 cluster.target,
                 job_name="rounds",
                 consumer_index=index,
                 num_consumers=2,
             )
-            return ints(far)
 
         def trainer(name):
             far = Dataset.range(40).distribute(
@@ -121,8 +105,7 @@ def test_consumers_and_trainers_read_fixed_parts_too(listed):
             )
             return ints(far)
 
-        second = elsewhere(lambda: consumer(1))
-        assert sorted(consumer(0) + second()) == list(range(40))
+        assert sorted(sum(read_all([consumer(0), consumer(1)]), [])) == list(range(40))
         assert trainer("a") == trainer("b") == list(range(40))
 
 
