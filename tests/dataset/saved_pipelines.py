@@ -94,4 +94,18 @@ PIPELINES: dict[str, Callable[[Path], Dataset]] = {
         .interleave(Dataset.text_lines, cycle_length=2)
         .shuffle(6, seed=1)
     ),
+    "map batches": lambda _: Dataset.range(30).map_batches(lambda x: x * 3),
+    "parallel map batches": lambda _: Dataset.range(60).map_batches(
+        lambda x: x + 1, num_parallel_calls=2
+    ),
+    "assert cardinality": lambda _: Dataset.range(20).assert_cardinality(20),
+    "shuffled groups in passes": lambda _: (
+        Dataset.range(24)
+        .group_by_window(lambda x: x % 5, lambda key, group: group.batch(3), 3)
+        .shuffle(4, seed=3)
+        .repeat(2)
+    ),
+    "cache in passes of files": lambda folder: (
+        Dataset.text_lines(_files(folder, "text-*.txt")).cache().take(15).repeat(2).batch(4)
+    ),
 }
