@@ -8,7 +8,7 @@ import numpy as np
 from measure import Figure, arguments, in_turn, measure, seconds, show
 
 from penstock import Dataset
-from penstock.engine.permutation import Permutation
+from penstock.engine.draws import Permutation
 
 N = 1_000_000
 MANY = 10**9

@@ -1,10 +1,14 @@
 """Definitions: pipelines written as plain data with opaque pickles, and built again from these.
 
 The dispatcher reads structure, cardinality, streams and fingerprint of a `Definition`; it never
-unpickles. Only a process that runs user code calls `decode`.
+unpickles. Only a process that runs user code calls `decode`. `largest_part` names what makes a
+definition large.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +20,11 @@ from penstock.graph.node import Node
 from penstock.graph.traversal import check_extent, topological_order
 from penstock.protocol.definition import PYTHON, Definition, SplitProviderSpec
 from penstock.serialization import pickling
-from penstock.serialization.definition_sizes import OwnedSizes
 from penstock.serialization.digest import ContentKeys
 from penstock.serialization.fingerprint import outline
 from penstock.serialization.operators import OperatorReader, OperatorWriter
+from penstock.serialization.pickling import dump
+from penstock.serialization.pickling_blame import SHOWN, find, way_shown
 
 
 def encode(root: Node) -> Definition:
@@ -102,3 +107,36 @@ def _check_versions(definition: Definition) -> None:
             f"the pipeline was made with NumPy {definition.numpy} and this process has NumPy "
             f"{np.__version__}; install the same major version"
         )
+
+
+class OwnedSizes:
+    """The sizes of what operators hold, in bytes."""
+
+    def __init__(self, keys: ContentKeys) -> None:
+        self._keys = keys
+        self._found: list[tuple[int, str, Any]] = []
+
+    def add(self, operator: str, arrays: int, owned: Sequence[Any]) -> None:
+        """Add *operator*, which holds *arrays* of so many bytes, and *owned* objects."""
+        self._found.append((arrays, operator, None))
+        self._found += [(self.of(value), operator, value) for value in owned]
+
+    def largest(self) -> str:
+        """Return which operator holds the largest part, and where in it that lies."""
+        size, operator, value = max(self._found, key=lambda each: each[0])
+        way, _ = find(value, lambda part: 2 * self.of(part) > size, SHOWN)
+        if way and way[-1] == "its content":  # of an array, which has no other parts
+            way.pop()
+        return f"{way_shown(way) if way else 'data'} of {operator} takes {size} bytes"
+
+    def of(self, value: Any) -> int:
+        """Return how many bytes *value* takes in a definition; 0 if it cannot be sent by itself."""
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+            return int(value.nbytes)
+        if isinstance(value, (str, bytes, bytearray)):
+            return len(value)
+        try:
+            pickled, contents = dump([("", value)], self._keys)
+        except Exception:  # noqa: BLE001  users' objects, which may need what lies around them
+            return 0
+        return len(pickled.stream) + sum(data.nbytes for data in contents.values())

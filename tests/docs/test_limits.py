@@ -11,7 +11,7 @@ from penstock.errors import ConfigError
 from penstock.frames import compression, frame
 from penstock.graph import traversal
 from penstock.ops import tfrecords
-from penstock.ops.internal import csv_rows
+from penstock.ops.internal import csv_columns
 from penstock.protocol import names, nearness
 from penstock.runtime.settings import limits
 from penstock.web import door, server
@@ -51,7 +51,7 @@ FIXED = {
     "bytes that one of LZ4 stands for": compression._LZ4_EXPANSION,
     "bytes that one of ZSTD stands for": compression._ZSTD_EXPANSION,
     "bytes of a record of a TFRecord file": tfrecords.LONGEST,
-    "bytes of a row of a CSV file": csv_rows.LONGEST,
+    "bytes of a row of a CSV file": csv_columns.LONGEST_ROW,
     "seconds for TLS and HTTP/2's greeting": connection.GREET_WITHIN,
     "seconds for a reader on the host to say who it is": shm_reader.GREET_WITHIN,
     "seconds for the first request by HTTP": door.FIRST_WITHIN,

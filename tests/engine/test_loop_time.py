@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.loop_time import SAMPLES, SPAN, WINDOW, LoopClock
+from penstock.engine.loop_time import SAMPLES, SPAN, UNKNOWN, WINDOW, LoopClock
 from penstock.engine.op_times import OpTimeNow
-from penstock.engine.steady import UNKNOWN
 from penstock.protocol.loop_time import LoopTime
 
 

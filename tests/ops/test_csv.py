@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, MissingFile, PenstockError, TransformError
 from penstock.graph.node import UNKNOWN
-from penstock.ops.internal import csv_rows
+from penstock.ops.internal import csv_columns
 
 PACK = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
 PEOPLE = b"name,age,weight,left\nAnna,31,60.5,true\nBo,4,17,false\n"
@@ -33,10 +33,10 @@ def write(tmp_path):
     return write
 
 
-@pytest.fixture(params=[5, csv_rows.CHUNK])
+@pytest.fixture(params=[5, csv_columns.ROWS_CHUNK])
 def chunk(request, monkeypatch):
     """Read files in small pieces, too; types are then guessed from the first row."""
-    monkeypatch.setattr(csv_rows, "CHUNK", request.param)
+    monkeypatch.setattr(csv_columns, "ROWS_CHUNK", request.param)
     return request.param
 
 
@@ -159,7 +159,7 @@ def test_a_bad_row_is_an_error_in_its_place(check_states, write, chunk):
 
 
 def test_a_value_that_does_not_fit_the_guess_is_named(write, monkeypatch):
-    monkeypatch.setattr(csv_rows, "CHUNK", 8)
+    monkeypatch.setattr(csv_columns, "ROWS_CHUNK", 8)
     file = write("a\n1\n2\n3\n4.5\n5\n")
 
     first, *_, bad, last = outcomes(Dataset.csv(file))
@@ -210,8 +210,8 @@ def test_a_quote_that_is_not_closed_costs_the_rest_of_the_file(write, tmp_path, 
 
 
 def test_a_row_of_absurd_length_is_given_up(write, monkeypatch):
-    monkeypatch.setattr(csv_rows, "LONGEST", 1 << 16)
-    monkeypatch.setattr(csv_rows, "CHUNK", 1 << 10)
+    monkeypatch.setattr(csv_columns, "LONGEST_ROW", 1 << 16)
+    monkeypatch.setattr(csv_columns, "ROWS_CHUNK", 1 << 10)
     file = write('a\nx\n"' + "y\n" * (1 << 18))
 
     assert "is a quote not closed" in outcomes(Dataset.csv(file))[1]
@@ -335,7 +335,7 @@ FIELD = st.text(st.sampled_from('ab1,;" \n\rü'), max_size=5)
 )
 @given(st.lists(st.tuples(FIELD, FIELD), max_size=8), st.sampled_from([3, 7, 1 << 16]))
 def test_any_text_that_is_quoted_comes_back(tmp_path, monkeypatch, rows, chunk):
-    monkeypatch.setattr(csv_rows, "CHUNK", chunk)
+    monkeypatch.setattr(csv_columns, "ROWS_CHUNK", chunk)
     quoted = [",".join('"' + field.replace('"', '""') + '"' for field in row) for row in rows]
     file = tmp_path / "quoted.csv"
     file.write_bytes("\n".join(["a,b", *quoted, ""]).encode())

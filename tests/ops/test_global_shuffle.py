@@ -19,7 +19,7 @@ from penstock.analysis.index_selection import selected
 from penstock.analysis.sharding import assignments, split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.engine.context import Context
-from penstock.engine.permutation import Permutation
+from penstock.engine.draws import Permutation
 from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.run import open_root

@@ -10,7 +10,7 @@ from penstock.analysis.function_scan import Findings, Use, look
 from penstock.analysis.registered import Registered
 from penstock.graph.node import Node, function_name
 from penstock.graph.traversal import topological_order
-from penstock.ops.internal.items import Items
+from penstock.ops.sequence import Items
 
 _SHOWN = 3
 

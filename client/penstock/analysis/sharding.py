@@ -233,3 +233,24 @@ _WAYS = (
     "zip the sources first and do the rest behind it, or use "
     'processing_mode="parallel_epochs" (ShardingPolicy.OFF)'
 )
+
+
+def idle_caches(root: Node) -> list[Cache]:
+    """Return the caches that keep less on workers than their users may expect.
+
+    On a worker a cache lasts as long as its task. So it serves a `repeat` behind it, and no later
+    pass: one without such a repeat keeps nothing, and a file is not there for later.
+    """
+    found: dict[int, Cache] = {}
+    seen: set[tuple[int, bool]] = set()
+    stack = [(root, False)]
+    while stack:
+        node, repeated = stack.pop()
+        if (id(node), repeated) in seen:
+            continue
+        seen.add((id(node), repeated))
+        if isinstance(node, Cache) and (node.filename or not repeated):
+            found[id(node)] = node
+        repeats = isinstance(node, Repeat) and node.count != 1
+        stack += [(below, repeated or repeats) for below in node.inputs]
+    return list(found.values())

@@ -4,8 +4,7 @@ Read `iterator` first: it is the contract that every operator keeps.
 
 `context`: the run, seeds and limits that a running operator knows.
 `splits`: a source's position in its split logs.
-`seeds`, `draws`: seeds, and the random numbers that they give.
+`seeds`, `draws`: seeds, and the random numbers and orders that they give.
 `block_size`: how many elements to ask of an input at once.
 `unacked`: which elements are unacked, by the marks.
-`state_values`: elements inside states.
 """

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.engine.op_times import OpTimeNow
-from penstock.engine.steady import UNKNOWN, Steady
 from penstock.protocol.loop_time import LoopTime
 
 SPAN, SAMPLES = 1.0, 11
@@ -222,3 +221,37 @@ def _sort_in(newest: list[float], waits: dict[int, int]) -> None:
     for wait in newest:
         at = round(BUCKETS_A_DOUBLING * math.log2(max(wait, LEAST)))
         waits[at] = waits.get(at, 0) + 1
+
+
+OFF_BY = 4 / 3
+"""The number does not change while the measurement is within this factor of it."""
+
+MOST_WAIT = 0.98
+"""A loop that waits longer says little of how fast it could be."""
+
+LEAST_STEPS = 10
+"""The number is unknown until the loop has had this number of elements."""
+
+UNKNOWN = -1.0
+"""The number before it is known."""
+
+YOUNG = 2.0
+"""No number is kept in the first seconds of a loop, because workers have just begun."""
+
+
+class Steady:
+    """A loop that waits for the share w of its time could take 1 / (1 - w) times as much."""
+
+    def __init__(self) -> None:
+        self._held = 0.0
+
+    def of(self, measured: LoopTime) -> float:
+        """Return the number for a loop that waited like that of late, or `UNKNOWN`."""
+        if measured.steps < LEAST_STEPS:
+            return self._held or UNKNOWN
+        wanted = 1 / (1 - min(MOST_WAIT, measured.share))
+        if measured.seconds < YOUNG:
+            return self._held or wanted
+        if not self._held / OFF_BY <= wanted <= self._held * OFF_BY:
+            self._held = wanted
+        return self._held

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, is_flat, leaves, rebuild
+from penstock.element import Element, is_flat, is_namedtuple, leaves, map_leaves, rebuild
+from penstock.normalise import normalise_scalar
 
 Numbers: TypeAlias = "range | NDArray[np.int64]"
 """Which rows, in order; a range has a step of 1 or more."""
@@ -192,3 +193,44 @@ def gathered(column: NDArray[Any], at: slice | NDArray[np.int64]) -> NDArray[Any
 def index_of(which: Numbers) -> slice | NDArray[np.int64]:
     """Return *which* as an index for NumPy."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else which
+
+
+def rows(batch: Element, start: int, stop: int) -> list[Element]:
+    """Return rows *start* to *stop* of *batch*, none of which keeps the batch in memory."""
+    if isinstance(batch, tuple):
+        if not batch:
+            return [()] * (stop - start)
+        parts = zip(*(rows(part, start, stop) for part in batch), strict=True)
+        return [type(batch)(*row) for row in parts] if is_namedtuple(batch) else list(parts)
+    if isinstance(batch, dict):
+        if not batch:
+            return [{} for _ in range(start, stop)]
+        parts = zip(*(rows(part, start, stop) for part in batch.values()), strict=True)
+        return [dict(zip(batch, row, strict=True)) for row in parts]
+    return _array_rows(batch[start:stop])
+
+
+def _array_rows(part: np.ndarray[Any, Any]) -> list[Any]:
+    if part.ndim > 1 or part.dtype.kind == "V":
+        return [row.copy() for row in part]
+    if part.dtype.hasobject:
+        return [normalise_scalar(value) for value in part]
+    return list(part)
+
+
+class BatchTable(Table):
+    """The rows of *batch*, which none of them keeps in memory."""
+
+    def __init__(self, batch: Element) -> None:
+        self._batch = batch
+
+    def elements(self, which: Numbers) -> list[Element]:
+        """See `Table.elements`."""
+        if isinstance(which, range) and which.step == 1:
+            return rows(self._batch, which.start, which.stop)
+        return rows(self.stacked(which), 0, len(which))
+
+    def stacked(self, which: Numbers) -> Element:
+        """See `Table.stacked`."""
+        at = index_of(which)
+        return map_leaves(lambda column: gathered(column, at), self._batch)

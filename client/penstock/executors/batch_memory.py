@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.element import Element
-from penstock.engine.batch_rows import BatchTable
-from penstock.engine.rows import Numbers
+from penstock.engine.rows import BatchTable, Numbers
 from penstock.frames.buffers import Bytes
 from penstock.frames.row_layout import RowLayout
 from penstock.ipc.shared_memory import MemoryFile

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.element import Element, collate, describe, leaves, structure
-from penstock.engine.batch_rows import BatchTable, rows
-from penstock.engine.rows import Block, Rows, elements_of, joined, stacks_alike
+from penstock.engine.rows import BatchTable, Block, Rows, elements_of, joined, rows, stacks_alike
 from penstock.errors import TransformError
 from penstock.executors.function import (
     FunctionCaller,

@@ -7,19 +7,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, NamedTuple
+from itertools import count
+from typing import Any, ClassVar, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
+from penstock.engine import seeds
 from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.engine.loop_time import LoopClock
 from penstock.engine.op_times import OpTimes, longest_call
 from penstock.errors import DatasetError, PenstockError, StateError
-from penstock.graph import run_seed
 from penstock.graph.node import Node
-from penstock.graph.run_seed import PassSeed
 from penstock.graph.traversal import options_of
+from penstock.options import check_seed
 from penstock.protocol.loop_time import LinkTraffic, PassRead
 from penstock.protocol.malformed import MALFORMED, glimpse
 from penstock.runtime.interrupts import is_interrupt
@@ -168,15 +170,15 @@ class LocalRun(PipelineRun):
     def __init__(self, node: Node, shape: str, state: State, seed: int | None = None) -> None:
         super().__init__()
         self._node, self._shape = node, shape
-        given = run_seed.given_seed(node, seed)
+        given = given_seed(node, seed)
         self._torn = False
         """Whether the operators must be opened again before they are asked for more."""
         self._at: State
         if state is None:
-            self._pass, self._at = run_seed.next_pass(node, given), None
+            self._pass, self._at = next_seed(node, given), None
         else:
             self._pass, self._at = self._checked(state)
-            run_seed.resume(node, given, self._pass.number)
+            resume_passes(node, given, self._pass.number)
 
     def start(self, before: PipelineRun | None = None) -> None:  # noqa: ARG002
         """See `PipelineRun.start`."""
@@ -287,3 +289,44 @@ class LocalRun(PipelineRun):
                 f"{glimpse(shape)}, this dataset has {self._shape!r}"
             )
         return PassSeed(seed, number), at
+
+
+_numbers: WeakKeyDictionary[Node, dict[int, Iterator[int]]] = WeakKeyDictionary()
+"""The numbers of the next passes over a dataset, by the seed that it was given."""
+
+
+class PassSeed(NamedTuple):
+    """The seed of a pass; its *number* among those of one seed, or None without a given seed."""
+
+    seed: int
+    number: int | None = None
+
+
+def given_seed(node: Node, explicit: Any = None) -> int | None:
+    """Return the seed of a run of *node*: the *explicit* one, else that of its options, or None.
+
+    Raises:
+        DatasetError: when *explicit* is no seed.
+    """
+    if explicit is None:
+        return options_of(node).seed
+    return check_seed("iterator", explicit)
+
+
+def seed_of_pass(given: int, number: int) -> int:
+    """Return the seed of pass *number* under the seed that was *given*."""
+    return seeds.derive(given, "pass", number)
+
+
+def next_seed(node: Node, given: int | None) -> PassSeed:
+    """Return the seed of the next pass over *node*; without a *given* one it is a new one."""
+    if given is None:
+        return PassSeed(seeds.fresh())
+    number = next(_numbers.setdefault(node, {}).setdefault(given, count(1)))
+    return PassSeed(seed_of_pass(given, number), number)
+
+
+def resume_passes(node: Node, given: int | None, number: int | None) -> None:
+    """Record that pass *number* of *node* is read from a state; the next pass follows it."""
+    if given is not None and number is not None:
+        _numbers.setdefault(node, {})[given] = count(number + 1)

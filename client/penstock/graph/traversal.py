@@ -6,7 +6,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from penstock.errors import DatasetError
@@ -214,3 +214,24 @@ def _with_inputs(node: Node, of: Callable[[Any], Any]) -> Node:
         if each.init and "kind" not in each.metadata and (new := of(value)) is not value:
             changed[each.name] = new
     return replace(node, **changed) if changed else node
+
+
+@runtime_checkable
+class HasEpoch(Protocol):
+    """A user's object in a node that a training loop sets to an epoch before each pass."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch."""
+
+
+def epochs_of(root: Node) -> tuple[int, ...]:
+    """Return the epochs of the sources of the pipeline that ends in *root*, in their order."""
+    return tuple(
+        value.epoch
+        for node in topological_order(root)
+        for each in fields(node)
+        if each.metadata.get("kind") == "function"
+        for value in [getattr(node, each.name)]
+        if type(value).__module__.startswith("penstock.") and isinstance(value, HasEpoch)
+    )

@@ -24,11 +24,12 @@ from penstock.ops.internal.csv_columns import (
     CsvColumn,
     Format,
     Parser,
+    RowReader,
     arrow,
     check_text,
     infer,
+    is_blank,
 )
-from penstock.ops.internal.csv_rows import RowReader, is_blank
 from penstock.ops.internal.file_records import (
     BadRecordError,
     FileRecords,

@@ -1,6 +1,6 @@
 """`global_shuffle`: all elements of an index in random order, without a buffer.
 
-Position k of the order is a function of the seed, the size and k: `penstock.engine.permutation`. So
+Position k of the order is a function of the seed, the size and k: `penstock.engine.draws`. So
 under dynamic sharding, splits are ranges of positions, and all tasks have the same order.
 
 State: that of `penstock.ops.internal.unit_cursor`, in positions, followed by the size, because
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from penstock.element import Element
 from penstock.engine.context import Context
+from penstock.engine.draws import MOST, Permutation
 from penstock.engine.iterator import ByNumber, Mark, OpIterator, State
-from penstock.engine.permutation import MOST, Permutation
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import Node
 from penstock.graph.traversal import check_extent

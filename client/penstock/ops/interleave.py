@@ -25,8 +25,7 @@ from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.graph.node import UNKNOWN, Node, function
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner
 from penstock.ops.internal.interleave_slots import Slots
-from penstock.ops.internal.tuned_iterator import TunedIterator
-from penstock.ops.map import in_order
+from penstock.ops.map import TunedIterator, in_order
 from penstock.options import check_count, check_count_or_auto
 
 CYCLE = 10

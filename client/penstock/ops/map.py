@@ -15,16 +15,21 @@ from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, State
-from penstock.engine.rows import elements_of
+from penstock.engine.iterator import (
+    CallLog,
+    Mark,
+    OneToOneIterator,
+    OpIterator,
+    RowsIterator,
+    State,
+)
+from penstock.engine.rows import Block, elements_of
 from penstock.errors import DatasetError
 from penstock.executors.function import FunctionCaller, UserFunction
 from penstock.executors.movable_function import MovableFunction
 from penstock.executors.process_function import ProcessFunction
 from penstock.graph.node import Node, function
-from penstock.ops.internal.one_to_one import OneToOneIterator
 from penstock.ops.internal.parallel_map import ParallelMap
-from penstock.ops.internal.tuned_iterator import TunedIterator
 from penstock.options import check_count_or_auto
 
 
@@ -115,3 +120,42 @@ class _MapIterator(OneToOneIterator):
             if not out:
                 self._raise()
         return out
+
+
+class TunedIterator(RowsIterator):
+    """The elements of *run*; *resize* is told how many threads *meter* wants."""
+
+    def __init__(self, run: OpIterator, resize: Callable[[int], None], meter: Meter) -> None:
+        self._run, self._resize, self._meter = run, resize, meter
+
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+        block: Block = []
+        self._meter.enter()
+        try:
+            block = self._run.rows(n)
+        finally:
+            if self._meter.leave(len(block)):
+                self._resize(self._meter.threads)
+        return block
+
+    def mark(self) -> Mark:
+        """See `OpIterator.mark`."""
+        return self._run.mark()
+
+    def skip(self, n: int) -> int:
+        """See `OpIterator.skip`."""
+        return self._run.skip(n)
+
+    def expect_batches(self, size: int) -> None:
+        """See `OpIterator.expect_batches`."""
+        self._run.expect_batches(size)
+
+    def report_calls(self, log: CallLog) -> None:
+        """See `OpIterator.report_calls`."""
+        self._run.report_calls(log)
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._run.close()
+        self._meter.close()

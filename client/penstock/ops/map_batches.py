@@ -12,16 +12,15 @@ from typing import Any, ClassVar
 from penstock.autotune.meter import Meter
 from penstock.autotune.tuning import Tuning
 from penstock.engine.context import Context
-from penstock.engine.iterator import OpIterator, RowsIterator, State
+from penstock.engine.iterator import OneToOneIterator, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.executors.function import wants_rng
 from penstock.executors.process_function import ProcessFunction
 from penstock.executors.stacked_function import Stacked, StackedFunction
 from penstock.graph.node import Node, function
-from penstock.ops.internal.one_to_one import OneToOneIterator
 from penstock.ops.internal.parallel_map import ParallelMap
-from penstock.ops.internal.tuned_iterator import TunedIterator
+from penstock.ops.map import TunedIterator
 from penstock.options import check_count_or_auto
 
 

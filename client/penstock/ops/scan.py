@@ -1,23 +1,27 @@
 """`scan`: a function of each element and of a state that it returned for the element before.
 
 State: ``[elements so far, the function's state, the input's state]``; so its size is that of the
-function's state.
+function's state. It is written as plain JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from tokenize import TokenError
 from typing import Any, ClassVar
 
-from penstock.element import Element, arranged, describe, own_nest
-from penstock.engine import state_values
+import numpy as np
+
+from penstock.element import Element, arranged, describe, leaves, own_nest, rebuild
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, arrays, function
-from penstock.normalise import as_arrays, normalise
+from penstock.normalise import as_arrays, normalise, normalise_scalar
 from penstock.runtime.interrupts import interruptible
 
 
@@ -45,7 +49,7 @@ class Scan(Node):
         """See `Node.open`."""
         call = UserFunction(self.fn, self.label, context.seed())
         number, carried, below = state or (0, None, None)
-        before = self.initial if carried is None else state_values.from_state(carried, self.initial)
+        before = self.initial if carried is None else from_state(carried, self.initial)
         return _ScanIterator(context.open(self.upstream, below), call, self.label, number, before)
 
 
@@ -78,7 +82,7 @@ class _ScanIterator(OneInputIterator):
         below = self._upstream.mark()
 
         def at(back: int) -> State:
-            return [number - back, state_values.to_state(carried[-1 - back]), below(left + back)]
+            return [number - back, to_state(carried[-1 - back]), below(left + back)]
 
         return at
 
@@ -130,3 +134,54 @@ def _pair(answer: Any, before: Element) -> tuple[Element, Element]:
             "what it carries on must keep the structure of initial_state"
         )
     return carried, output
+
+
+def to_state(element: Element) -> State:
+    """Return the leaves of *element* as JSON; its structure is known where it is read."""
+    return [_packed(leaf) for leaf in leaves(element)]
+
+
+def from_state(state: State, like: Element) -> Element:
+    """Return the element that *state* was made of; *like* has its structure."""
+    return rebuild(like, [_unpacked(part) for part in state])
+
+
+def _packed(leaf: Any) -> State:
+    if isinstance(leaf, str):
+        return {"str": leaf}
+    if isinstance(leaf, bytes):
+        return {"bytes": _text(leaf)}
+    array = np.asarray(leaf)
+    if array.dtype.hasobject:
+        return {"texts": [_packed(text) for text in array.flat], "shape": array.shape}
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return {"array": _text(file.getvalue())}
+
+
+def _unpacked(state: State) -> Any:
+    match state:
+        case {"str": text}:
+            return text
+        case {"bytes": text}:
+            return base64.b64decode(text)
+        case {"texts": texts, "shape": shape}:
+            array = np.empty(len(texts), object)
+            array[:] = [_unpacked(text) for text in texts]
+            return array.reshape(shape)
+        case {"array": text}:
+            array = _loaded(base64.b64decode(text))
+            return array if array.ndim else normalise_scalar(array[()])
+    raise ValueError(f"no element: {str(state)[:80]}")
+
+
+def _loaded(data: bytes) -> np.ndarray[Any, Any]:
+    try:
+        loaded: np.ndarray[Any, Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    except TokenError as exc:  # NumPy reads a damaged header as Python 2 wrote it
+        raise ValueError(f"no array: {exc}") from exc
+    return loaded
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -6,6 +6,7 @@ State: see `penstock.ops.internal.unit_cursor`.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,6 @@ from penstock.engine.rows import Block
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction, raise_interrupt
 from penstock.graph.node import Node, function
-from penstock.ops.internal.items import Items
 from penstock.ops.internal.unit_cursor import UnitsIterator
 from penstock.options import check_count
 from penstock.protocol.types import SourceSlice
@@ -162,3 +162,44 @@ def _positions(value: Any) -> Any:
             "reads its rows as dicts; or give one column"
         )
     return value.to_numpy()
+
+
+class ItemReader(ABC):
+    """Makes items for one run of a pipeline, in one thread at a time."""
+
+    @abstractmethod
+    def block(self, numbers: SequenceOf[int]) -> Block:
+        """Return the items that have these *numbers*, at least one, as elements.
+
+        If it raises, items are asked for one by one, and the error is that of one of them.
+        """
+
+    def close(self) -> None:  # noqa: B027  most hold nothing
+        """Release open resources. Idempotent."""
+
+
+class Items(ABC):
+    """Something with a length and items that is better read in blocks."""
+
+    indexed: ClassVar[bool] = True
+    """Whether one item costs as much as another, whatever was read before."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The name in messages, such as ``from_torch(MyDataset)``."""
+
+    @property
+    def given(self) -> Any:
+        """The user's object, which is searched for randomness."""
+        return None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, number: int) -> Any: ...
+
+    @abstractmethod
+    def open(self) -> ItemReader:
+        """Return a reader for a run that begins."""

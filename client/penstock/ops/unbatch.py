@@ -18,7 +18,6 @@ from penstock.element import (
     rebuild,
     text_kinds,
 )
-from penstock.engine.batch_rows import BatchTable, rows
 from penstock.engine.context import Context
 from penstock.engine.iterator import (
     ELEMENT_ERRORS,
@@ -28,7 +27,7 @@ from penstock.engine.iterator import (
     RowsIterator,
     State,
 )
-from penstock.engine.rows import Block, Rows, stacks_alike
+from penstock.engine.rows import BatchTable, Block, Rows, rows, stacks_alike
 from penstock.errors import ElementError
 from penstock.graph.node import INFINITE, UNKNOWN, Node
 

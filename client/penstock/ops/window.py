@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from penstock.element import (
     Element,
@@ -27,7 +27,6 @@ from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node, function
 from penstock.normalise import is_plain
 from penstock.ops.internal.input_buffer import InputBuffer
-from penstock.ops.internal.windows import WindowDict
 from penstock.options import check_count
 
 
@@ -230,3 +229,15 @@ class _WindowIterator(OpIterator):
             used = min(self._ahead, len(self._held.elements))
             self._held.use(used)
             self._ahead -= used
+
+
+class WindowDict(dict[str, Any]):
+    """A dict of datasets. Methods of `Dataset` see their elements side by side, as dicts."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # protocols that are looked for: it has those of a dict
+            raise AttributeError(name)
+        concrete: Any = DatasetBase.concrete
+        return getattr(concrete.zip(datasets=self), name)

@@ -7,8 +7,7 @@ import os
 from typing import Protocol, TypeVar
 
 from penstock.analysis import auto_shard
-from penstock.analysis.caching import idle_caches
-from penstock.analysis.sharding import per_task_operators
+from penstock.analysis.sharding import idle_caches, per_task_operators
 from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.dataset_base import DatasetBase

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.engine import seeds
-from penstock.graph import run_seed
 from penstock.graph.node import Node
+from penstock.graph.run import seed_of_pass
 from penstock.graph.traversal import options_of
 from penstock.reader.node import Distribute
 
@@ -38,7 +38,7 @@ def job_seeds(root: Node, jobs: Mapping[str, Distribute], explicit: int | None) 
     given = next((seed for seed in (explicit, behind, *found.values()) if seed is not None), None)
     if given is None:
         return JobSeeds(found, seeds.fresh())
-    here = run_seed.of_pass(given, first.passes.count + 1)
+    here = seed_of_pass(given, first.passes.count + 1)
     who = os.environ.get("RANK", "") if first.consumer is None else str(first.consumer[0])
     return JobSeeds(found, seeds.derive(here, "reader", who) if who else here)
 

@@ -16,9 +16,8 @@ from penstock.definition import encode, largest_part
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DefinitionError
-from penstock.graph.epochs import epochs_of
 from penstock.graph.node import INFINITE, UNKNOWN, Node
-from penstock.graph.traversal import options_of
+from penstock.graph.traversal import epochs_of, options_of
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import Codec, DatasetId, Mode

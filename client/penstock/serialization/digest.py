@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.serialization.labels import ATOMS, Parts, plain
+from penstock.serialization.code_parts import ATOMS, Parts, plain
 from penstock.serialization.value_parts import array_label, parts
 
 _WORTH_KEEPING = 1 << 12

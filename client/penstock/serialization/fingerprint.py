@@ -14,8 +14,8 @@ from typing import Protocol
 from penstock.graph.node import Node, counts, nodes_in
 from penstock.graph.traversal import topological_order
 from penstock.protocol.definition import NodePrint, PipelineOutline, chain_of
+from penstock.serialization.code_parts import ATOMS
 from penstock.serialization.digest import ContentKeys, Digester
-from penstock.serialization.labels import ATOMS
 
 log = logging.getLogger("penstock")
 

@@ -17,7 +17,6 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from penstock.serialization import spares
 from penstock.serialization.class_forms import reduce_class
 from penstock.serialization.code_parts import module_contents
 from penstock.serialization.digest import ContentKeys, content_key
@@ -25,7 +24,7 @@ from penstock.serialization.modules import is_local, is_local_module
 from penstock.serialization.references import local_imports, references
 from penstock.serialization.special_forms import SPECIAL, is_dispatch, reduce_dispatch
 from penstock.serialization.travelled import module_named, namespace_of, value_named
-from penstock.serialization.unpickling import key, key_of, unpickles
+from penstock.serialization.unpickling import MOST_BYTES, TooLargeError, key, key_of, unpickles
 
 _LARGE = 1 << 12
 """Buffers of this size and above are kept by content, beside the stream."""
@@ -278,6 +277,6 @@ class SparePickler(Pickler):
         state["_cloudpickle_submodules"] = [m for m in submodules if not is_local_module(m)]
 
     def _keep(self, buffer: pickle.PickleBuffer) -> bool:
-        if buffer.raw().nbytes > spares.MOST_BYTES:
-            raise spares.TooLargeError
+        if buffer.raw().nbytes > MOST_BYTES:
+            raise TooLargeError
         return True

@@ -18,12 +18,12 @@ from typing import Any
 from penstock.errors import DefinitionError, describe
 from penstock.protocol.definition import ModuleRecord, Pickled, Spare
 from penstock.runtime.interrupts import is_interrupt
-from penstock.serialization import pickling_blame, spares, special_forms
+from penstock.serialization import pickling_blame, special_forms
 from penstock.serialization.digest import ContentKeys
 from penstock.serialization.modules import MAIN, TRAVELLED, is_local, is_stdlib
 from penstock.serialization.pickler import Pickler, SparePickler
 from penstock.serialization.travelled import TravelledModules, module_named, source_digest
-from penstock.serialization.unpickling import classes_near
+from penstock.serialization.unpickling import Bounded, classes_near, spares_for
 
 _ALWAYS_THERE = {"cloudpickle", "penstock"}
 
@@ -46,7 +46,7 @@ def dump(
     pickler = Pickler(file, keys or ContentKeys())
     for owner, value in owned:
         _dump_one(pickler, owner, value)
-    beside = spares.collect(pickler.readers.values(), pickler.sent, _spare)
+    beside = spares_for(pickler.readers.values(), pickler.sent, _spare)
     pickled = Pickled(
         file.getvalue(),
         tuple(owner for owner, _ in owned),
@@ -91,7 +91,7 @@ def load(pickled: Pickled, contents: dict[str, memoryview], *, adopt: bool = Fal
 
 def _spare(key: str, value: Any) -> Spare:
     """Return *value*, which *key* stands for, as it travels beside what functions use."""
-    file = spares.Bounded()
+    file = Bounded()
     pickler = SparePickler(file, value)
     pickler.dump(value)
     return Spare(file.getvalue(), tuple(sorted(pickler.needs - {key})))

@@ -22,8 +22,17 @@ from typing import Any
 import numpy as np
 
 from penstock.graph.node import Node, counts
-from penstock.serialization.code_parts import class_parts, code_parts, function_parts, module_parts
-from penstock.serialization.labels import ATOMS, Parts, named, plain, text
+from penstock.serialization.code_parts import (
+    ATOMS,
+    Parts,
+    class_parts,
+    code_parts,
+    function_parts,
+    module_parts,
+    named,
+    plain,
+    text,
+)
 from penstock.serialization.modules import installed_name, is_local
 
 

@@ -1,17 +1,24 @@
-"""`Loader`: a dataset's elements as tensors, on the device before the step that uses them."""
+"""`Loader`: a dataset's elements as tensors, on the device before the step that uses them.
+
+Copies to a GPU run on a stream of their own, during the step before. The thread that reads ahead
+queues the copies and an event after them. The loop's stream waits for that event on the device, and
+the host does not wait. Memory that the side stream allocated is marked as used by the loop's
+stream, so that it is not reused while a step reads it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+import torch.distributed as dist
 
 from penstock.element import Element
 from penstock.errors import DatasetError
-from penstock.loading.loader import FrameworkLoader
+from penstock.graph.node import Node
+from penstock.loading.loader import FrameworkLoader, jobs
 from penstock.runtime.public_names import named_by
-from penstock.torch.even_end import even_end
-from penstock.torch.side_stream import SideStream
 from penstock.torch.tensors import each_tensor, tensors_of
 
 
@@ -94,3 +101,80 @@ class Loader(FrameworkLoader):
 
 
 named_by(Loader)
+
+
+class EvenEnd:
+    """Asks all ranks of *group*, once a step, whether each has an element."""
+
+    def __init__(self, group: Any = None) -> None:
+        self._group = group
+        on_gpu = dist.get_backend(group) == "nccl"
+        self._device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else None
+
+    def goes_on(self, *, here: bool) -> bool:
+        """Return whether all ranks have an element; *here* says so of this one."""
+        flag = torch.tensor([int(here)], dtype=torch.int32, device=self._device)
+        dist.all_reduce(flag, dist.ReduceOp.MIN, group=self._group)
+        return bool(flag.item())
+
+
+def even_end(node: Node, even: bool | None) -> EvenEnd | None:
+    """Return how the ranks end together, or None where they do so by themselves.
+
+    By default they are asked when there is more than one and they share a job that is not read in
+    rounds: first come, first served, or in one order, of which some get an element more.
+
+    Raises:
+        DatasetError: when *even* is asked for and there is no process group.
+    """
+    ready = dist.is_available() and dist.is_initialized()
+    if even and not ready:
+        raise DatasetError(
+            "Loader: even=True asks all ranks in each step, and there is no process group yet: "
+            "call torch.distributed.init_process_group() first"
+        )
+    if even is False or not ready or dist.get_world_size() == 1:
+        return None
+    shared = any(job.shared and not job.in_rounds for job in jobs(node))
+    return EvenEnd() if even or shared else None
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Tensors on their way to the device, and what happens when they are there.
+
+    The sources are kept until then: a copy out of pinned memory may not have begun.
+    """
+
+    tensors: Any
+    sources: Any
+    event: Any
+
+
+class SideStream:
+    """Copies tensors to *device*; *cuda* is `torch.cuda`, or what stands for it in a test."""
+
+    def __init__(self, device: torch.device, cuda: Any = torch.cuda) -> None:
+        self._device, self._cuda = device, cuda
+        self._stream: Any = None
+
+    def copy(self, tensors: Any) -> Copied:
+        """Begin to copy *tensors*, a nest of CPU tensors. In the thread that reads ahead."""
+        cuda = self._cuda
+        if self._stream is None:
+            self._stream = cuda.Stream(device=self._device)
+        with cuda.stream(self._stream):
+            there = each_tensor(self._sent, tensors)
+            event = cuda.Event()
+            event.record(self._stream)
+        return Copied(there, tensors, event)
+
+    def _sent(self, tensor: Any) -> Any:
+        return tensor.to(self._device, non_blocking=True)
+
+    def handed_out(self, copied: Copied) -> Any:
+        """Return the tensors, for work that is queued from now on. In the loop's thread."""
+        loop = self._cuda.current_stream(self._device)
+        loop.wait_event(copied.event)
+        each_tensor(lambda tensor: tensor.record_stream(loop), copied.tensors)
+        return copied.tensors

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from penstock.torch.side_stream import SideStream
+from penstock.torch.loader import SideStream
 
 
 class FakeStream:

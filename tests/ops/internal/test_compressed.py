@@ -12,8 +12,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
-from penstock.files import open_file
-from penstock.forward_file import ForwardFile
+from penstock.files import ForwardFile, open_file
 from penstock.frames.compression import zstd_module
 from penstock.ops.internal.compressed import GUESSED, decompressed
 

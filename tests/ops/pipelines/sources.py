@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
 from penstock.engine import draws
-from penstock.engine.permutation import Permutation
+from penstock.engine.draws import Permutation
 from pipelines.stage import Pipeline, Stage, flags, folder, sizes
 
 lengths = st.integers(0, 12)

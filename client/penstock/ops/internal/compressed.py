@@ -10,7 +10,7 @@ import zlib
 from typing import Any, BinaryIO, Protocol, cast
 
 from penstock.errors import DatasetError
-from penstock.forward_file import CHUNK, ForwardFile
+from penstock.files import CHUNK, ForwardFile
 from penstock.frames.compression import zstd_module
 
 GUESSED = "AUTO"

@@ -17,12 +17,11 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import transform_error
-from penstock.forward_file import CHUNK
+from penstock.files import CHUNK, why_unread
 from penstock.graph.node import Node
 from penstock.ops.internal.compressed import decompressed
 from penstock.ops.internal.unit_cursor import Units
 from penstock.protocol.splits import FilePattern
-from penstock.remote_file import why_unread
 from penstock.runtime.interrupts import interruptible, is_interrupt
 
 R = TypeVar("R", bound=Sized)

@@ -7,8 +7,7 @@ from typing import Any
 
 from penstock.graph.dataset_base import DatasetBase
 from penstock.ops.generator import Generator
-from penstock.ops.internal.arrow_rows import plain
-from penstock.ops.internal.feature_values import typed
+from penstock.ops.internal.arrow_rows import plain, typed
 
 _PER_EXAMPLE = frozenset(
     {

@@ -12,7 +12,7 @@ from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, function_name
 from penstock.normalise import normalise
 from penstock.ops.generator import Generator
-from penstock.ops.internal.items import ItemReader, Items
+from penstock.ops.sequence import ItemReader, Items
 
 
 class TfStream:

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.normalise import normalise_block
-from penstock.ops.internal.items import ItemReader, Items
+from penstock.ops.sequence import ItemReader, Items
 
 
 class TorchItems(Items):

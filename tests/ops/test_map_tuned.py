@@ -4,7 +4,7 @@ import pytest
 
 from penstock.engine.iterator import OpIterator
 from penstock.errors import ElementError
-from penstock.ops.internal.tuned_iterator import TunedIterator
+from penstock.ops.map import TunedIterator
 
 
 class Run(OpIterator):

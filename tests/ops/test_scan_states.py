@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from penstock.element import leaves
-from penstock.engine.state_values import from_state, to_state
+from penstock.ops.scan import from_state, to_state
 
 ELEMENTS = [
     "tëxt\ud800",

@@ -1,7 +1,7 @@
 """A source that is set to another epoch is known by it."""
 
 from penstock.dataset.dataset import Dataset
-from penstock.graph.epochs import epochs_of
+from penstock.graph.traversal import epochs_of
 from penstock.reader.node import RemotePipeline
 
 

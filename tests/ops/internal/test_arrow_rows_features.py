@@ -5,7 +5,7 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from penstock.ops.internal.feature_values import typed
+from penstock.ops.internal.arrow_rows import typed
 
 
 class Value:

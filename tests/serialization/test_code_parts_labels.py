@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from penstock.serialization.labels import named, plain, text
+from penstock.serialization.code_parts import named, plain, text
 
 VALUES = [1, 1.0, True, None, "1", b"1", (1,), [1], {"a": 1}, -0.0, 0.0, ..., ("a", ("b",))]
 
@@ -30,7 +30,7 @@ def test_what_is_not_plain_or_too_deep_has_no_label(value):
 
 def test_labels_do_not_depend_on_hash_seeds():
     code = (
-        "from penstock.serialization.labels import plain;"
+        "from penstock.serialization.code_parts import plain;"
         "print(plain({'a': 1, 'b': (2, 'x')}).hex())"
     )
     said = {

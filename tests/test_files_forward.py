@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from penstock.forward_file import ForwardFile
+from penstock.files import ForwardFile
 
 
 class Counted(ForwardFile):

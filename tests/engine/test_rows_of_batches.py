@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.engine.batch_rows import BatchTable, rows
-from penstock.engine.rows import Rows
+from penstock.engine.rows import BatchTable, Rows, rows
 
 BATCH = {"n": np.arange(6), "rows": np.arange(12).reshape(6, 2)}
 

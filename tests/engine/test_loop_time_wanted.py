@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.steady import LEAST_STEPS, OFF_BY, UNKNOWN, YOUNG, Steady
+from penstock.engine.loop_time import LEAST_STEPS, OFF_BY, UNKNOWN, YOUNG, Steady
 from penstock.protocol.loop_time import LoopTime
 
 

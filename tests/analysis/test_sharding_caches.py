@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.analysis.caching import idle_caches
+from penstock.analysis.sharding import idle_caches
 from penstock.dataset.dataset import Dataset
 
 

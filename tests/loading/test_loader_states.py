@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.errors import StateError
-from penstock.loading.loader_state import LoaderState
+from penstock.loading.loader import LoaderState
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from penstock.ops.internal import csv_rows
-from penstock.ops.internal.csv_rows import RowReader, is_blank
+from penstock.ops.internal import csv_columns
+from penstock.ops.internal.csv_columns import RowReader, is_blank
 from penstock.ops.internal.file_records import BadRecordError
 
 TEXTS = [
@@ -20,7 +20,7 @@ TEXTS = [
 
 
 def rows_of(text, chunk, monkeypatch, quotes=True):
-    monkeypatch.setattr(csv_rows, "CHUNK", chunk)
+    monkeypatch.setattr(csv_columns, "ROWS_CHUNK", chunk)
     reader, out = RowReader(io.BytesIO(text), ",", quotes=quotes), []
     while rows := reader.rows():
         out += rows

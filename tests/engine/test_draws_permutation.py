@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.permutation import MOST, SORTED, Permutation
+from penstock.engine.draws import MOST, SORTED, Permutation
 
 seeds = st.integers(-(2**70), 2**70)
 sizes = st.one_of(
