@@ -122,7 +122,7 @@ check: $(READY)  ## lint, types, import contracts, generated code is current
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(MAKE) protos
-	git diff --exit-code -- client/penstock/wire/_pb
+	git diff --exit-code -- protos client/penstock/wire/_pb
 
 $(VENV)/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --group docs
@@ -139,7 +139,8 @@ $(VENV)-protos/.ready: pyproject.toml
 	$(VENV)-protos/bin/python -m pip install --quiet --group protos
 	@touch $@
 
-protos: $(VENV)-protos/.ready  ## make client/penstock/wire/_pb from protos/
+protos: $(READY) $(VENV)-protos/.ready  ## make protos/ from penstock.protocol, and client/penstock/wire/_pb from protos/
+	$(BIN)/python protos/write.py
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -Ipenstock/wire/_pb=protos \
 	  --python_out=client --pyi_out=client $(PROTOS)
 

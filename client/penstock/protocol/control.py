@@ -31,6 +31,7 @@ from penstock.protocol.types import (
     ReaderId,
     ReaderStatus,
     TaskId,
+    Uint64,
     Versions,
     WorkerId,
 )
@@ -164,7 +165,7 @@ class TaskAssignment:
     attempt: int
     iteration: IterationId
     dataset: DatasetId
-    seed: int
+    seed: Uint64
     codec: Codec
     checkpoint: Checkpoint = AT_START
     logs: tuple[SplitLog, ...] = ()
@@ -223,7 +224,10 @@ class WorkerRefused:
 
 
 WorkerEvent = WorkerHeartbeat | SplitRequest
+"""A message from a worker to the dispatcher."""
+
 WorkerCommand = Assignment | SplitGrant | WorkerRefused
+"""A message to a worker. A refusal is the last one: the worker half-closes after it."""
 
 
 # --- reader and dispatcher, one long stream ---

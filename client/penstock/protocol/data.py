@@ -124,4 +124,6 @@ class StreamEnd:
 
 
 ReadRequest = Subscribe | Ack
+"""A message from a reader to a worker."""
+
 ReadReply = FrameHeader | Recall | AllSent | StreamEnd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, NewType, TypeVar
+from typing import Annotated, Any, NewType, TypeAlias, TypeVar
 
 from penstock.errors import PenstockError, by_name
 
@@ -40,7 +40,13 @@ SHARD_HINT = -1
 
 
 PROTOCOL = 2
-"""The version of everything in this module. Additive changes keep it."""
+"""The version of all messages. Added fields and messages keep it."""
+
+Uint64: TypeAlias = Annotated[int, "uint64"]
+"""A number from 0 to before 2**64; other numbers in messages are signed."""
+
+Value: TypeAlias = str | int | None
+"""One value of an error; in a message without one, it is None."""
 
 
 class Mode(Enum):
@@ -96,7 +102,7 @@ class Failure:
     """An error on its way to a training loop: class name and `PenstockError.fields`."""
 
     kind: str
-    fields: tuple[str | int | None, ...]
+    fields: tuple[Value, ...]
 
     @classmethod
     def of(cls, error: PenstockError) -> Failure:

@@ -136,10 +136,10 @@ def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:
 
 
 def _nest(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
-    kind = _plain(kind)
+    kind = plain(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass(kind, descriptor)
-    if typing.get_origin(kind) in _UNIONS:
+    if typing.get_origin(kind) in UNIONS:
         return _union(kind, descriptor)
     raise TypeError(f"{kind} cannot be the protobuf message {descriptor.name}")
 
@@ -191,7 +191,7 @@ def _union(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
     oneof = descriptor.oneofs[0]
     empty = type(None) in typing.get_args(kind)
     alternatives = [arg for arg in typing.get_args(kind) if arg is not type(None)]
-    names = {arg: _ALTERNATIVES.get(arg) or _snake(arg.__name__) for arg in alternatives}
+    names = {arg: alternative_name(arg) for arg in alternatives}
     if set(names.values()) != {field.name for field in oneof.fields}:
         raise TypeError(f"{kind} and the oneof of {descriptor.name} differ")
     fields = {arg: descriptor.fields_by_name[name] for arg, name in names.items()}
@@ -216,9 +216,9 @@ def _union(kind: Any, descriptor: Descriptor) -> tuple[Put, Get]:
 
 
 def _field(hint: Any, field: FieldDescriptor, default: Any) -> FieldCode:
-    hint = _plain(hint)
+    hint = plain(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in _UNIONS:
+    if origin in UNIONS:
         (kind,) = (arg for arg in args if arg is not type(None))
         return optional(_present(kind, field), field.name)
     if origin is tuple or origin is frozenset:
@@ -238,7 +238,7 @@ def _scalar(hint: Any, field: FieldDescriptor) -> FieldCode:
 
 def _present(hint: Any, field: FieldDescriptor) -> FieldCode:
     """Write a field so that its presence shows even if it is zero."""
-    hint, name = _plain(hint), field.name
+    hint, name = plain(hint), field.name
     if field.message_type is not None:
         return nested(name, *_nest(hint, field.message_type))
     return _scalar(hint, field) if _is_enum(hint) else present_scalar(name)
@@ -256,7 +256,7 @@ def _nested(hint: Any, field: FieldDescriptor, default: Any) -> FieldCode:
 
 
 def _repeated(hint: Any, field: FieldDescriptor, collect: type) -> FieldCode:
-    hint = _plain(hint)
+    hint = plain(hint)
     if typing.get_origin(hint) is tuple:
         return pairs(field.name, len(typing.get_args(hint)), collect)
     if field.message_type is None:
@@ -265,7 +265,7 @@ def _repeated(hint: Any, field: FieldDescriptor, collect: type) -> FieldCode:
 
 
 def _map(hint: Any, field: FieldDescriptor) -> FieldCode:
-    hint, name = _plain(hint), field.name
+    hint, name = plain(hint), field.name
     item = field.message_type.fields_by_name["value"]
     if item.message_type is not None:
         return map_of_messages(name, *_nest(hint, item.message_type))
@@ -276,14 +276,25 @@ def _map(hint: Any, field: FieldDescriptor) -> FieldCode:
 
 # --- type hints ---
 
-_UNIONS = (types.UnionType, typing.Union)
+UNIONS = (types.UnionType, typing.Union)
 _ALTERNATIVES = {str: "text", int: "number"}
 
 
-def _plain(hint: Any) -> Any:
+def plain(hint: Any) -> Any:
+    """Return the type that *hint* stands for, if it is a `NewType`."""
     while isinstance(hint, typing.NewType):
         hint = hint.__supertype__
     return hint
+
+
+def alternative_name(kind: type) -> str:
+    """Return the name of the field that holds a *kind*, one of a union."""
+    return _ALTERNATIVES.get(kind) or _snake(kind.__name__)
+
+
+def value_name(kind: type[Enum], member: str) -> str:
+    """Return the name of an enum's member in protobuf, where names of values are global."""
+    return f"{_snake(kind.__name__)}_{member}".upper()
 
 
 def _is_enum(hint: Any) -> bool:
@@ -291,8 +302,8 @@ def _is_enum(hint: Any) -> bool:
 
 
 def _enum(kind: type[Enum], descriptor: EnumDescriptor) -> tuple[dict[Any, int], dict[int, Any]]:
-    prefix = f"{_snake(kind.__name__).upper()}_"
-    there = {member: descriptor.values_by_name[prefix + member.name].number for member in kind}
+    values = descriptor.values_by_name
+    there = {member: values[value_name(kind, member.name)].number for member in kind}
     return there, {number: member for member, number in there.items()}
 
 

@@ -21,8 +21,8 @@ class Codec(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CODEC_UNSPECIFIED: _ClassVar[Codec]
     CODEC_NONE: _ClassVar[Codec]
     CODEC_LZ4: _ClassVar[Codec]
-    CODEC_AUTO: _ClassVar[Codec]
     CODEC_ZSTD: _ClassVar[Codec]
+    CODEC_AUTO: _ClassVar[Codec]
     CODEC_SNAPPY: _ClassVar[Codec]
 
 class ReaderStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -41,8 +41,8 @@ MODE_HINT: Mode
 CODEC_UNSPECIFIED: Codec
 CODEC_NONE: Codec
 CODEC_LZ4: Codec
-CODEC_AUTO: Codec
 CODEC_ZSTD: Codec
+CODEC_AUTO: Codec
 CODEC_SNAPPY: Codec
 READER_STATUS_UNSPECIFIED: ReaderStatus
 READER_STATUS_LIVE: ReaderStatus

@@ -560,7 +560,7 @@ class RoundsReport(_message.Message):
     def __init__(self, index: _Optional[int] = ..., stamp: _Optional[int] = ..., start: _Optional[int] = ..., taken: _Optional[int] = ..., held: _Optional[_Iterable[_Union[GroupsHeld, _Mapping]]] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class ReaderHeartbeat(_message.Message):
-    __slots__ = ("iteration", "session", "reader", "seq", "reports", "leaving", "barrier", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links", "consumer", "tasks_as_of", "unacked")
+    __slots__ = ("iteration", "session", "reader", "seq", "reports", "barrier", "leaving", "consumed", "process", "unreachable", "rounds", "trainer", "in_process", "transports", "loop", "links", "consumer", "tasks_as_of", "unacked")
     class ReportsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -594,8 +594,8 @@ class ReaderHeartbeat(_message.Message):
     READER_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     REPORTS_FIELD_NUMBER: _ClassVar[int]
-    LEAVING_FIELD_NUMBER: _ClassVar[int]
     BARRIER_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     CONSUMED_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
@@ -613,8 +613,8 @@ class ReaderHeartbeat(_message.Message):
     reader: int
     seq: int
     reports: _containers.MessageMap[int, TaskReport]
-    leaving: bool
     barrier: SaveBarrier
+    leaving: bool
     consumed: int
     process: ReaderProcess
     unreachable: _containers.MessageMap[str, UnreachableWorker]
@@ -627,7 +627,7 @@ class ReaderHeartbeat(_message.Message):
     consumer: int
     tasks_as_of: int
     unacked: int
-    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., leaving: bool = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ..., consumer: _Optional[int] = ..., tasks_as_of: _Optional[int] = ..., unacked: _Optional[int] = ...) -> None: ...
+    def __init__(self, iteration: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., seq: _Optional[int] = ..., reports: _Optional[_Mapping[int, TaskReport]] = ..., barrier: _Optional[_Union[SaveBarrier, _Mapping]] = ..., leaving: bool = ..., consumed: _Optional[int] = ..., process: _Optional[_Union[ReaderProcess, _Mapping]] = ..., unreachable: _Optional[_Mapping[str, UnreachableWorker]] = ..., rounds: _Optional[_Union[RoundsReport, _Mapping]] = ..., trainer: _Optional[str] = ..., in_process: _Optional[_Mapping[str, int]] = ..., transports: _Optional[_Mapping[str, int]] = ..., loop: _Optional[_Union[LoopTime, _Mapping]] = ..., links: _Optional[_Iterable[_Union[LinkTraffic, _Mapping]]] = ..., consumer: _Optional[int] = ..., tasks_as_of: _Optional[int] = ..., unacked: _Optional[int] = ...) -> None: ...
 
 class LinkTraffic(_message.Message):
     __slots__ = ("worker", "transport", "frames", "nbytes", "raw_nbytes", "rate", "compression", "held", "room")
@@ -726,7 +726,7 @@ class RoundsView(_message.Message):
     def __init__(self, start: _Optional[int] = ..., first: _Optional[int] = ..., entries: _Optional[_Iterable[int]] = ..., last: _Optional[int] = ..., failure: _Optional[_Union[_common_pb2.Failure, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[LostConsumer, _Mapping]]] = ...) -> None: ...
 
 class ReaderView(_message.Message):
-    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "waiting_for", "save_results", "next_save", "on_readers", "held_by", "rounds", "cache", "more_tasks", "changes_since", "over", "life", "deferred")
+    __slots__ = ("revision", "session", "reader", "status", "seq", "tasks", "finished", "save_results", "next_save", "waiting_for", "on_readers", "held_by", "rounds", "cache", "more_tasks", "changes_since", "over", "life", "deferred")
     class TasksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -741,9 +741,9 @@ class ReaderView(_message.Message):
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
-    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     SAVE_RESULTS_FIELD_NUMBER: _ClassVar[int]
     NEXT_SAVE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     ON_READERS_FIELD_NUMBER: _ClassVar[int]
     HELD_BY_FIELD_NUMBER: _ClassVar[int]
     ROUNDS_FIELD_NUMBER: _ClassVar[int]
@@ -760,9 +760,9 @@ class ReaderView(_message.Message):
     seq: int
     tasks: _containers.MessageMap[int, TaskView]
     finished: bool
-    waiting_for: str
     save_results: _containers.RepeatedCompositeFieldContainer[SaveResult]
     next_save: int
+    waiting_for: str
     on_readers: bool
     held_by: str
     rounds: RoundsView
@@ -772,7 +772,7 @@ class ReaderView(_message.Message):
     over: _containers.RepeatedScalarFieldContainer[int]
     life: int
     deferred: bool
-    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., waiting_for: _Optional[str] = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ..., changes_since: _Optional[int] = ..., over: _Optional[_Iterable[int]] = ..., life: _Optional[int] = ..., deferred: bool = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ..., session: _Optional[str] = ..., reader: _Optional[int] = ..., status: _Optional[_Union[_common_pb2.ReaderStatus, str]] = ..., seq: _Optional[int] = ..., tasks: _Optional[_Mapping[int, TaskView]] = ..., finished: bool = ..., save_results: _Optional[_Iterable[_Union[SaveResult, _Mapping]]] = ..., next_save: _Optional[int] = ..., waiting_for: _Optional[str] = ..., on_readers: bool = ..., held_by: _Optional[str] = ..., rounds: _Optional[_Union[RoundsView, _Mapping]] = ..., cache: _Optional[_Union[CacheView, _Mapping]] = ..., more_tasks: bool = ..., changes_since: _Optional[int] = ..., over: _Optional[_Iterable[int]] = ..., life: _Optional[int] = ..., deferred: bool = ...) -> None: ...
 
 class CacheView(_message.Message):
     __slots__ = ("skipped", "before")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"penstock/wire/_pb/preemption.proto\x12\x0bpenstock.v1\"\xa0\x01\n\x10PreemptionReport\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07trainer\x18\x02 \x01(\t\x12\r\n\x05steps\x18\x03 \x01(\x03\x12\x0c\n\x04rate\x18\x04 \x01(\x01\x12\x0f\n\x07noticed\x18\x05 \x01(\x08\x12\r\n\x05saved\x18\x06 \x01(\x08\x12\x0f\n\x07leaving\x18\x07 \x01(\x08\x12\x0f\n\x07\x61llowed\x18\x08 \x01(\x03\x12\r\n\x05\x61lone\x18\t \x01(\x08\"X\n\x11PreemptionVerdict\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x03\x12\x0f\n\x07noticed\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x03\x12\x11\n\tall_saved\x18\x04 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"penstock/wire/_pb/preemption.proto\x12\x0bpenstock.v1\"\xa0\x01\n\x10PreemptionReport\x12\r\n\x05group\x18\x01 \x01(\t\x12\x0f\n\x07trainer\x18\x02 \x01(\t\x12\r\n\x05steps\x18\x03 \x01(\x03\x12\x0c\n\x04rate\x18\x04 \x01(\x01\x12\x0f\n\x07noticed\x18\x05 \x01(\x08\x12\r\n\x05saved\x18\x06 \x01(\x08\x12\x0f\n\x07leaving\x18\x07 \x01(\x08\x12\x0f\n\x07\x61llowed\x18\x08 \x01(\x03\x12\r\n\x05\x61lone\x18\t \x01(\x08\"X\n\x11PreemptionVerdict\x12\x0f\n\x07\x61llowed\x18\x01 \x01(\x03\x12\x0f\n\x07noticed\x18\x02 \x01(\x08\x12\x0e\n\x06\x61greed\x18\x03 \x01(\x03\x12\x11\n\tall_saved\x18\x04 \x01(\x08\x32U\n\nPreemption\x12G\n\x06Report\x12\x1d.penstock.v1.PreemptionReport\x1a\x1e.penstock.v1.PreemptionVerdictb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,4 +35,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PREEMPTIONREPORT']._serialized_end=212
   _globals['_PREEMPTIONVERDICT']._serialized_start=214
   _globals['_PREEMPTIONVERDICT']._serialized_end=302
+  _globals['_PREEMPTION']._serialized_start=304
+  _globals['_PREEMPTION']._serialized_end=389
 # @@protoc_insertion_point(module_scope)
