@@ -296,7 +296,7 @@ TF_MESSAGES = [
     tf.ReleaseRequest(1),
 ]
 TF_FORMS = [
-    (form(type(one), getattr(tensorflow_pb2, type(one).__name__)), one) for one in TF_MESSAGES
+    (form(type(one), package=tensorflow_pb2.DESCRIPTOR.package), one) for one in TF_MESSAGES
 ]
 TF_BYTES = [how.encode(one) for how, one in TF_FORMS]
 

@@ -21,7 +21,7 @@ from tests.credentials.keyring import made
 from tests.wire import raw_http2
 
 HERE, LARGEST = "127.0.0.1", 1 << 20
-AS_IT_IS = Form(bytes, bytes)
+AS_IT_IS = Form(bytes, bytes, bytes)
 ASK = UnaryRpc("/a.B/Ask", AS_IT_IS, AS_IT_IS)
 WATCH = StreamRpc("/a.B/Watch", AS_IT_IS, AS_IT_IS)
 PIECE = bytes(1 << 18)

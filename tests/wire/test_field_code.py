@@ -13,9 +13,9 @@ from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
 from penstock.wire.field_code import alone, pairs, scalar, scalars, written
 
-PROGRESS = form(AttemptProgress, dispatcher_pb2.AttemptProgress)
+PROGRESS = form(AttemptProgress)
 NAMES = scalars("names", tuple)
-RANGES = form(RangeSet, common_pb2.RangeSet)
+RANGES = form(RangeSet)
 
 
 @dataclass(frozen=True)

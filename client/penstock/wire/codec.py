@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -35,6 +36,11 @@ from google.protobuf.message_factory import GetMessageClass
 from penstock.errors import ConfigError, Refused, VersionMismatch
 from penstock.protocol.control import TaskView
 from penstock.protocol.malformed import MALFORMED
+from penstock.wire._pb import (  # noqa: F401  they add their messages to the pool
+    dispatcher_pb2,
+    preemption_pb2,
+    worker_pb2,
+)
 from penstock.wire.field_code import (
     FieldCode,
     Get,
@@ -57,7 +63,10 @@ from penstock.wire.field_code import (
 
 T = TypeVar("T")
 
-_ANY = 1 << 31
+_MESSAGES = descriptor_pool.Default()
+"""The messages of the modules in `penstock.wire._pb` that this process has imported."""
+
+ANY = 1 << 31
 """No message is larger."""
 
 _SAME_TO_MANY = frozenset({TaskView})
@@ -69,8 +78,9 @@ may be large, and is seldom told."""
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[T]):
-    """How a message becomes bytes, and bytes become it."""
+    """How a message of type *kind* becomes bytes, and bytes become it."""
 
+    kind: Any
     encode: Callable[[T], bytes]
     decode: Callable[[bytes], T]
 
@@ -94,16 +104,24 @@ def within(decode: Callable[[bytes], T], largest: int | None) -> Callable[[bytes
     return decode_within
 
 
-def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:
-    """Return the form of *kind*, a dataclass or a union of them, as the protobuf *message*.
+def form(
+    kind: Any, largest: int = ANY, *, name: str = "", package: str = "penstock.v1"
+) -> Form[Any]:
+    """Return the form of *kind*, a dataclass or a union, as the protobuf message of the same name.
 
-    One that arrives may have *largest* bytes.
+    A union has no name of its own: its message is *name*. A received message may have *largest*
+    bytes.
 
     Raises:
-        TypeError: when the two do not have the same fields, or a hint has no rule.
+        TypeError: when there is no such message, it has other fields, or a hint has no rule.
     """
-    name = kind.__name__ if isinstance(kind, type) else message.DESCRIPTOR.name
-    put, get = _nest(kind, message.DESCRIPTOR)
+    name = name or kind.__name__
+    try:
+        descriptor = _MESSAGES.FindMessageTypeByName(f"{package}.{name}")
+    except KeyError as exc:
+        raise TypeError(f"no .proto file has the message {name}: run `make protos`") from exc
+    message = GetMessageClass(descriptor)
+    put, get = _nest(kind, descriptor)
 
     def encode(value: Any) -> bytes:
         pb = message()
@@ -129,7 +147,7 @@ def form(kind: Any, message: Any, largest: int = _ANY) -> Form[Any]:
                 "Penstock process, or of a version that this one does not know"
             ) from exc
 
-    return Form(encode, decode)
+    return Form(kind, encode, decode)
 
 
 # --- messages: a put and a get for the whole of it ---

@@ -35,7 +35,6 @@ from penstock.protocol.control import (
     WorkerRefused,
 )
 from penstock.protocol.types import DatasetId, Versions, WorkerId
-from penstock.wire._pb import common_pb2, dispatcher_pb2, preemption_pb2
 from penstock.wire.codec import form
 from penstock.wire.connection import Channel
 from penstock.wire.rpc import StreamRpc, UnaryRpc
@@ -227,54 +226,24 @@ def preemption_handlers(
 _SMALL = 1 << 16
 """Most bytes of a request that only names something."""
 
-REGISTER_DATASET: UnaryRpc[RegisterDatasetRequest, RegisterDatasetReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/RegisterDataset",
-    form(RegisterDatasetRequest, dispatcher_pb2.RegisterDatasetRequest),
-    form(RegisterDatasetReply, dispatcher_pb2.RegisterDatasetReply),
+REGISTER_DATASET = UnaryRpc.of(
+    "Dispatcher/RegisterDataset", RegisterDatasetRequest, RegisterDatasetReply
 )
-FIND_DATASET: UnaryRpc[FindDatasetRequest, RegisteredDataset] = UnaryRpc(
-    "/penstock.v1.Dispatcher/FindDataset",
-    form(FindDatasetRequest, dispatcher_pb2.FindDatasetRequest, _SMALL),
-    form(RegisteredDataset, dispatcher_pb2.RegisteredDataset),
+FIND_DATASET = UnaryRpc.of("Dispatcher/FindDataset", FindDatasetRequest, RegisteredDataset, _SMALL)
+GET_DEFINITION = UnaryRpc.of(
+    "Dispatcher/GetDefinition", GetDefinitionRequest, GetDefinitionReply, _SMALL
 )
-GET_DEFINITION: UnaryRpc[GetDefinitionRequest, GetDefinitionReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/GetDefinition",
-    form(GetDefinitionRequest, dispatcher_pb2.GetDefinitionRequest, _SMALL),
-    form(GetDefinitionReply, dispatcher_pb2.GetDefinitionReply),
-)
-OPEN_ITERATION: UnaryRpc[OpenIterationRequest, OpenIterationReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/OpenIteration",
-    form(OpenIterationRequest, dispatcher_pb2.OpenIterationRequest),
-    form(OpenIterationReply, dispatcher_pb2.OpenIterationReply),
-)
-DRAIN: UnaryRpc[DrainRequest, DrainReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/Drain",
-    form(DrainRequest, dispatcher_pb2.DrainRequest, _SMALL),
-    form(DrainReply, dispatcher_pb2.DrainReply),
-)
-DRAIN_HOST: UnaryRpc[DrainHostRequest, DrainHostReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/DrainHost",
-    form(DrainHostRequest, dispatcher_pb2.DrainHostRequest, _SMALL),
-    form(DrainHostReply, dispatcher_pb2.DrainHostReply),
-)
-STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
-    "/penstock.v1.Dispatcher/Status",
-    form(StatusRequest, common_pb2.StatusRequest, _SMALL),
-    form(StatusReply, common_pb2.StatusReply),
-)
+OPEN_ITERATION = UnaryRpc.of("Dispatcher/OpenIteration", OpenIterationRequest, OpenIterationReply)
+DRAIN = UnaryRpc.of("Dispatcher/Drain", DrainRequest, DrainReply, _SMALL)
+DRAIN_HOST = UnaryRpc.of("Dispatcher/DrainHost", DrainHostRequest, DrainHostReply, _SMALL)
+STATUS = UnaryRpc.of("Dispatcher/Status", StatusRequest, StatusReply, _SMALL)
+REPORT = UnaryRpc.of("Preemption/Report", PreemptionReport, PreemptionVerdict, _SMALL)
 WORKER_CONTROL: StreamRpc[WorkerEvent, WorkerCommand] = StreamRpc(
     "/penstock.v1.Dispatcher/WorkerControl",
-    form(WorkerEvent, dispatcher_pb2.WorkerEvent),
-    form(WorkerCommand, dispatcher_pb2.WorkerCommand),
+    form(WorkerEvent, name="WorkerEvent"),
+    form(WorkerCommand, name="WorkerCommand"),
     last=lambda order: isinstance(order, WorkerRefused),
 )
 READER_CONTROL: StreamRpc[ReaderHeartbeat, ReaderView] = StreamRpc(
-    "/penstock.v1.Dispatcher/ReaderControl",
-    form(ReaderHeartbeat, dispatcher_pb2.ReaderHeartbeat),
-    form(ReaderView, dispatcher_pb2.ReaderView),
-)
-REPORT: UnaryRpc[PreemptionReport, PreemptionVerdict] = UnaryRpc(
-    "/penstock.v1.Preemption/Report",
-    form(PreemptionReport, preemption_pb2.PreemptionReport, _SMALL),
-    form(PreemptionVerdict, preemption_pb2.PreemptionVerdict),
+    "/penstock.v1.Dispatcher/ReaderControl", form(ReaderHeartbeat), form(ReaderView)
 )

@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from penstock.errors import Unavailable
-from penstock.wire.codec import Form, within
+from penstock.wire.codec import ANY, Form, form, within
 from penstock.wire.connection import Channel
 from penstock.wire.status import Code, Status, abort
 from penstock.wire.stream import (
@@ -46,6 +46,13 @@ class UnaryRpc(Generic[Request, Reply]):
     path: str
     request: Form[Request]
     reply: Form[Reply]
+
+    @classmethod
+    def of(
+        cls, path: str, request: type[Request], reply: type[Reply], largest: int = ANY
+    ) -> UnaryRpc[Request, Reply]:
+        """Return the method of Penstock's own service at *path*; a request has *largest* bytes."""
+        return cls(f"/penstock.v1.{path}", form(request, largest), form(reply))
 
     async def call(self, channel: Channel, request: Request, timeout: float) -> Reply:
         """Call the method on *channel*; raise Penstock's errors, not gRPC's."""

@@ -16,7 +16,7 @@ import grpc.aio
 
 from penstock.errors import PenstockError, Refused, UnknownDataset
 from penstock.protocol import tensorflow as said
-from penstock.wire._pb import tensorflow_pb2 as pb
+from penstock.wire._pb import tensorflow_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.rpc import UnaryRpc
 
@@ -108,7 +108,7 @@ def dispatcher_handlers(api: TensorFlowDispatcher) -> tuple[grpc.GenericRpcHandl
 
 def worker_handlers(elements: ElementSource) -> grpc.GenericRpcHandler:
     """Return the handler that answers requests of TensorFlow's clients for elements."""
-    decode = form(said.ElementRequest, pb.ElementRequest).decode
+    decode = _form(said.ElementRequest).decode
     # A client repeats the same request until the pass ends, so decoded requests are cached. Only
     # requests up to `SHORT` bytes are, which bounds the cache.
     known = functools.lru_cache(maxsize=256)(decode)
@@ -125,12 +125,14 @@ def _as_it_is(reply: bytes) -> bytes:
     return reply
 
 
+def _form(kind: type) -> Form[Any]:
+    return form(kind, package=tensorflow_pb2.DESCRIPTOR.package)
+
+
 def _method(
     request: type, reply: type, answer: Callable[[Any], Awaitable[Any]]
 ) -> grpc.RpcMethodHandler:
-    decode = form(request, getattr(pb, request.__name__)).decode
-    encode = form(reply, getattr(pb, reply.__name__)).encode
-    return _handler(decode, encode, answer)
+    return _handler(_form(request).decode, _form(reply).encode, answer)
 
 
 def _handler(
@@ -185,8 +187,8 @@ LONGEST = 1 << 14
 
 FIND_TASK: UnaryRpc[said.FindTaskRequest, said.FoundTask] = UnaryRpc(
     "/penstock.v1.TensorFlow/FindTask",
-    form(said.FindTaskRequest, pb.FindTaskRequest),
-    form(said.FoundTask, pb.FoundTask),
+    _form(said.FindTaskRequest),
+    _form(said.FoundTask),
 )
 
 __all__ = ["FIND_TASK", "Form", "TensorFlowDispatcher", "dispatcher_handlers", "worker_handlers"]

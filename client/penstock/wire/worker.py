@@ -28,7 +28,6 @@ from penstock.protocol.data import (
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.trace import TraceEvent, decode_events
 from penstock.runtime.freed_memory import freed_memory
-from penstock.wire._pb import common_pb2, worker_pb2
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
 from penstock.wire.rpc import StreamRpc, UnaryRpc
@@ -325,22 +324,14 @@ def _exact(message: bytes) -> bytes:
 # The sender has encoded its messages already, next to the payload; this decodes received ones.
 READ: StreamRpc[ReadRequest, Any] = StreamRpc(
     "/penstock.v1.Worker/Read",
-    form(ReadRequest, worker_pb2.ReadRequest),
-    Form(_exact, decode_replies),
+    form(ReadRequest, name="ReadRequest"),
+    Form(ReadReply, _exact, decode_replies),
     last=lambda replies: isinstance(replies[-1][0], StreamEnd),
     greets=True,
 )
 # An empty request asks about the whole service. Any answer will do here.
 HEALTH: UnaryRpc[bytes, bytes] = UnaryRpc(
-    "/grpc.health.v1.Health/Check", Form(_exact, bytes), Form(_exact, bytes)
+    "/grpc.health.v1.Health/Check", Form(bytes, _exact, bytes), Form(bytes, _exact, bytes)
 )
-STATUS: UnaryRpc[StatusRequest, StatusReply] = UnaryRpc(
-    "/penstock.v1.Worker/Status",
-    form(StatusRequest, common_pb2.StatusRequest),
-    form(StatusReply, common_pb2.StatusReply),
-)
-TRACE: UnaryRpc[TraceRequest, TraceReply] = UnaryRpc(
-    "/penstock.v1.Worker/Trace",
-    form(TraceRequest, worker_pb2.TraceRequest),
-    form(TraceReply, worker_pb2.TraceReply),
-)
+STATUS = UnaryRpc.of("Worker/Status", StatusRequest, StatusReply)
+TRACE = UnaryRpc.of("Worker/Trace", TraceRequest, TraceReply)
