@@ -19,25 +19,17 @@ from penstock_dispatcher.core.rounds_record import RoundsRecord
 from penstock_dispatcher.journal.journal import DurableJournal
 from penstock_worker.core.round_groups import RoundGroups
 from simulation import consumer as training
-from simulation.rules import Break, Rule, put
+from simulation.rules import Rules, put
 
-RULES: dict[str, Rule] = {}
-
-
-def _rule(number: int, words: str) -> Callable[[Break], Break]:
-    def add(break_it: Break) -> Break:
-        RULES[break_it.__name__] = Rule(number, words, break_it)
-        return break_it
-
-    return add
+RULES = Rules()
 
 
-@_rule(1, "a group is released when all consumers have it")
+@RULES.add("a group is released when all consumers have it")
 def held_by_all(stack: ExitStack) -> None:
     put(stack, rounds._Walk, "_is_complete", _held(lambda groups: max(groups)))
 
 
-@_rule(2, "what is held counts if it was made by the newest attempt")
+@RULES.add("what is held counts if it was made by the newest attempt")
 def held_of_newest_attempt(stack: ExitStack) -> None:
     def groups(holder: Any, name: Any, _attempt: int) -> int:
         held = holder.held.get(name)
@@ -57,12 +49,12 @@ def _held(choose: Callable[[list[int]], int]) -> Callable[..., bool]:
     return is_complete
 
 
-@_rule(3, "rounds are journaled before anybody is told of them")
+@RULES.add("rounds are journaled before anybody is told of them")
 def journal_first(stack: ExitStack) -> None:
     put(stack, DurableJournal, "call_when_durable", lambda _self, effect: effect())
 
 
-@_rule(4, "the floor is what all consumers took")
+@RULES.add("the floor is what all consumers took")
 def floor_of_all(stack: ExitStack) -> None:
     right = rounds.advance
 
@@ -79,7 +71,7 @@ def floor_of_all(stack: ExitStack) -> None:
     put(stack, rounds, "advance", advance)
 
 
-@_rule(5, "a frame is kept until all consumers took it, not until it is sent")
+@RULES.add("a frame is kept until all consumers took it, not until it is sent")
 def kept_until_taken(stack: ExitStack) -> None:
     right = RoundGroups._send
 
@@ -91,7 +83,7 @@ def kept_until_taken(stack: ExitStack) -> None:
     put(stack, RoundGroups, "_send", send)
 
 
-@_rule(6, "an element belongs to one consumer, whoever reads as that")
+@RULES.add("an element belongs to one consumer, whoever reads as that")
 def own_elements(stack: ExitStack) -> None:
     right = RoundGroups.open
 
@@ -104,7 +96,7 @@ def own_elements(stack: ExitStack) -> None:
     put(stack, RoundGroups, "open", open_)
 
 
-@_rule(7, "a new attempt begins where the floor is, or before it")
+@RULES.add("a new attempt begins where the floor is, or before it")
 def begins_at_floor(stack: ExitStack) -> None:
     put(
         stack,
@@ -119,24 +111,24 @@ def _beyond(iteration: Any, name: Any) -> AckedSet:
     return AckedSet(iteration.rounds.grouped(name).floor(known.released))
 
 
-@_rule(8, "a task that is not complete loses its turn while few rounds are in hand")
+@RULES.add("a task that is not complete loses its turn while few rounds are in hand")
 def turns_are_lost(stack: ExitStack) -> None:
     right = rounds._Walk._next
     put(stack, rounds._Walk, "_next", lambda self, _in_hand: right(self, 1 << 20))
 
 
-@_rule(9, "in order, a task that is not complete is waited for")
+@RULES.add("in order, a task that is not complete is waited for")
 def ordered_waits(stack: ExitStack) -> None:
     right = rounds._Walk._next
     put(stack, rounds._Walk, "_next", lambda self, _in_hand: right(self, -1))
 
 
-@_rule(10, "where order is agreed no task joins")
+@RULES.add("where order is agreed no task joins")
 def ordered_is_closed(stack: ExitStack) -> None:
     put(stack, RoundsRecord, "is_closed", property(lambda self: self.last is not None))
 
 
-@_rule(11, "a process without a place of its own begins where the others are")
+@RULES.add("a process without a place of its own begins where the others are")
 def begins_with_others(stack: ExitStack) -> None:
     def start(_ctx: Any, _iteration: Any, record: Any, report: Any, _now: float) -> int:
         return record.floor if report.start is None else report.start
@@ -144,12 +136,12 @@ def begins_with_others(stack: ExitStack) -> None:
     put(stack, consumers, "_start", start)
 
 
-@_rule(12, "a process that began earlier does not displace one that lives")
+@RULES.add("a process that began earlier does not displace one that lives")
 def latest_stamp(stack: ExitStack) -> None:
     put(stack, consumers, "_is_silent", lambda *_: True)
 
 
-@_rule(13, "a consumer is lost when it was silent for its lease")
+@RULES.add("a consumer is lost when it was silent for its lease")
 def lease_of_consumers(stack: ExitStack) -> None:
     right = consumers._lost
 
@@ -163,17 +155,17 @@ def lease_of_consumers(stack: ExitStack) -> None:
     put(stack, consumers, "_lost", lost)
 
 
-@_rule(14, "whoever waits for one that is lost is told so")
+@RULES.add("whoever waits for one that is lost is told so")
 def lost_are_named(stack: ExitStack) -> None:
     put(stack, consumers, "_lost", lambda *_: ())
 
 
-@_rule(15, "a consumer has room for an element of each task")
+@RULES.add("a consumer has room for an element of each task")
 def room_for_each_task(stack: ExitStack) -> None:
     put(stack, training, "TaskFrameLimit", FrameLimit)
 
 
-@_rule(16, "a save succeeds when all consumers stand at the same round")
+@RULES.add("a save succeeds when all consumers stand at the same round")
 def saves_at_one_round(stack: ExitStack) -> None:
     def save(ctx: Any, name: Any, iteration: Any, barriers: Any, absent: Any, _now: float) -> None:
         if not absent and len(barriers) == iteration.rounds.consumers:
@@ -182,12 +174,12 @@ def saves_at_one_round(stack: ExitStack) -> None:
     put(stack, saves, "_save_rounds", save)
 
 
-@_rule(17, "no task is created behind the end")
+@RULES.add("no task is created behind the end")
 def no_task_behind_the_end(stack: ExitStack) -> None:
     put(stack, RoundsRecord, "is_closed", property(lambda self: self.ordered))
 
 
-@_rule(18, "a pass ends when nothing is left of any task, and none can be added")
+@RULES.add("a pass ends when nothing is left of any task, and none can be added")
 def ends_when_all_is_released(stack: ExitStack) -> None:
     right = rounds._Walk._next
 
@@ -199,23 +191,23 @@ def ends_when_all_is_released(stack: ExitStack) -> None:
     put(stack, rounds._Walk, "_next", step)
 
 
-@_rule(19, "a consumer drops what another attempt made, unless it is released")
+@RULES.add("a consumer drops what another attempt made, unless it is released")
 def one_attempt_a_round(stack: ExitStack) -> None:
     from penstock.reader.core.group_buffer import GroupBuffer
 
     put(stack, GroupBuffer, "renew", lambda _self: None)
 
 
-@_rule(20, "at a barrier nothing is handed out")
+@RULES.add("at a barrier nothing is handed out")
 def barrier_blocks(stack: ExitStack) -> None:
     put(stack, RoundsCore, "lease_until", property(lambda self: self.membership.lease_until))
 
 
-@_rule(21, "a loop is told of the end when the dispatcher knows that it is there")
+@RULES.add("a loop is told of the end when the dispatcher knows that it is there")
 def end_is_known(stack: ExitStack) -> None:
     put(stack, RoundsCore, "finished", property(lambda self: self._over or self.log.finished))
 
 
-@_rule(22, "that a consumer came to the end is journaled before it is told so")
+@RULES.add("that a consumer came to the end is journaled before it is told so")
 def end_is_journaled(stack: ExitStack) -> None:
     put(stack, consumers, "note_end", lambda *_: None)

@@ -35,20 +35,12 @@ from penstock_worker.core.first_come import FirstCome
 from penstock_worker.core.ownership import Ownership
 from penstock_worker.core.streams import StreamScheduler
 from simulation.dispatcher import SimDispatcher
-from simulation.rules import Break, Rule, put
+from simulation.rules import Rules, put
 
-RULES: dict[str, Rule] = {}
-
-
-def _rule(number: int, words: str) -> Callable[[Break], Break]:
-    def add(break_it: Break) -> Break:
-        RULES[break_it.__name__] = Rule(number, words, break_it)
-        return break_it
-
-    return add
+RULES = Rules()
 
 
-@_rule(1, "a new attempt starts when every live reader has reported on the old one")
+@RULES.add("a new attempt starts when every live reader has reported on the old one")
 def barrier(stack: ExitStack) -> None:
     right = scheduler.fenced_report
 
@@ -59,7 +51,7 @@ def barrier(stack: ExitStack) -> None:
     put(stack, scheduler, "fenced_report", report)
 
 
-@_rule(2, "a reader that reported accepts no frame of that attempt")
+@RULES.add("a reader that reported accepts no frame of that attempt")
 def fence(stack: ExitStack) -> None:
     right_seen, right_received = FlowControl.on_task_view, ReaderCore.on_frame
 
@@ -84,7 +76,7 @@ def fence(stack: ExitStack) -> None:
     put(stack, ReaderCore, "on_frame", received)
 
 
-@_rule(3, "a new attempt keeps for a reader what that reader has buffered")
+@RULES.add("a new attempt keeps for a reader what that reader has buffered")
 def buffered_stays_reserved(stack: ExitStack) -> None:
     right = AttemptStarted
 
@@ -94,7 +86,7 @@ def buffered_stays_reserved(stack: ExitStack) -> None:
     put(stack, scheduler, "AttemptStarted", started)
 
 
-@_rule(4, "a restarted worker's attempts are over, though its name is the same")
+@RULES.add("a restarted worker's attempts are over, though its name is the same")
 def new_incarnation(stack: ExitStack) -> None:
     right = DispatcherState._apply_to_peers
 
@@ -113,12 +105,12 @@ def new_incarnation(stack: ExitStack) -> None:
     put(stack, DispatcherState, "_apply_to_peers", apply)
 
 
-@_rule(5, "a worker forgets an element when it is acked, not when it is sent")
+@RULES.add("a worker forgets an element when it is acked, not when it is sent")
 def keep_until_acked(stack: ExitStack) -> None:
     put(stack, Ownership, "_requeue", lambda *_: None)
 
 
-@_rule(6, "a subscription says what is buffered; only the rest is given to others")
+@RULES.add("a subscription says what is buffered; only the rest is given to others")
 def subscribe_says_buffered(stack: ExitStack) -> None:
     right = Ownership.reconcile
 
@@ -128,7 +120,7 @@ def subscribe_says_buffered(stack: ExitStack) -> None:
     put(stack, Ownership, "reconcile", reconcile)
 
 
-@_rule(7, "subscriptions are numbered; frames and requests of an older one are ignored")
+@RULES.add("subscriptions are numbered; frames and requests of an older one are ignored")
 def subscriptions(stack: ExitStack) -> None:
     right = ReaderCore.on_frame
 
@@ -141,7 +133,7 @@ def subscriptions(stack: ExitStack) -> None:
     put(stack, StreamScheduler, "is_superseded", lambda *_: False)
 
 
-@_rule(8, "a reader drops an element that it has acked")
+@RULES.add("a reader drops an element that it has acked")
 def drop_known(stack: ExitStack) -> None:
     right = TaskStream.receive
 
@@ -153,7 +145,7 @@ def drop_known(stack: ExitStack) -> None:
     put(stack, TaskStream, "receive", receive)
 
 
-@_rule(9, "a restarted runner goes on by the numbers of its state")
+@RULES.add("a restarted runner goes on by the numbers of its state")
 def runner_numbers(stack: ExitStack) -> None:
     right = Attempt.start_runner
 
@@ -166,12 +158,12 @@ def runner_numbers(stack: ExitStack) -> None:
     put(stack, Attempt, "start_runner", begin)
 
 
-@_rule(10, "what depends on a fact is sent when the fact is on disk")
+@RULES.add("what depends on a fact is sent when the fact is on disk")
 def journal_first(stack: ExitStack) -> None:
     put(stack, DurableJournal, "call_when_durable", lambda _self, effect: effect())
 
 
-@_rule(11, "a reply without facts of its own does not overtake the facts it shows")
+@RULES.add("a reply without facts of its own does not overtake the facts it shows")
 def replies_wait(stack: ExitStack) -> None:
     right = SimDispatcher._pass_on
 
@@ -185,7 +177,7 @@ def replies_wait(stack: ExitStack) -> None:
     put(stack, SimDispatcher, "_pass_on", pass_on)
 
 
-@_rule(12, "a reader is journaled before it is answered")
+@RULES.add("a reader is journaled before it is answered")
 def readers_journaled(stack: ExitStack) -> None:
     right = SimDispatcher._pass_on
 
@@ -198,7 +190,7 @@ def readers_journaled(stack: ExitStack) -> None:
     put(stack, SimDispatcher, "_pass_on", pass_on)
 
 
-@_rule(13, "a split request names its position in the log; asked twice, it is answered alike")
+@RULES.add("a split request names its position in the log; asked twice, it is answered alike")
 def splits_by_position(stack: ExitStack) -> None:
     right = workers.on_split_request
 
@@ -216,7 +208,7 @@ def splits_by_position(stack: ExitStack) -> None:
     put(stack, workers, "on_split_request", split_request)
 
 
-@_rule(14, "a new attempt draws what the log says before it asks for more")
+@RULES.add("a new attempt draws what the log says before it asks for more")
 def log_first(stack: ExitStack) -> None:
     right = TaskAssignment
 
@@ -227,7 +219,7 @@ def log_first(stack: ExitStack) -> None:
     put(stack, views, "TaskAssignment", run)
 
 
-@_rule(15, "an engine state is saved when everything before it is acked")
+@RULES.add("an engine state is saved when everything before it is acked")
 def state_behind_floor(stack: ExitStack) -> None:
     put(
         stack,
@@ -238,7 +230,7 @@ def state_behind_floor(stack: ExitStack) -> None:
     put(stack, workers, "_counts", lambda *_: True)
 
 
-@_rule(16, "a worker learns with the end of a reader what it had acked")
+@RULES.add("a worker learns with the end of a reader what it had acked")
 def acked_with_status(stack: ExitStack) -> None:
     right = state_machine.WorkerCore._on_task
 
@@ -254,12 +246,12 @@ class _OrGone(dict[Any, Any]):
         return super().get(key, ReaderStatus.LEFT)
 
 
-@_rule(17, "a reader that an assignment does not mention is new, not gone")
+@RULES.add("a reader that an assignment does not mention is new, not gone")
 def unknown_is_new(stack: ExitStack) -> None:
     put(stack, state_machine, "dict", _OrGone)
 
 
-@_rule(18, "assignments and views have revisions; an older one is ignored")
+@RULES.add("assignments and views have revisions; an older one is ignored")
 def revision(stack: ExitStack) -> None:
     right_assigned, right_concerns = state_machine.WorkerCore._on_assignment, Membership.concerns
 
@@ -275,7 +267,7 @@ def revision(stack: ExitStack) -> None:
     put(stack, Membership, "concerns", concerns)
 
 
-@_rule(19, "a reader hands out within its lease only, by its own clock")
+@RULES.add("a reader hands out within its lease only, by its own clock")
 def permission(stack: ExitStack) -> None:
     right = Membership.renew
 
@@ -286,7 +278,7 @@ def permission(stack: ExitStack) -> None:
     put(stack, Membership, "renew", renew)
 
 
-@_rule(20, "a restarted dispatcher gives everyone a full lease")
+@RULES.add("a restarted dispatcher gives everyone a full lease")
 def grace(stack: ExitStack) -> None:
     right = DecisionContext._expect_all
 
@@ -297,12 +289,12 @@ def grace(stack: ExitStack) -> None:
     put(stack, DecisionContext, "_expect_all", expect_everybody)
 
 
-@_rule(21, "a reader that expired drops what it had not handed out")
+@RULES.add("a reader that expired drops what it had not handed out")
 def gone_drops_buffer(stack: ExitStack) -> None:
     put(stack, AckCollector, "drop_all", lambda _self: None)
 
 
-@_rule(22, "a task is done when everything is acked, not when everything is sent")
+@RULES.add("a task is done when everything is acked, not when everything is sent")
 def end_when_acked(stack: ExitStack) -> None:
     def done(self: FirstCome) -> bool:
         return (
@@ -314,7 +306,7 @@ def end_when_acked(stack: ExitStack) -> None:
     put(stack, FirstCome, "done", property(done))
 
 
-@_rule(23, "from its barrier to the result a reader hands out nothing")
+@RULES.add("from its barrier to the result a reader hands out nothing")
 def barrier_blocks(stack: ExitStack) -> None:
     for name in ("next_slice", "permit"):
         put(stack, ReaderCore, name, _without_barrier(getattr(ReaderCore, name)))
@@ -333,7 +325,7 @@ def _without_barrier(right: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
-@_rule(24, "a save waits until the workers have told what an expired reader acked")
+@RULES.add("a save waits until the workers have told what an expired reader acked")
 def settled_first(stack: ExitStack) -> None:
     right = saves.advance_save
 
@@ -348,23 +340,23 @@ def settled_first(stack: ExitStack) -> None:
     put(stack, saves, "advance_save", judge)
 
 
-@_rule(25, "at the end, what one loop does not ask for goes to one that waits")
+@RULES.add("at the end, what one loop does not ask for goes to one that waits")
 def recall(stack: ExitStack) -> None:
     put(stack, FirstCome, "recall", lambda *_: None)
 
 
-@_rule(26, "what readers do not reach goes on where they do")
+@RULES.add("what readers do not reach goes on where they do")
 def moves_to_readers(stack: ExitStack) -> None:
     put(stack, scheduler, "move", lambda *_: False)
 
 
-@_rule(27, "what readers may have acked that a save goes without is in doubt")
+@RULES.add("what readers may have acked that a save goes without is in doubt")
 def missing_in_doubt(stack: ExitStack) -> None:
     right = saves._state
     put(stack, saves, "_state", lambda ctx, iteration, _missing: right(ctx, iteration, ()))
 
 
-@_rule(28, "what no worker runs is in each heartbeat, and at a barrier all that a reader has")
+@RULES.add("what no worker runs is in each heartbeat, and at a barrier all that a reader has")
 def reports_of_what_waits(stack: ExitStack) -> None:
     def needed(self: TaskReports, *_: Any) -> list[Any]:
         return [task for task, stream in self._streams.items() if not self._is_known(stream)][:1]
@@ -373,7 +365,7 @@ def reports_of_what_waits(stack: ExitStack) -> None:
     put(stack, TaskReports, "_all", lambda self: self._needed())
 
 
-@_rule(29, "a view builds on what the reader says that it knows, not on what it was sent")
+@RULES.add("a view builds on what the reader says that it knows, not on what it was sent")
 def changes_since_known(stack: ExitStack) -> None:
     right_show, right_take = views._Views.show, KnownTasks.take
     sent: dict[tuple[int, str], int] = {}

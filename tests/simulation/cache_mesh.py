@@ -10,11 +10,9 @@ from penstock.protocol.types import Codec, DatasetId, Mode, TaskId
 from simulation.cache_ledger import CacheLedger, TrainerTaken
 from simulation.cache_plan import KINDS, CachePlan
 from simulation.cache_watch import CacheWatch
-from simulation.dispatcher import SimDispatcher
-from simulation.mesh import judged
 from simulation.reader import SimReader, Spec
 from simulation.runner import Work
-from simulation.torment import Torment
+from simulation.torment import AFTERMATH, Torment
 from simulation.worker import VERSIONS, SimWorker
 from simulation.world import LawBroken, Process
 
@@ -23,9 +21,6 @@ PATIENCE = 300.0
 
 EVENTS = 100_000
 """What happens in a schedule, at most: if it is more, something goes round and round."""
-
-AFTERMATH = 12.0
-"""Seconds in which the last words of readers are heard, when all have come to the end."""
 
 SWEPT = 120.0
 """Seconds after which a pass that nobody reads is over."""
@@ -175,10 +170,9 @@ class CacheMesh(Torment):
     # --- what is known of it ---
 
     def _placed(self, task: TaskId) -> set[str]:
-        dispatcher = self.processes.get("d")
-        if not isinstance(dispatcher, SimDispatcher):
+        if self.dispatcher is None:
             return set()
-        ctx = dispatcher.core.ctx
+        ctx = self.dispatcher.core.ctx
         known = ctx.state.task(task)
         return set() if known is None else set(ctx.trainers(task, known))
 
@@ -187,11 +181,10 @@ class CacheMesh(Torment):
         until = self.now + AFTERMATH
 
         def heard() -> bool:
-            dispatcher = self.processes.get("d")
-            if not isinstance(dispatcher, SimDispatcher):
+            if self.dispatcher is None:
                 return False
             since = (until - AFTERMATH + 1) * self.rates["d"]
-            known = dispatcher.core.ctx.soft_state.workers
+            known = self.dispatcher.core.ctx.soft_state.workers
             return all(one.last_heard > since for one in known.values())
 
         while not heard() and self.goes_on(until):
@@ -213,13 +206,7 @@ def run(seed: int, *, trace: bool = False) -> Counter[str]:
     Raises:
         LawBroken: when it is not what it should be.
     """
-    plan = CachePlan.draw(seed)
-    if trace:
-        print(plan)
-    mesh = CacheMesh(plan, trace=trace).run()
-    return mesh.stats + Counter({plan.kind: 1, plan.when_full: 1, "events": mesh.events})
-
-
-def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-    return judged(run, seed, trace=trace)
+    mesh = CacheMesh(CachePlan.draw(seed), trace=trace)
+    mesh.note("all", mesh.plan)
+    mesh.run()
+    return mesh.stats + Counter({mesh.plan.kind: 1, mesh.plan.when_full: 1, "events": mesh.events})

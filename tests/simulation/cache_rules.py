@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -15,23 +14,15 @@ from penstock_worker.core.ownership import Ownership
 from penstock_worker.core.shared_cache import SharedCache, _Trainer
 from penstock_worker.core.sharing_readers import SharingReaders
 from simulation.broken_rules import RULES as ORDINARY
-from simulation.rules import Break, Rule, put
+from simulation.rules import Rules, put
 
-RULES: dict[str, Rule] = {
-    name: ORDINARY[name]
+RULES = Rules(
+    (name, ORDINARY[name])
     for name in ("barrier", "buffered_stays_reserved", "keep_until_acked", "permission")
-}
+)
 
 
-def _rule(words: str) -> Callable[[Break], Break]:
-    def add(break_it: Break) -> Break:
-        RULES[break_it.__name__] = Rule(100 + len(RULES), words, break_it)
-        return break_it
-
-    return add
-
-
-@_rule("what leaves the window before a trainer has it is counted")
+@RULES.add("what leaves the window before a trainer has it is counted")
 def skipped_are_counted(stack: ExitStack) -> None:
     def skip(self: _Trainer, numbers: RangeSet) -> None:
         self.ownership.ack(numbers)
@@ -39,7 +30,7 @@ def skipped_are_counted(stack: ExitStack) -> None:
     put(stack, _Trainer, "skip", skip)
 
 
-@_rule("a trainer that is new begins with the oldest element in the window")
+@RULES.add("a trainer that is new begins with the oldest element in the window")
 def new_begins_at_oldest(stack: ExitStack) -> None:
     right = SharedCache._join
 
@@ -51,7 +42,7 @@ def new_begins_at_oldest(stack: ExitStack) -> None:
     put(stack, SharedCache, "_join", join)
 
 
-@_rule("a frame that leaves the window stays with the readers that have it")
+@RULES.add("a frame that leaves the window stays with the readers that have it")
 def readers_keep_what_leaves(stack: ExitStack) -> None:
     def evict(self: _Trainer, numbers: RangeSet) -> None:
         self.skip(numbers - self.ownership.acked.ranges)
@@ -59,12 +50,12 @@ def readers_keep_what_leaves(stack: ExitStack) -> None:
     put(stack, _Trainer, "evict", evict)
 
 
-@_rule("what is requeued and is gone is skipped")
+@RULES.add("what is requeued and is gone is skipped")
 def requeued_and_gone_is_skipped(stack: ExitStack) -> None:
     put(stack, Ownership, "missing", property(lambda _self: RangeSet(), lambda _self, _value: None))
 
 
-@_rule("a task goes on from the slowest trainer that is read, not from the fastest")
+@RULES.add("a task goes on from the slowest trainer that is read, not from the fastest")
 def moves_to_the_slowest(stack: ExitStack) -> None:
     def acked(self: SharedCache) -> AckedSet:
         floors = [t.ownership.acked.floor for t in self._trainers.values()]
@@ -74,7 +65,9 @@ def moves_to_the_slowest(stack: ExitStack) -> None:
     put(stack, cache_members, "floor", lambda *_: None)
 
 
-@_rule("a task goes on from the oldest element in the window, for those that come behind others")
+@RULES.add(
+    "a task goes on from the oldest element in the window, for those that come behind others"
+)
 def moves_to_the_oldest(stack: ExitStack) -> None:
     def acked(self: SharedCache) -> AckedSet:
         floors = [t.ownership.acked.floor for t in self._trainers.values() if t.live]
@@ -83,7 +76,7 @@ def moves_to_the_oldest(stack: ExitStack) -> None:
     put(stack, SharedCache, "acked", property(acked))
 
 
-@_rule("a new attempt knows what each trainer has")
+@RULES.add("a new attempt knows what each trainer has")
 def places_are_kept(stack: ExitStack) -> None:
     right = cache_members.cached
 
@@ -94,7 +87,7 @@ def places_are_kept(stack: ExitStack) -> None:
     put(stack, cache_members, "cached", cached)
 
 
-@_rule("what is acked for one trainer is acked for no other")
+@RULES.add("what is acked for one trainer is acked for no other")
 def trainers_are_apart(stack: ExitStack) -> None:
     right = cache_members.places
 
@@ -108,12 +101,12 @@ def trainers_are_apart(stack: ExitStack) -> None:
     put(stack, scheduler.cache_members, "places", places)
 
 
-@_rule("with when_full='wait' nothing leaves the window that a trainer lacks")
+@RULES.add("with when_full='wait' nothing leaves the window that a trainer lacks")
 def waits_for_the_slowest(stack: ExitStack) -> None:
     put(stack, SharedCache, "_holds", lambda *_: False)
 
 
-@_rule("of what waits, what is gone is made again")
+@RULES.add("of what waits, what is gone is made again")
 def gone_is_made_again(stack: ExitStack) -> None:
     right = SharedCache._settle
 
@@ -125,12 +118,12 @@ def gone_is_made_again(stack: ExitStack) -> None:
     put(stack, SharedCache, "_settle", settle)
 
 
-@_rule("a trainer without readers holds up nobody")
+@RULES.add("a trainer without readers holds up nobody")
 def absent_hold_nobody(stack: ExitStack) -> None:
     put(stack, SharedCache, "_holds", lambda self, _trainer: self._waits)
 
 
-@_rule("a frame leaves the window when somebody wants more than there is room for")
+@RULES.add("a frame leaves the window when somebody wants more than there is room for")
 def evicts_for_somebody(stack: ExitStack) -> None:
     def shed(self: SharedCache) -> list[Any]:
         frame = self._evict()
@@ -139,7 +132,7 @@ def evicts_for_somebody(stack: ExitStack) -> None:
     put(stack, SharedCache, "shed", shed)
 
 
-@_rule("a window takes no more than its share")
+@RULES.add("a window takes no more than its share")
 def window_is_bounded(stack: ExitStack) -> None:
     def grant(self: CacheRoom, *, waits: bool) -> None:  # noqa: ARG001
         self._granted = 3 * self.nbytes
@@ -147,7 +140,7 @@ def window_is_bounded(stack: ExitStack) -> None:
     put(stack, CacheRoom, "_grant", grant)
 
 
-@_rule("ahead of the fastest trainer no more is made than of an ordinary task")
+@RULES.add("ahead of the fastest trainer no more is made than of an ordinary task")
 def ahead_is_bounded(stack: ExitStack) -> None:
     def grant(self: CacheRoom, *, waits: bool) -> None:  # noqa: ARG001
         self._granted = self.nbytes
@@ -155,7 +148,7 @@ def ahead_is_bounded(stack: ExitStack) -> None:
     put(stack, CacheRoom, "_grant", grant)
 
 
-@_rule("a frame says what is acked for its reader's trainer")
+@RULES.add("a frame says what is acked for its reader's trainer")
 def floors_are_a_trainers(stack: ExitStack) -> None:
     right = SharingReaders.send_ready
 
@@ -172,6 +165,6 @@ def floors_are_a_trainers(stack: ExitStack) -> None:
     put(stack, SharingReaders, "send_ready", send_ready)
 
 
-@_rule("a trainer that is at the end gets no new task")
+@RULES.add("a trainer that is at the end gets no new task")
 def end_is_final(stack: ExitStack) -> None:
     put(stack, cache_members, "is_closed", lambda _iteration: False)

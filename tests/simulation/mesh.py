@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, Mode
-from simulation.ledger import Ledger, Saved
+from simulation.ledger import Ledger
 from simulation.pipeline import Element
 from simulation.plan import FAULTS, Plan
 from simulation.reader import SimReader, Spec
@@ -21,9 +20,6 @@ from simulation.world import LawBroken, Process
 
 PATIENCE = 200.0
 """A pass that takes longer has hung."""
-
-AFTERMATH = 12.0
-"""Seconds in which the last words of readers are heard, when all have come to the end."""
 
 DATASET = DatasetId("fingerprint")
 
@@ -70,9 +66,7 @@ class Mesh(Torment):
             pass
         if len(self.over) < plan.readers:
             raise LawBroken("law 10: the pass does not end")
-        until = self.now + AFTERMATH
-        while self.now < until and not self._all_told() and self.goes_on(until):
-            pass
+        self.hear_last_words(lambda: self.ledger.current)
         self.ledger.check_end(self._everything(), self.account(self.ledger.current))
         self.check_processes()
         return self
@@ -129,10 +123,6 @@ class Mesh(Torment):
 
     # --- the end ---
 
-    def _all_told(self) -> bool:
-        iteration = self.iteration(self.ledger.current)
-        return iteration is not None and all(r.final for r in iteration.readers.values())
-
     def _everything(self) -> set[Element]:
         plan = self.plan
         each = {0} if plan.dynamic else self.ledger.copies
@@ -145,41 +135,26 @@ class Mesh(Torment):
 
 
 def run(seed: int, *, trace: bool = False) -> Counter[str]:
-    """Run one schedule; and if a save succeeded in it, restore it with other counts.
+    """Run one schedule; and if a save succeeded in it, restore it with other counts."""
+
+    def restored(mesh: Mesh) -> Mesh:
+        return Mesh(Plan.draw(seed, (mesh.plan, mesh.ledger.saved)), trace=trace)
+
+    return run_and_restore(Mesh(Plan.draw(seed), trace=trace), restored)
+
+
+def run_and_restore(mesh: Any, restored: Callable[[Any], Any]) -> Counter[str]:
+    """Run a mesh, and the one that goes on from what it saved; return what happened in both.
 
     Raises:
         LawBroken: when it is not what it should be.
     """
-    plan = Plan.draw(seed)
-    if trace:
-        print(plan)
-    mesh = Mesh(plan, trace=trace).run()
-    stats = mesh.stats + Counter({plan.kind: 1, "events": mesh.events})
+    mesh.note("all", mesh.plan)
+    mesh.run()
+    stats: Counter[str] = mesh.stats + Counter({mesh.plan.kind: 1, "events": mesh.events})
     if mesh.ledger.saved is not None:
-        stats += _restored(plan, mesh.ledger.saved, trace=trace)
+        later = restored(mesh)
+        later.note("all", f"restored: {later.plan}")
+        later.run()
+        stats += later.stats + Counter({"restores": 1, "events": later.events})
     return stats
-
-
-def _restored(plan: Plan, saved: Saved, *, trace: bool) -> Counter[str]:
-    again = Plan.draw(plan.seed, (plan, saved))
-    if trace:
-        print("restored:", again)
-    mesh = Mesh(again, trace=trace).run()
-    return mesh.stats + Counter({"restores": 1, "events": mesh.events})
-
-
-def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-    return judged(run, seed, trace=trace)
-
-
-def judged(run: Callable[..., Counter[str]], seed: int, *, trace: bool) -> tuple[str, Counter[str]]:
-    """Return the law that a schedule breaks, if any, and what happened in it."""
-    try:
-        return "", run(seed, trace=trace)
-    except LawBroken as law:
-        return str(law), Counter()
-    except Exception as bug:  # noqa: BLE001  a core that raises is wrong, whatever it raises
-        where = traceback.extract_tb(bug.__traceback__)[-1]
-        place = f"{Path(where.filename).name}, line {where.lineno}"
-        return f"{type(bug).__name__} in {place}: {bug}", Counter()

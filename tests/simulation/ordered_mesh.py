@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 from penstock.protocol.calls import OpenIterationRequest
@@ -15,7 +14,7 @@ from penstock.protocol.types import IterationId, Mode, ReaderId, TaskId
 from penstock_dispatcher.core.facts import Fact, IterationRestored, ReaderJoined, SplitsGranted
 from penstock_dispatcher.core.state import DispatcherState
 from simulation.ledger import Key, Ledger
-from simulation.mesh import Mesh, judged
+from simulation.mesh import Mesh, run_and_restore
 from simulation.pipeline import Element
 from simulation.plan import Plan
 from simulation.reader import SimReader
@@ -140,20 +139,16 @@ class _InOrder(Ledger):
 
 
 def run(seed: int, *, trace: bool = False, consumers: bool = False) -> Counter[str]:
-    """Run one schedule; and if a save succeeded in it, restore it with other counts.
-
-    Raises:
-        LawBroken: when it is not what it should be.
-    """
+    """Run one schedule; and if a save succeeded in it, restore it with other counts."""
     plan = _plan(Plan.draw(seed), consumers=consumers)
-    world = OrderedMesh(plan, trace=trace, consumers=consumers).run()
-    stats = world.stats
-    if world.ledger.saved is not None:
-        later = _plan(Plan.draw(seed, (plan, world.ledger.saved)), consumers=consumers)
-        last = world.ledger.current
-        firsts = {n: first for (of, n), first in world.ledger.firsts.items() if of == last}
-        stats += OrderedMesh(later, firsts, trace=trace, consumers=consumers).run().stats
-    return stats
+
+    def restored(mesh: OrderedMesh) -> OrderedMesh:
+        later = _plan(Plan.draw(seed, (plan, mesh.ledger.saved)), consumers=consumers)
+        last, firsts = mesh.ledger.current, mesh.ledger.firsts
+        of_last = {n: first for (of, n), first in firsts.items() if of == last}
+        return OrderedMesh(later, of_last, trace=trace, consumers=consumers)
+
+    return run_and_restore(OrderedMesh(plan, trace=trace, consumers=consumers), restored)
 
 
 def _plan(drawn: Plan, *, consumers: bool) -> Plan:
@@ -163,13 +158,3 @@ def _plan(drawn: Plan, *, consumers: bool) -> Plan:
     if consumers:
         habits = tuple(replace(one, lockstep=False) for one in habits)
     return replace(drawn, dynamic=True, passes=1, habits=habits)
-
-
-def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-    return judged(run, seed, trace=trace)
-
-
-def judge_consumers(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Do the same where each of several consumers gets every so many-th element."""
-    return judged(partial(run, consumers=True), seed, trace=trace)

@@ -9,7 +9,7 @@ from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import Codec, DatasetId, IterationId, Mode
 from penstock_dispatcher.core import rounds_record
 from simulation.consumer import ConsumerSpec, SimConsumer
-from simulation.mesh import judged
+from simulation.mesh import run_and_restore
 from simulation.rounds_ledger import RoundsLedger, SavedRounds
 from simulation.rounds_plan import FAULTS, RoundsPlan
 from simulation.runner import Work
@@ -22,9 +22,6 @@ PATIENCE = 200.0
 
 EVENTS = 40_000
 """What happens in a schedule, at most: if it is more, something goes round and round."""
-
-AFTERMATH = 12.0
-"""Seconds in which the last words of consumers are heard, when all have come to the end."""
 
 STUCK = 60.0
 """Seconds for which a worker makes nothing in a schedule of that kind."""
@@ -99,9 +96,7 @@ class RoundsMesh(Torment):
 
     def _is_restored_anew(self) -> bool:
         """Let last words be heard; return whether somebody late restored the saved state again."""
-        until = self.now + AFTERMATH
-        while self.now < until and not self._all_told() and self.goes_on(until):
-            pass
+        self.hear_last_words(lambda: self.ledger.current)
         self._begin_again()
         return not self.over
 
@@ -282,33 +277,11 @@ class RoundsMesh(Torment):
             raise LawBroken(f"law 15: {sent} messages in a second")
         self.at(1.0, self._watch)
 
-    # --- the end ---
-
-    def _all_told(self) -> bool:
-        iteration = self.iteration(self.ledger.current)
-        return iteration is not None and all(r.final for r in iteration.readers.values())
-
 
 def run(seed: int, *, trace: bool = False) -> Counter[str]:
-    """Run one schedule; and if a save succeeded in it, restore it with other counts.
+    """Run one schedule; and if a save succeeded in it, restore it with other counts."""
 
-    Raises:
-        LawBroken: when it is not what it should be.
-    """
-    plan = RoundsPlan.draw(seed)
-    if trace:
-        print(plan)
-    mesh = RoundsMesh(plan, None, trace=trace).run()
-    stats = mesh.stats + Counter({plan.kind: 1, "events": mesh.events})
-    if mesh.ledger.saved is not None:
-        again = RoundsPlan.draw(seed, plan)
-        if trace:
-            print("restored:", again)
-        mesh = RoundsMesh(again, mesh.ledger.saved, trace=trace).run()
-        stats += mesh.stats + Counter({"restores": 1, "events": mesh.events})
-    return stats
+    def restored(mesh: RoundsMesh) -> RoundsMesh:
+        return RoundsMesh(RoundsPlan.draw(seed, mesh.plan), mesh.ledger.saved, trace=trace)
 
-
-def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-    return judged(run, seed, trace=trace)
+    return run_and_restore(RoundsMesh(RoundsPlan.draw(seed), None, trace=trace), restored)

@@ -13,9 +13,8 @@ Break = Callable[[ExitStack], None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the protocol by its number there, in words, and how to break it."""
+    """A rule of the protocol in words, and how to break it."""
 
-    number: int
     words: str
     break_it: Break
 
@@ -25,6 +24,19 @@ class Rule:
         with ExitStack() as stack:
             self.break_it(stack)
             yield
+
+
+class Rules(dict[str, Rule]):
+    """The rules of a protocol by the names of the functions that break them."""
+
+    def add(self, words: str) -> Callable[[Break], Break]:
+        """Add the rule that the decorated function breaks."""
+
+        def add(break_it: Break) -> Break:
+            self[break_it.__name__] = Rule(words, break_it)
+            return break_it
+
+        return add
 
 
 def put(stack: ExitStack, where: type | ModuleType, name: str, what: object) -> None:

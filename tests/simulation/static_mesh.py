@@ -12,7 +12,7 @@ from penstock.protocol.types import Mode
 from penstock_dispatcher.core.facts import AttemptStarted, Fact
 from simulation.dispatcher import SETTINGS
 from simulation.ledger import Ledger
-from simulation.mesh import Mesh, judged
+from simulation.mesh import Mesh, run_and_restore
 from simulation.plan import Plan
 from simulation.world import LawBroken
 
@@ -51,22 +51,12 @@ class _Places(Ledger):
 
 
 def run(seed: int, *, trace: bool = False) -> Counter[str]:
-    """Run one schedule; and if a save succeeded in it, restore it with as many workers.
-
-    Raises:
-        LawBroken: when it is not what it should be.
-    """
+    """Run one schedule; and if a save succeeded in it, restore it with as many workers."""
     plan = Plan.draw(seed)
     plan = replace(plan, dynamic=False, size=min(plan.size, MOST), never=())
-    mesh = StaticMesh(plan, trace=trace).run()
-    stats = mesh.stats + Counter({plan.kind: 1, "events": mesh.events})
-    if mesh.ledger.saved is not None:
+
+    def restored(mesh: StaticMesh) -> StaticMesh:
         again = Plan.draw(seed, (plan, mesh.ledger.saved))
-        mesh = StaticMesh(replace(again, workers=plan.workers, never=()), trace=trace).run()
-        stats += mesh.stats + Counter({"restores": 1, "events": mesh.events})
-    return stats
+        return StaticMesh(replace(again, workers=plan.workers, never=()), trace=trace)
 
-
-def judge(seed: int, *, trace: bool = False) -> tuple[str, Counter[str]]:
-    """Run one schedule; return the law that it breaks, if any, and what happened in it."""
-    return judged(run, seed, trace=trace)
+    return run_and_restore(StaticMesh(plan, trace=trace), restored)

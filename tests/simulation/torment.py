@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,9 @@ from simulation.lines import dial
 from simulation.runner import Work
 from simulation.worker import SimWorker
 from simulation.world import LawBroken, Process, World
+
+AFTERMATH = 12.0
+"""Seconds in which the last words of readers are heard, when all have come to the end."""
 
 
 class Torment(World):
@@ -40,6 +43,12 @@ class Torment(World):
         self.seed = seed
         self.disk = Disk()
         self.lives: Counter[str] = Counter()
+
+    @property
+    def dispatcher(self) -> SimDispatcher | None:
+        """The dispatcher, if it is there."""
+        found = self.processes.get("d")
+        return found if isinstance(found, SimDispatcher) else None
 
     def launch(self, name: str) -> Process:
         """Return a new training process."""
@@ -128,17 +137,24 @@ class Torment(World):
 
     def iteration(self, name: IterationId) -> IterationRecord | None:
         """Return what is decided of an iteration, if the dispatcher is there."""
-        dispatcher = self.processes.get("d")
-        if not isinstance(dispatcher, SimDispatcher):
-            return None
-        return dispatcher.core.state.iterations.get(name)
+        return self.dispatcher and self.dispatcher.core.state.iterations.get(name)
 
     def account(self, name: IterationId) -> Account | None:
         """Return the account of the pass, if the dispatcher is there."""
-        dispatcher, iteration = self.processes.get("d"), self.iteration(name)
-        if not isinstance(dispatcher, SimDispatcher) or iteration is None:
+        if self.dispatcher is None or (iteration := self.iteration(name)) is None:
             return None
-        return account.of(iteration, dispatcher.core.ctx.soft_state)
+        return account.of(iteration, self.dispatcher.core.ctx.soft_state)
+
+    def hear_last_words(self, iteration: Callable[[], IterationId]) -> None:
+        """Let the dispatcher hear what readers of a pass have still to say, for a while."""
+        until = self.now + AFTERMATH
+
+        def all_told() -> bool:
+            known = self.iteration(iteration())
+            return known is not None and all(r.final for r in known.readers.values())
+
+        while self.now < until and not all_told() and self.goes_on(until):
+            pass
 
     def check_processes(self) -> None:
         """Hold what workers keep and what is on disk against the laws."""

@@ -66,7 +66,7 @@ def test_several_streams_one_after_another_are_one_file(tmp_path, suffix):
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
 def test_of_a_file_that_was_cut_off_the_whole_records_come_and_then_an_error(tmp_path, suffix):
-    noise = [os.urandom(40).hex() for _ in range(60_000)]
+    noise = [os.urandom(40).hex() for _ in range(40_000)]
     packed = PACKERS[suffix]("\n".join(noise).encode())
     (tmp_path / "x").write_bytes(packed[: len(packed) // 2])
 
@@ -75,7 +75,7 @@ def test_of_a_file_that_was_cut_off_the_whole_records_come_and_then_an_error(tmp
         found.extend(Dataset.text_lines(tmp_path / "x"))
 
     assert found == noise[: len(found)]
-    assert len(found) > 10_000
+    assert len(found) > 6_000
 
 
 def test_a_pipe_is_read_once_from_its_beginning(tmp_path):
