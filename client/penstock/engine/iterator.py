@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ Mark: TypeAlias = Callable[[int], State]
 
 ByNumber: TypeAlias = Callable[[NDArray[np.int64]], tuple[list[Element], TransformError | None]]
 """Makes the elements with these numbers; if one fails, the elements before it and its error."""
+
+B = TypeVar("B", bound=Block)
 
 ELEMENT_ERRORS = (TransformError, ElementError, MissingFile)
 """The errors that belong to one element (rule 5); others say that the run itself is in trouble."""
@@ -145,16 +147,48 @@ class ChoosingIterator(OneInputIterator, RowsIterator):
     """An operator that gives some elements of its only input, as rows if they come as rows."""
 
 
-class OneToOneIterator(OneInputIterator):
-    """Element k of the output is made of that of the input.
-
-    State: ``[elements so far, the input's state]``; the first is the number for errors.
-    """
+class CallingIterator(OneInputIterator):
+    """An operator that calls a function for the elements of its input, in the thread that asks."""
 
     def __init__(self, upstream: OpIterator, number: int) -> None:
         self._upstream, self._number = upstream, number
+        """The number is that of the input's next element, for errors and random numbers."""
         self._inputs: Block = []
         """Elements of the input's last block for which the function was not called yet."""
+
+    def _raise(self) -> None:
+        """Raise the error of the first of `_inputs`."""
+        self._pass_over()
+        self._raise_due()
+
+    def _pass_over(self) -> None:
+        """Move the position after the first of `_inputs`, which failed."""
+        self._number += 1
+        self._inputs = self._inputs[1:]
+
+
+class OneToOneIterator(CallingIterator):
+    """An operator whose element k is made of its input's element k.
+
+    State: ``[elements so far, the input's state]``.
+    """
+
+    def made(
+        self,
+        n: int,
+        read: Callable[[int], B],
+        call: Callable[[B, int], tuple[B, TransformError | None]],
+    ) -> B:
+        """Return the results of *call* for up to *n* inputs; *read* reads the next ones."""
+        if self._due is not None:
+            self._raise()
+        block: Any = self._inputs or read(n)
+        out, self._due = call(block[:n], self._number)
+        self._number += len(out)
+        self._inputs = block[len(out) :]
+        if self._due is not None and not out:
+            self._raise()
+        return out
 
     def mark(self) -> Mark:
         """See `OpIterator.mark`."""
@@ -171,12 +205,3 @@ class OneToOneIterator(OneInputIterator):
         more = self._upstream.skip(n - held) if n > held else 0
         self._number += held + more
         return held + more
-
-    def _raise(self) -> None:
-        self._pass_over()
-        self._raise_due()
-
-    def _pass_over(self) -> None:
-        """Move the position after the first of `_inputs`, which failed."""
-        self._number += 1
-        self._inputs = self._inputs[1:]

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.element import Element
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import CallingIterator, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, function
@@ -43,13 +43,10 @@ class Filter(Node):
 _BOOLS = {bool, np.bool_}
 
 
-class _FilterIterator(OneInputIterator):
+class _FilterIterator(CallingIterator):
     def __init__(self, upstream: OpIterator, call: UserFunction, label: str, number: int) -> None:
-        self._upstream, self._call, self._label = upstream, call, label
-        self._number = number
-        """How many elements of the input are decided."""
-        self._inputs: list[Element] = []
-        """Elements of the input's last block that are not decided yet."""
+        super().__init__(upstream, number)
+        self._call, self._label = call, label
         self._kept: list[int] = []
         """The numbers of the last block's elements."""
 
@@ -101,12 +98,6 @@ class _FilterIterator(OneInputIterator):
                 self._due = transform_error(self._label, self._number + len(out), exc, element)
                 break
         return out
-
-    def _raise(self) -> None:
-        """Raise the error of the first of `_inputs`."""
-        self._number += 1
-        del self._inputs[:1]
-        self._raise_due()
 
 
 def truth(answer: Any) -> bool:

@@ -19,14 +19,13 @@ from penstock.autotune.tuning import Tuning
 from penstock.element import Element
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
-from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
 from penstock.executors.thread_pool import ThreadPool, await_any
 from penstock.graph.node import UNKNOWN, Node, function
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner
 from penstock.ops.internal.interleave_slots import Slots
-from penstock.ops.map import TunedIterator, in_order
-from penstock.options import check_count, check_count_or_auto
+from penstock.ops.map import check_calls, in_order, tuned_run
+from penstock.options import check_count
 
 CYCLE = 10
 """How many datasets are read in turns by default. Not the number of cores: it makes the order."""
@@ -48,11 +47,7 @@ class Interleave(Node):
     """See `Map`."""
 
     def __post_init__(self) -> None:
-        if not callable(self.fn):
-            raise DatasetError(f"{self.op}: map_func must be callable, not {self.fn!r}")
-        if self.parallel is not None:
-            threads = check_count_or_auto(self.op, "num_parallel_calls", self.parallel)
-            object.__setattr__(self, "parallel", threads)
+        check_calls(self, "map_func", self.parallel)
         object.__setattr__(self, "cycle", check_count(self.op, "cycle_length", self.cycle))
         object.__setattr__(self, "length", check_count(self.op, "block_length", self.length))
 
@@ -88,7 +83,7 @@ class Interleave(Node):
         )
         in_turn = pool is None or self.in_order
         run = _InTurn(slots, self.length) if in_turn else _AsReady(slots)
-        return run if meter is None or pool is None else TunedIterator(run, pool.resize, meter)
+        return run if pool is None else tuned_run(run, pool.resize, meter)
 
     def _pool(self, tuned: Tuning) -> tuple[ThreadPool | None, int, Meter | None]:
         """Return the pool that reads, how many outer elements to read ahead, and their tuner."""
@@ -128,17 +123,44 @@ class _Woven:
         return cycles * self.length + min(max(rest - before, 0), self.length)
 
 
-class _InTurn(OpIterator):
-    """Reads one slot after the other. Reading ahead in threads does not change the order."""
+class _SlotsIterator(OpIterator):
+    """The elements of the datasets in *slots*; it is at slot number *slot*."""
 
-    def __init__(self, slots: Slots, length: int) -> None:
-        self._slots, self._length = slots, length
-        self._slot, self._given = slots.turn
-        self._last: _Woven | None = None
+    def __init__(self, slots: Slots, slot: int) -> None:
+        self._slots, self._slot = slots, slot
 
     def report_calls(self, log: CallLog) -> None:
         """See `OpIterator.report_calls`."""
         self._slots.calls = log
+
+    def close(self) -> None:
+        """See `OpIterator.close`."""
+        self._slots.close()
+
+    def _vacate(self) -> None:
+        """Empty the slot."""
+        self._slots.vacate(self._slot)
+        if self._slots.ended:
+            self._slot = self._slots.compact(self._slot)
+
+    def _fail(self, inner: Inner, failed: InnerError) -> NoReturn:
+        inner.fail(failed)
+        if not failed.opened:
+            self._vacate()
+        try:
+            raise failed.error
+        finally:
+            del failed  # or the error would keep this frame, and with it the iterator, forever
+
+
+class _InTurn(_SlotsIterator):
+    """Reads one slot after the other. Reading ahead in threads does not change the order."""
+
+    def __init__(self, slots: Slots, length: int) -> None:
+        slot, self._given = slots.turn
+        super().__init__(slots, slot)
+        self._length = length
+        self._last: _Woven | None = None
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`. Ends where a dataset's block does: then its mark still holds."""
@@ -171,10 +193,6 @@ class _InTurn(OpIterator):
                 continue
         return n - left
 
-    def close(self) -> None:
-        """See `OpIterator.close`."""
-        self._slots.close()
-
     def _woven(self, count: int) -> _Woven:
         size = max(1, len(self._slots.open))
         return _Woven(self._slot, self._given, size, self._length, count)
@@ -197,7 +215,7 @@ class _InTurn(OpIterator):
             elif inner.error is not None:
                 self._fail(inner, inner.error)
             elif inner.ended:
-                self._vacate(over=True)
+                self._end_turn()
             else:
                 return True
         return False
@@ -210,24 +228,16 @@ class _InTurn(OpIterator):
         slots = self._slots.open
         return slots[(self._slot + turns) % len(slots)]
 
-    def _fail(self, inner: Inner, failed: InnerError) -> NoReturn:
-        inner.fail(failed)
-        if not failed.opened:
-            self._vacate(over=False)
-        try:
-            raise failed.error
-        finally:
-            del failed  # or the error would keep this frame, and with it the iterator, forever
-
-    def _vacate(self, *, over: bool) -> None:
-        """Empty the slot. Its turn is *over*, or else the next dataset gets it."""
-        slots = self._slots
-        slots.vacate(self._slot)
+    def _vacate(self) -> None:
+        """Empty the slot; the next dataset gets its turn."""
+        super()._vacate()
         self._given = 0
-        if slots.ended:
-            self._slot = slots.compact(self._slot)
-        elif over:
-            self._slot = (self._slot + 1) % len(slots.open)
+
+    def _end_turn(self) -> None:
+        """Empty the slot, whose turn is over."""
+        self._vacate()
+        if not self._slots.ended:
+            self._slot = (self._slot + 1) % len(self._slots.open)
 
     def _skip_turn(self, n: int) -> int:
         """Skip the rest of a turn, but not more than *n* elements."""
@@ -237,11 +247,11 @@ class _InTurn(OpIterator):
         try:
             skipped = inner.skip(limit)
         except ELEMENT_ERRORS:
-            self._vacate(over=False)
+            self._vacate()
             raise
         self._given += skipped
         if skipped < limit:
-            self._vacate(over=True)
+            self._end_turn()
         else:
             self._slot = (self._slot + self._given // self._length) % size
             self._given %= self._length
@@ -296,18 +306,13 @@ def _braid(parts: list[list[Element]], length: int, first: int) -> list[Element]
     return out
 
 
-class _AsReady(OpIterator):
+class _AsReady(_SlotsIterator):
     """Returns elements in the order in which the threads have them ready."""
 
     def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._slot = 0
+        super().__init__(slots, 0)
         self._last = -1
         """Which slot the last block is from."""
-
-    def report_calls(self, log: CallLog) -> None:
-        """See `OpIterator.report_calls`."""
-        self._slots.calls = log
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -329,10 +334,6 @@ class _AsReady(OpIterator):
         """See `OpIterator.mark`."""
         last = self._last
         return self._slots.mark(lambda _: (0, 0), lambda slot, back: back if slot == last else 0)
-
-    def close(self) -> None:
-        """See `OpIterator.close`."""
-        self._slots.close()
 
     def _occupy(self, n: int) -> None:
         """Fill the empty slots as far as there are datasets, and set the threads to work."""
@@ -367,17 +368,3 @@ class _AsReady(OpIterator):
         elif inner.ended:
             self._vacate()
         return out
-
-    def _fail(self, inner: Inner, failed: InnerError) -> NoReturn:
-        inner.fail(failed)
-        if not failed.opened:
-            self._vacate()
-        try:
-            raise failed.error
-        finally:
-            del failed  # as above
-
-    def _vacate(self) -> None:
-        self._slots.vacate(self._slot)
-        if self._slots.ended:
-            self._slot = self._slots.compact(self._slot)

@@ -23,7 +23,7 @@ from penstock.engine.iterator import (
     RowsIterator,
     State,
 )
-from penstock.engine.rows import Block, elements_of
+from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.executors.function import FunctionCaller, UserFunction
 from penstock.executors.movable_function import MovableFunction
@@ -48,11 +48,7 @@ class Map(Node):
     """The value of the options, used if *deterministic* is None."""
 
     def __post_init__(self) -> None:
-        if not callable(self.fn):
-            raise DatasetError(f"map: map_func must be callable, not {self.fn!r}")
-        if self.parallel is not None:
-            parallel = check_count_or_auto("map", "num_parallel_calls", self.parallel)
-            object.__setattr__(self, "parallel", parallel)
+        check_calls(self, "map_func", self.parallel)
         if self.executor not in _CALLS:
             raise DatasetError(
                 f'map: executor must be "thread" or "process", not {self.executor!r}'
@@ -73,7 +69,7 @@ class Map(Node):
         number, below, *returned = state or (0, None)
         call = _CALLS[self.executor](self.fn, self.label, context.seed())
         upstream = context.open(self.upstream, below)
-        threads, meter = self._threads(context.tuned)
+        threads, meter = threads_of(context.tuned, self.parallel, self.executor)
         if meter is not None and context.tuned.budget.processes is not None:
             call = meter.calls = MovableFunction.of(self.fn, self.label, context.seed())
         if self.parallel is None and not returned and isinstance(call, UserFunction):
@@ -82,12 +78,29 @@ class Map(Node):
         run = ParallelMap(
             upstream, call, number, threads, self.in_order, *returned, tracked=tracked
         )
-        return run if meter is None else TunedIterator(run, run.resize, meter)
+        return tuned_run(run, run.resize, meter)
 
-    def _threads(self, tuned: Tuning) -> tuple[int, Meter | None]:
-        if self.executor == "process":  # a thread for each
-            return tuned.processes(self.parallel or 1), None
-        return tuned.threads(self.parallel or 1)
+
+def check_calls(node: Any, parameter: str, parallel: Any) -> None:
+    """Check the function of *node*, given as *parameter*, and how many calls run at once.
+
+    Raises:
+        DatasetError: naming the operator, the parameter and the value.
+    """
+    if not callable(node.fn):
+        raise DatasetError(f"{node.op}: {parameter} must be callable, not {node.fn!r}")
+    if parallel is not None:
+        threads = check_count_or_auto(node.op, "num_parallel_calls", parallel)
+        object.__setattr__(node, "parallel", threads)
+
+
+def threads_of(
+    tuned: Tuning, parallel: int | None, executor: str | None
+) -> tuple[int, Meter | None]:
+    """Return how many threads make calls, and what measures them if their number is tuned."""
+    if executor == "process":  # a thread for each
+        return tuned.processes(parallel or 1), None
+    return tuned.threads(parallel or 1)
 
 
 def in_order(deterministic: bool | None, by_options: bool | None) -> bool:
@@ -108,18 +121,12 @@ class _MapIterator(OneToOneIterator):
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
-        if self._due is not None:
-            self._raise()
-        block = elements_of(self._inputs) or self._upstream.block(n)
-        out, failed = self._call.call_block(block[:n], self._number)
-        self._number += len(out)
-        self._inputs = block[len(out) :]
-        if failed is not None:
-            self._due = failed
-            del failed  # or the error would keep this frame, and with it the iterator, forever
-            if not out:
-                self._raise()
-        return out
+        return self.made(n, self._upstream.block, self._call.call_block)
+
+
+def tuned_run(run: OpIterator, resize: Callable[[int], None], meter: Meter | None) -> OpIterator:
+    """Return *run*; with a *meter*, the number of its threads is found as it runs."""
+    return run if meter is None else TunedIterator(run, resize, meter)
 
 
 class TunedIterator(RowsIterator):

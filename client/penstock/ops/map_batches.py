@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.autotune.meter import Meter
-from penstock.autotune.tuning import Tuning
 from penstock.engine.context import Context
 from penstock.engine.iterator import OneToOneIterator, OpIterator, RowsIterator, State
 from penstock.engine.rows import Block
@@ -20,8 +18,7 @@ from penstock.executors.process_function import ProcessFunction
 from penstock.executors.stacked_function import Stacked, StackedFunction
 from penstock.graph.node import Node, function
 from penstock.ops.internal.parallel_map import ParallelMap
-from penstock.ops.map import TunedIterator
-from penstock.options import check_count_or_auto
+from penstock.ops.map import check_calls, threads_of, tuned_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +33,12 @@ class MapBatches(Node):
     executor: str | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.fn):
-            raise DatasetError(f"map_batches: fn must be callable, not {self.fn!r}")
+        check_calls(self, "fn", self.parallel)
         if wants_rng(self.fn):
             raise DatasetError(
                 "map_batches: a generator rng is one element's, and fn gets many at once: use map, "
                 "or pair the elements with Dataset.random(seed) by zip"
             )
-        if self.parallel is not None:
-            parallel = check_count_or_auto("map_batches", "num_parallel_calls", self.parallel)
-            object.__setattr__(self, "parallel", parallel)
         if self.executor not in (None, "thread", "process"):
             raise DatasetError(
                 f'map_batches: executor must be "thread", "process" or None, not {self.executor!r}'
@@ -58,16 +51,11 @@ class MapBatches(Node):
         call = StackedFunction(self.fn, self.label)
         if self.parallel is None and not apart:
             return _MapBatchesIterator(upstream, call, number)
-        threads, meter = self._threads(context.tuned, apart=apart)
+        threads, meter = threads_of(context.tuned, self.parallel, self.executor)
         calls = ProcessFunction.of(Stacked(self.fn), self.label, 0) if apart else call
         tracked = context.sessions is not None
         run = ParallelMap(upstream, calls, number, threads, True, tracked=tracked)
-        return run if meter is None else TunedIterator(run, run.resize, meter)
-
-    def _threads(self, tuned: Tuning, *, apart: bool) -> tuple[int, Meter | None]:
-        if apart:  # a thread for each process
-            return tuned.processes(self.parallel or 1), None
-        return tuned.threads(self.parallel or 1)
+        return tuned_run(run, run.resize, meter)
 
 
 class _MapBatchesIterator(OneToOneIterator, RowsIterator):
@@ -77,15 +65,4 @@ class _MapBatchesIterator(OneToOneIterator, RowsIterator):
 
     def rows(self, n: int) -> Block:
         """See `OpIterator.rows`."""
-        if self._due is not None:
-            self._raise()
-        block = self._inputs or self._upstream.rows(n)
-        out, failed = self._call.call_rows(block[:n], self._number)
-        self._number += len(out)
-        self._inputs = block[len(out) :]
-        if failed is not None:
-            self._due = failed
-            del failed  # or the error would keep this frame, and with it the iterator, forever
-            if not out:
-                self._raise()
-        return out
+        return self.made(n, self._upstream.rows, self._call.call_rows)

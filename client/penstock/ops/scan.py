@@ -17,7 +17,8 @@ import numpy as np
 
 from penstock.element import Element, arranged, describe, leaves, own_nest, rebuild
 from penstock.engine.context import Context
-from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
+from penstock.engine.iterator import CallingIterator, Mark, OpIterator, State
+from penstock.engine.rows import Block
 from penstock.errors import DatasetError, TransformError
 from penstock.executors.function import UserFunction, transform_error
 from penstock.graph.node import Node, arrays, function
@@ -53,17 +54,14 @@ class Scan(Node):
         return _ScanIterator(context.open(self.upstream, below), call, self.label, number, before)
 
 
-class _ScanIterator(OneInputIterator):
+class _ScanIterator(CallingIterator):
     def __init__(
         self, upstream: OpIterator, call: UserFunction, label: str, number: int, carried: Element
     ) -> None:
-        self._upstream, self._call, self._label = upstream, call, label
-        self._number = number
-        """How many elements of the input the function was called for."""
+        super().__init__(upstream, number)
+        self._call, self._label = call, label
         self._carried = [carried]
         """The carried value before each element of the last block, and after the last one."""
-        self._inputs: list[Element] = []
-        """Elements of the input's last block for which the function was not called yet."""
 
     def block(self, n: int) -> list[Element]:
         """See `OpIterator.block`."""
@@ -86,7 +84,7 @@ class _ScanIterator(OneInputIterator):
 
         return at
 
-    def _outputs(self, inputs: list[Element]) -> list[Element]:
+    def _outputs(self, inputs: Block) -> list[Element]:
         """Call the function for each of *inputs*, up to the first error; that is noted."""
         out: list[Element] = []
         try:
@@ -107,12 +105,6 @@ class _ScanIterator(OneInputIterator):
             return interruptible(_pair, answer, before)
         except BaseException as exc:
             raise transform_error(self._label, self._number, exc, element) from exc
-
-    def _raise(self) -> None:
-        """Raise the error of the first of `_inputs`."""
-        self._number += 1
-        del self._inputs[:1]
-        self._raise_due()
 
 
 def _pair(answer: Any, before: Element) -> tuple[Element, Element]:
