@@ -59,7 +59,6 @@ BORROWING = "worker/test_shm_reader.py"
 TRAVELLED = "serialization/test_travelled.py"
 TRIED_THROUGH = {
     # What tells chance from the rest works together, and so do the methods of `Dataset`.
-    "penstock.analysis.entropy": "analysis/test_determinism.py",
     "penstock.analysis.function_scan": "analysis/test_determinism.py",
     "penstock.analysis.name_resolution": "analysis/test_determinism.py",
     "penstock.dataset.elementwise": METHODS,
@@ -70,7 +69,6 @@ TRIED_THROUGH = {
     "penstock.dataset.framework_sources": "frameworks/test_sources.py",
     "penstock.jax.loader": "frameworks/jax/test_loader.py",
     "penstock.tensorflow.reading": "frameworks/tensorflow/test_reading.py",
-    "penstock.tensorflow.specs": "frameworks/tensorflow/test_reading.py",
     "penstock.torch.iterable": "frameworks/torch/test_iterable.py",
     "penstock.torch.loader": TORCH,
     "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
@@ -95,7 +93,6 @@ TRIED_THROUGH = {
     "penstock_worker.runner.preloaded": "worker/runner/test_zygote_start.py",
     # Parts of what is tried as a whole.
     "penstock.frames.columns": "frames/test_frame_nests.py",
-    "penstock.graph.dataset_base": "graph/test_traversal.py",
     "penstock.dataset.reading": "dataset/test_iterator.py",
     "penstock.dataset.job_position": "reader/delivery/test_iterator_state.py",
     "penstock.transport.over_grpc": "transport/test_pool.py",

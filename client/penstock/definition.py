@@ -23,8 +23,7 @@ from penstock.serialization import pickling
 from penstock.serialization.digest import ContentKeys
 from penstock.serialization.fingerprint import outline
 from penstock.serialization.operators import OperatorReader, OperatorWriter
-from penstock.serialization.pickling import dump
-from penstock.serialization.pickling_blame import SHOWN, find, way_shown
+from penstock.serialization.pickling import SHOWN, dump, find, way_shown
 
 
 def encode(root: Node) -> Definition:

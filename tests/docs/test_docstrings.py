@@ -25,7 +25,7 @@ MODULES = [
     "penstock.dataset.regrouping",
     "penstock.dataset.sources",
     "penstock.errors",
-    "penstock.graph.dataset_base",
+    "penstock.graph.traversal",
     "penstock.options",
     "penstock.protocol.types",
     "penstock.reader.distribute",

@@ -1,38 +1,54 @@
 """What the elements of a dataset look like: the nest, the dtypes, and which axes may differ.
 
 One element is made, in this process and without workers. If no function runs, it is made of samples
-in place of what sources hold: see `penstock.analysis.source_specs`. Which axes may be shorter or
+in place of what sources hold: see `penstock.analysis.element_spec`. Which axes may be shorter or
 longer in other elements is read off the graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from penstock.analysis.array_spec import ArraySpec, DatasetSpec, Spec, Specs
-from penstock.analysis.registered import Registered
-from penstock.analysis.source_specs import leaf_spec, sampled
+from penstock.analysis.registered import Registered, samples
 from penstock.element import Element, NestedDataset, map_leaves, rebuild
 from penstock.engine import seeds
 from penstock.engine.context import Context
+from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, Node
 from penstock.graph.run import open_root
-from penstock.graph.traversal import rewritten, walk
+from penstock.graph.traversal import rewritten, topological_order, walk
 from penstock.ops.batch import Batch
 from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
+from penstock.ops.cache import Cache
 from penstock.ops.choose_from_datasets import ChooseFromDatasets
+from penstock.ops.counter import Counter
 from penstock.ops.enumerate import Enumerate
+from penstock.ops.fixed_length_records import FixedLengthRecords
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.group_by_window import GroupByWindow
 from penstock.ops.interleave import Interleave
+from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.padded_batch import PaddedBatch, parts
+from penstock.ops.prefetch import Prefetch
+from penstock.ops.random import Random
+from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
+from penstock.ops.repeat import Repeat
 from penstock.ops.scan import Scan
 from penstock.ops.shard import Shard
+from penstock.ops.shuffle import Shuffle
+from penstock.ops.skip import Skip
+from penstock.ops.slices import Slices
+from penstock.ops.take import Take
+from penstock.ops.text_lines import TextLines
+from penstock.ops.tfrecords import TFRecords
 from penstock.ops.unbatch import Unbatch
 from penstock.ops.window import Window
 from penstock.ops.zip import Zip
@@ -270,3 +286,75 @@ def _places(like: Any, spec: Spec) -> list[Spec]:
 
 def _shrunk(leaf: ArraySpec) -> ArraySpec:
     return replace(leaf, shape=leaf.shape[1:])
+
+
+def source_spec(node: Node) -> Spec | None:
+    """Return what the elements of *node* look like; None if only an element tells."""
+    match node:
+        case Range() | Counter() | Random():
+            return ArraySpec((), np.dtype(np.int64))
+        case Slices(tensors):
+            return map_leaves(_row, tensors)
+        case TextLines() | ListFiles():
+            return ArraySpec((), str)
+        case TFRecords() | FixedLengthRecords():
+            return ArraySpec((), bytes)
+        case _:
+            return None
+
+
+def sampled(root: Node) -> Node:
+    """Return *root* with samples in place of each source whose elements are known.
+
+    If a function of the user's would see the samples, *root* comes back unchanged.
+    """
+    if any(_calls(node) for node in topological_order(root)):
+        return root
+    return rewritten(root, _sampled)
+
+
+def leaf_spec(leaf: Any) -> ArraySpec:
+    """Return what an array, a NumPy scalar or text looks like."""
+    if isinstance(leaf, (str, bytes)):
+        return ArraySpec((), type(leaf))
+    if leaf.dtype.hasobject:
+        texts = leaf.ravel()
+        return ArraySpec(leaf.shape, bytes if texts.size and type(texts[0]) is bytes else str)
+    return ArraySpec(leaf.shape, leaf.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class _Samples(Node):
+    """Elements that look as *spec* says and hold zeros; only `element_spec` opens it."""
+
+    op: ClassVar[str] = "samples"
+    spec: Spec
+
+    def open(self, context: Context, state: State) -> OpIterator:  # noqa: ARG002
+        """See `Node.open`."""
+        return samples(self.spec, state)
+
+
+def _sampled(node: Node) -> Node:
+    if isinstance(node, _PASSING):
+        return node.inputs[0]
+    spec = source_spec(node)
+    return node if spec is None else _Samples(spec)
+
+
+_PASSING = (Cache, Prefetch, Repeat, Shard, Shuffle, Skip, Take)
+"""Operators whose elements look like those of their input. A `take(0)` has none, and a `cache` must
+not keep samples in its file."""
+
+
+def _calls(node: Node) -> bool:
+    """Return whether *node* holds a function or an object of the user's."""
+    return any(
+        each.metadata.get("kind") == "function" and getattr(node, each.name) is not None
+        for each in fields(node)
+    )
+
+
+def _row(array: Any) -> ArraySpec:
+    whole = leaf_spec(array)
+    return replace(whole, shape=whole.shape[1:])

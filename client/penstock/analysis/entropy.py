@@ -1,11 +1,13 @@
-"""What counts as chance, and as a clock."""
+"""What counts as chance, and as a clock. Nothing here imports torch."""
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import os
 import random
 import secrets
+import sys
 import time
 import uuid
 from dataclasses import dataclass
@@ -15,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.analysis import torch_chance
-from penstock.analysis.name_resolution import NameUse
+from penstock.analysis.name_resolution import NameUse, NotLoaded
 
 
 class Draw(Enum):
@@ -60,7 +61,7 @@ def judge(mention: NameUse, *, seedless: bool, timed: bool) -> Drawing | Seeding
             return _drawn(generator, words[: i + 1], getattr(last, "__name__", words[-1]))
     if last is np.random.seed:
         return Seeding(id(_NUMPY))
-    if name := _FUNCTIONS.get(id(last)) or torch_chance.drawn_by(last):
+    if name := _FUNCTIONS.get(id(last)) or drawn_from_torch(last):
         return Drawing(Draw.CHANCE, name, _SOURCES.get(name.partition(".")[0], 0))
     if seedless and mention.bare and id(last) in _MAKERS:
         return Drawing(Draw.CHANCE, f"{_MAKERS[id(last)]} without a seed", id(last))
@@ -96,11 +97,63 @@ def _generator(value: Any) -> Any:
     """Return the random generator that *value* is, or of which it is a method."""
     if isinstance(value, (MethodType, BuiltinFunctionType)):
         value = value.__self__
-    return value if isinstance(value, _GENERATORS) or torch_chance.is_generator(value) else None
+    return value if isinstance(value, _GENERATORS) or is_torch_generator(value) else None
 
+
+def drawn_from_torch(value: Any) -> str:
+    """Return the full name of *value* if it is a function that draws, else nothing."""
+    if isinstance(value, NotLoaded):
+        return value.name if value.name in TORCH_NAMES else ""
+    torch = sys.modules.get("torch")
+    return "" if torch is None else _torch_loaded(torch).get(id(value), "")
+
+
+def is_torch_generator(value: Any) -> bool:
+    """Return whether *value* is a `torch.Generator`."""
+    kind = getattr(sys.modules.get("torch"), "Generator", None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+@functools.lru_cache(maxsize=1)
+def _torch_loaded(torch: Any) -> dict[int, str]:
+    found = {}
+    for name in TORCH_NAMES:
+        value = torch
+        for part in name.split(".")[1:]:
+            value = getattr(value, part, None)
+        if value is not None:
+            found[id(value)] = name
+    return found
+
+
+_GENERATOR = object()
+TORCH_SOURCE = id(_GENERATOR)
+"""Stands for the generator that `torch.manual_seed` seeds."""
+
+TORCH_SEEDER = "manual_seed"
+
+_TORCH_FUNCTIONS = """
+    bernoulli multinomial normal poisson rand rand_like randint randint_like randn randn_like
+    randperm nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout1d
+    nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout
+    nn.functional.gumbel_softmax nn.functional.rrelu nn.init.kaiming_normal_
+    nn.init.kaiming_uniform_ nn.init.normal_ nn.init.orthogonal_ nn.init.sparse_
+    nn.init.trunc_normal_ nn.init.uniform_ nn.init.xavier_normal_ nn.init.xavier_uniform_
+"""
+TORCH_NAMES = frozenset(f"torch.{name}" for name in _TORCH_FUNCTIONS.split())
+"""Functions that draw, by their full names."""
+
+TORCH_METHODS = frozenset(
+    f"{name}_"
+    for name in (
+        "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "normal", "random",
+        "uniform",
+    )
+)  # fmt: skip
+"""Methods of tensors that draw: names that nothing else has."""
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
-_SEEDERS = {"seed", "set_state", "setstate", torch_chance.SEEDER}
+_SEEDERS = {"seed", "set_state", "setstate", TORCH_SEEDER}
 _PYTHON = random.random.__self__  # type: ignore[attr-defined]  # a method of the module's generator
 _NUMPY = np.random.rand.__self__  # type: ignore[attr-defined]
 _FUNCTIONS = {
@@ -118,7 +171,7 @@ _FUNCTIONS = {
         "uuid.uuid4": uuid.uuid4,
     }.items()
 }
-_SOURCES = {"numpy": id(_NUMPY), "torch": torch_chance.SOURCE}
+_SOURCES = {"numpy": id(_NUMPY), "torch": TORCH_SOURCE}
 _MAKERS = {
     id(maker): f"{'random' if maker is random.Random else 'numpy.random'}.{maker.__name__}()"
     for maker in (

@@ -16,8 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from penstock.analysis import torch_chance
-from penstock.analysis.entropy import Draw, Drawing, Seeding, is_clock, judge, judge_value
+from penstock.analysis.entropy import (
+    TORCH_METHODS,
+    TORCH_SEEDER,
+    TORCH_SOURCE,
+    Draw,
+    Drawing,
+    Seeding,
+    drawn_from_torch,
+    is_clock,
+    judge,
+    judge_value,
+)
 from penstock.analysis.name_resolution import (
     UNKNOWN,
     InstanceOf,
@@ -156,11 +166,11 @@ class _Search:
     def _weigh_tensors(self, task: _Task, found: Sequence[NameUse]) -> None:
         """Look for methods of tensors: what they are called on is known at run time only."""
         taken = attributes(task.fn.__code__)
-        if torch_chance.SEEDER in taken:
-            self._seeded.add(torch_chance.SOURCE)
+        if TORCH_SEEDER in taken:
+            self._seeded.add(TORCH_SOURCE)
         resolved = {word for each in found for word in each.name.split(".")[1:]}
-        for name in sorted(taken & torch_chance.METHODS - resolved):
-            drawing = Drawing(Draw.CHANCE, f"torch.Tensor.{name}", torch_chance.SOURCE)
+        for name in sorted(taken & TORCH_METHODS - resolved):
+            drawing = Drawing(Draw.CHANCE, f"torch.Tensor.{name}", TORCH_SOURCE)
             self._uses.setdefault(Use(drawing, _helper(task)))
 
     def _note_foreign(self, value: Any, name: str) -> None:
@@ -169,7 +179,7 @@ class _Search:
         module = getattr(kind, "__module__", None) or ""
         package = module.partition(".")[0]
         known = package in _KNOWN or is_stdlib(package) or not package or is_local(module)
-        if not known and not torch_chance.drawn_by(value):
+        if not known and not drawn_from_torch(value):
             self._foreign.setdefault(f"{name or kind.__name__} of {package}")
 
     def _enter(

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from penstock.analysis.torch_chance import NotLoaded
 from penstock.serialization.bytecode import ASSIGNS, Op, Step, steps
 from penstock.serialization.references import Import
 
@@ -37,6 +36,13 @@ class InstanceOf:
     """Stands for an instance of *cls* that will be made when the code runs."""
 
     cls: type
+
+
+class NotLoaded:
+    """Stands for something of a module that is not loaded here, by its full name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ from typing import Any
 from penstock.analysis.array_spec import Spec
 from penstock.analysis.element_spec import element_spec
 from penstock.analysis.visitation import Visitation, visitation
-from penstock.dataset import reduce as reduce_module
 from penstock.dataset.elementwise import Elementwise
 from penstock.dataset.file_sources import FileSources
 from penstock.dataset.framework_sources import FrameworkSources
 from penstock.dataset.iterator import DatasetIterator
-from penstock.dataset.reduce import single
 from penstock.dataset.regrouping import Regrouping
 from penstock.dataset.sources import Sources
-from penstock.element import Element
+from penstock.element import Element, arranged, describe, own_nest
+from penstock.engine import seeds
 from penstock.engine.iterator import State
 from penstock.errors import DatasetError
-from penstock.graph.dataset_base import DatasetBase
-from penstock.graph.node import INFINITE, UNKNOWN, Node
-from penstock.graph.traversal import shown_pipeline
+from penstock.executors.function import UserFunction, transform_error
+from penstock.graph.node import INFINITE, UNKNOWN, Node, function_name
+from penstock.graph.traversal import DatasetBase, options_of, shown_pipeline
+from penstock.normalise import as_arrays, normalise
 from penstock.protocol.types import ShardingPolicy
 from penstock.reader.distribute import distribute
 from penstock.reader.external_state import check_external_state
@@ -236,7 +236,7 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         >>> int(Dataset.range(5).reduce(0, lambda total, x: total + x))
         10
         """
-        return reduce_module.reduce(self._checked(), initial_state, reduce_func)
+        return reduced(self._checked(), initial_state, reduce_func)
 
     def get_single_element(self) -> Element:
         """Return the only element.
@@ -316,3 +316,46 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
 
 DatasetBase.concrete = Dataset
 named_by(Dataset)
+
+
+def reduced(node: Node, initial: Any, fn: Callable[..., Any]) -> Element:
+    """Return the last state of ``state = fn(state, element)``; see `Dataset.reduce`."""
+    if not callable(fn):
+        raise DatasetError(f"reduce: reduce_func must be callable, not {fn!r}")
+    state = normalise(as_arrays(initial))
+    given = options_of(node).seed
+    label = f"reduce({function_name(fn)})"
+    call = UserFunction(
+        fn, label, seeds.fresh() if given is None else seeds.derive(given, "reduce")
+    )
+    with DatasetIterator(node) as elements:
+        for number, element in enumerate(elements):
+            answer = call((own_nest(state), element), number)
+            try:
+                state = _next(answer, state)
+            except BaseException as exc:
+                raise transform_error(label, number, exc, element) from exc
+    return state
+
+
+def single(node: Node) -> Element:
+    """Return the only element of *node*; see `Dataset.get_single_element`."""
+    with DatasetIterator(node) as elements:
+        found = [element for element, _ in zip(elements, range(2), strict=False)]
+    if len(found) != 1:
+        raise DatasetError(
+            f"get_single_element: the dataset has {'more than one' if found else 'no'} element; "
+            "it takes a dataset of exactly one: see take(1) and batch"
+        )
+    return found[0]
+
+
+def _next(answer: Any, before: Element) -> Element:
+    returned = normalise(answer)
+    state = arranged(before, returned)
+    if state is None:
+        raise DatasetError(
+            f"reduce_func was given {describe(before)} and returned {describe(returned)}; it must "
+            "keep the structure of initial_state"
+        )
+    return state

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.errors import DatasetError
-from penstock.graph.dataset_base import DatasetBase
-from penstock.graph.traversal import options_of
+from penstock.graph.traversal import DatasetBase, options_of
 from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
 from penstock.ops.concatenate import Concatenate

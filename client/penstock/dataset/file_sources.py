@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from penstock.graph.dataset_base import DatasetBase
+from penstock.graph.traversal import DatasetBase
 from penstock.ops.csv import Csv
 from penstock.ops.fixed_length_records import FixedLengthRecords
 from penstock.ops.internal.csv_columns import columns_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from penstock.errors import DatasetError
-from penstock.graph.dataset_base import DatasetBase
+from penstock.graph.traversal import DatasetBase
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.internal.arrow_rows import ArrowRows, check_map_style
 from penstock.ops.internal.shard_stream import ShardStream

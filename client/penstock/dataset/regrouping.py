@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from penstock.graph.dataset_base import DatasetBase
-from penstock.graph.traversal import options_of
+from penstock.graph.traversal import DatasetBase, options_of
 from penstock.ops.batch import Batch
 from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
 from penstock.ops.flat_map import FlatMap

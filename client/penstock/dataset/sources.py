@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from penstock.element import is_flat, leaves, rebuild, shown
 from penstock.errors import DatasetError
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
+from penstock.graph.traversal import DatasetBase
 from penstock.ops.choose_from_datasets import ChooseFromDatasets
 from penstock.ops.counter import Counter
 from penstock.ops.generator import Generator

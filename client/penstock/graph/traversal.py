@@ -6,9 +6,10 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
 
+from penstock.element import NestedDataset
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.options import Options
@@ -235,3 +236,25 @@ def epochs_of(root: Node) -> tuple[int, ...]:
         for value in [getattr(node, each.name)]
         if type(value).__module__.startswith("penstock.") and isinstance(value, HasEpoch)
     )
+
+
+class DatasetBase(NestedDataset):
+    """A graph of stages, seen from its last."""
+
+    __slots__ = ("__weakref__", "_node")
+
+    concrete: ClassVar[type[DatasetBase]]
+    """`Dataset` itself, for operators that make datasets and stand below it."""
+
+    def __init__(self, node: Node) -> None:
+        check_extent(node)
+        self._node = node
+
+    @property
+    def node(self) -> Node:
+        """The last stage of the graph, as data: for tools that look at pipelines.
+
+        >>> Dataset.range(3).batch(2).node.op
+        'batch'
+        """
+        return self._node

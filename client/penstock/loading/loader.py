@@ -12,9 +12,8 @@ from penstock.dataset.iterator import DatasetIterator
 from penstock.element import Element, leaves, shown
 from penstock.engine.iterator import State
 from penstock.errors import Closed, DatasetError, StateError
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, Node
-from penstock.graph.traversal import walk
+from penstock.graph.traversal import DatasetBase, walk
 from penstock.loading.placed import Placed
 from penstock.ops.batch import Batch
 from penstock.ops.padded_batch import PaddedBatch

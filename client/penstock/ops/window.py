@@ -23,8 +23,8 @@ from penstock.element import (
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DefinitionError, ElementError
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node, function
+from penstock.graph.traversal import DatasetBase
 from penstock.normalise import is_plain
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.options import check_count

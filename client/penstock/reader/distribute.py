@@ -10,9 +10,8 @@ from penstock.analysis import auto_shard
 from penstock.analysis.sharding import idle_caches, per_task_operators
 from penstock.element import NestedDataset
 from penstock.errors import DatasetError
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
-from penstock.graph.traversal import options_of
+from penstock.graph.traversal import DatasetBase, options_of
 from penstock.options import ExternalStatePolicy, check_count, check_seed
 from penstock.protocol.types import Mode, ShardingPolicy
 from penstock.reader import arguments

@@ -12,9 +12,8 @@ from penstock.analysis.element_spec import specs_of
 from penstock.analysis.registered import Registered
 from penstock.definition import encode, largest_part
 from penstock.errors import DatasetError, DefinitionTooLarge, PenstockError, describe
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import Node
-from penstock.graph.traversal import options_of
+from penstock.graph.traversal import DatasetBase, options_of
 from penstock.options import ExternalStatePolicy
 from penstock.protocol.calls import Registration
 from penstock.protocol.definition import Definition

@@ -2,6 +2,6 @@
 
 Read `modules` first: what is installed is named, what is the user's own is sent along.
 `references` says what code refers to, `value_parts` and `code_parts` what a value is made of. On
-these stand `pickling` (and `pickling_blame`, which names what cannot be pickled), `digest` (values
-compared without pickling) and `fingerprint`; `operators` are nodes as plain data.
+these stand `pickling` (which also names what cannot be pickled), `digest` (values compared without
+pickling) and `fingerprint`; `operators` are nodes as plain data.
 """

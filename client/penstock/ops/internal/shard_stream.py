@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.graph.dataset_base import DatasetBase
+from penstock.graph.traversal import DatasetBase
 from penstock.ops.generator import Generator
 from penstock.ops.internal.arrow_rows import plain, typed
 

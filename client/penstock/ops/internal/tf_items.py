@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
 from penstock.extras import needed
-from penstock.graph.dataset_base import DatasetBase
 from penstock.graph.node import INFINITE, UNKNOWN, function_name
+from penstock.graph.traversal import DatasetBase
 from penstock.normalise import normalise
 from penstock.ops.generator import Generator
 from penstock.ops.sequence import ItemReader, Items

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.analysis.repeats import pass_number_of
 from penstock.engine import seeds
 from penstock.files import Order, order
+from penstock.graph.node import INFINITE
 from penstock.protocol.definition import Repeats, SplitProviderSpec
 from penstock.protocol.splits import FilePattern, Split
 from penstock_dispatcher.core.listings import ListingOutline
@@ -243,3 +243,15 @@ def split_size(provider: SplitProvider, draw_rate: DrawRate | None, tasks: int, 
     rate = draw_rate.before / max(now - draw_rate.drawn_at, 1e-4)
     wanted = min(int(rate * GRAIN), GROWTH * draw_rate.last)
     return max(1, min(wanted, max(share, int(rate * LEAST))))
+
+
+def pass_number_of(repeats: Repeats, number: int) -> int:
+    """Return the key of pass *number* of a source, as `Context.pass_key` has it where that runs."""
+    numbers = []
+    for _, count in reversed(repeats):
+        number, within = (0, number) if count == INFINITE else divmod(number, count)
+        numbers.append(within)
+    pass_key = 0
+    for (path, _), within in zip(repeats, reversed(numbers), strict=True):
+        pass_key = seeds.pass_key(pass_key, path, within)
+    return pass_key

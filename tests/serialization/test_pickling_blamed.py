@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.serialization.pickling_blame import find, message
+from penstock.serialization.pickling import find, message
 
 LOCK = threading.Lock()
 

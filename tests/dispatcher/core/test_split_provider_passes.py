@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.analysis.repeats import pass_number_of
 from penstock.analysis.sharding import split_providers
 from penstock.dataset.iterator import DatasetIterator
 from penstock.engine.context import Context
@@ -12,6 +11,7 @@ from penstock.graph.node import Node
 from penstock.graph.run import open_root
 from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
+from penstock_dispatcher.core.split_provider import pass_number_of
 from tests.analysis.bare_nodes import mapped
 
 
