@@ -103,6 +103,7 @@ TRIED_THROUGH = {
     "penstock.serialization.pickler": TRAVELLED,
     "penstock.serialization.special_forms": TRAVELLED,
     "penstock.serialization.unpickling": TRAVELLED,
+    "penstock.credentials.limits": "docs/test_limits.py",
     "penstock.credentials.roles": "credentials/test_access.py",
     "penstock.wire.rpc": CONNECTION,
     "penstock.wire.status": CONNECTION,

@@ -146,7 +146,6 @@ class Mesh:
             client_timeout=LEASE,
             consumer_timeout=LEASE,
             heartbeat_interval=BEAT,
-            refresh_interval=BEAT,
         )
         self.dispatcher = self._service("dispatcher", "penstock_dispatcher", to_env(config))
         self.dispatcher.start()

@@ -15,9 +15,7 @@ from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import dispatching
 
 VERSIONS = versions()
-FAST = DispatcherConfig(
-    worker_timeout=0.5, heartbeat_interval=0.1, client_timeout=0.6, refresh_interval=0.1
-)
+FAST = DispatcherConfig(worker_timeout=0.5, heartbeat_interval=0.1, client_timeout=0.6)
 
 
 @asynccontextmanager

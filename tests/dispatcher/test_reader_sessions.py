@@ -54,7 +54,7 @@ async def test_one_identity_that_has_all_it_may_leaves_others_theirs(of_identity
 
 
 async def test_a_reader_that_comes_back_ends_its_old_stream_also_where_there_is_no_room(opening):
-    api, _ = await opening(replace(FAST, max_readers_per_identity=1))
+    api, _ = await opening(replace(FAST, limits={"max_readers_per_identity": 1}))
     iteration = await opened(api)
     async with reader_stream(api, iteration) as old:
         await old.hear()

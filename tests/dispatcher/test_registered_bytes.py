@@ -70,7 +70,7 @@ async def test_a_dispatcher_refuses_what_has_no_room_and_keeps_what_is_there(tmp
     first, second = BOTH
     work_dir = str(tmp_path) if durable else None
     most = len(first) + len(second) - 1
-    config = DispatcherConfig(work_dir=work_dir, max_registered_bytes=most)
+    config = DispatcherConfig(work_dir=work_dir, limits={"max_registered_bytes": most})
     async with near(config) as (api, _):
         assert await api.register_dataset(first, VERSIONS) == DEFINITION.fingerprint
         with pytest.raises(Overloaded, match="max_registered_bytes"):
@@ -85,7 +85,10 @@ async def test_a_dispatcher_refuses_what_has_no_room_and_keeps_what_is_there(tmp
 async def test_one_identity_that_fills_its_part_leaves_room_for_others():
     first, second = BOTH
     most = len(first) + len(second) - 1
-    async with near(DispatcherConfig(max_registered_bytes_per_identity=most)) as (api, _):
+    async with near(DispatcherConfig(limits={"max_registered_bytes_per_identity": most})) as (
+        api,
+        _,
+    ):
         answer_to("ann")
         await api.register_dataset(first, VERSIONS)
         with pytest.raises(Overloaded, match="ann has .*max_registered_bytes_per_identity"):

@@ -7,13 +7,13 @@ import pytest
 
 from penstock import element, errors
 from penstock.credentials import secret_file, token
+from penstock.credentials.limits import LIMITS, parsed
 from penstock.errors import ConfigError
 from penstock.frames import compression, frame
 from penstock.graph import traversal
 from penstock.ops import tfrecords
 from penstock.ops.internal import csv_columns
 from penstock.protocol import names, nearness
-from penstock.runtime.settings import limits
 from penstock.web import door, server
 from penstock.wire import connection
 from penstock_dispatcher import request_checks
@@ -71,16 +71,28 @@ def rows(title):
 SETTINGS = {row[0].strip("`"): row[1:] for row in rows("What a setting changes")}
 
 
-def fields(config):
-    return {f.name: f.default for f in dataclasses.fields(config)}
+def defaults(role):
+    """Return the default of each limit of a service."""
+    sums = {f.name: f.default for f in dataclasses.fields(CONFIGS[role]) if f.name in SUMS}
+    return {**sums, **CONFIGS[role]().limits}
+
+
+def given(role, name, value):
+    return CONFIGS[role](**({"limits": {name: value}} if name in LIMITS else {name: value}))
+
+
+def variables(name, value):
+    if name in LIMITS:
+        return {"PENSTOCK_LIMITS": f"{name}={value}"}
+    return {f"PENSTOCK_{name.upper()}": str(value)}
 
 
 def shown(default):
     return "None" if default is None else f"{default:,}"
 
 
-def configs(of):
-    return [CONFIGS[of]] if of in CONFIGS else list(CONFIGS.values())
+def roles(of):
+    return [of] if of in CONFIGS else list(CONFIGS)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -88,11 +100,8 @@ def test_each_row_has_the_default_and_the_unit_of_a_setting_of_those_services(na
     of, default, unit, _, error = SETTINGS[name]
 
     assert of == "both" or of in CONFIGS
-    assert {k for k, config in CONFIGS.items() if name in fields(config)} == {
-        k for k, config in CONFIGS.items() if config in configs(of)
-    }
-    for config in configs(of):
-        assert default == shown(fields(config)[name])
+    assert {role for role in CONFIGS if name in defaults(role)} == set(roles(of))
+    assert {shown(defaults(role)[name]) for role in roles(of)} == {default}
     assert name.endswith("_bytes") or "_bytes_" in name or unit != "bytes"
     assert error == "no error" or issubclass(
         getattr(errors, error.strip("`")), errors.PenstockError
@@ -100,32 +109,51 @@ def test_each_row_has_the_default_and_the_unit_of_a_setting_of_those_services(na
 
 
 def test_each_limit_of_a_service_has_a_row():
-    wanted = {
-        name
-        for config in CONFIGS.values()
-        for name in fields(config)
-        if name.startswith("max_") or name in SUMS
-    }
-
-    assert SETTINGS.keys() == wanted
+    assert SETTINGS.keys() == LIMITS.keys() | SUMS
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "many"])
 def test_a_limit_of_0_or_of_no_number_is_refused_by_its_name(name, value):
-    for config in configs(SETTINGS[name][0]):
+    for role in roles(SETTINGS[name][0]):
         with pytest.raises(ConfigError, match=f"{name} must be .*not {value!r}"):
-            config(**{name: value})
+            given(role, name, value)
         with pytest.raises(ConfigError, match=f"{name}|{name.upper()}"):
-            config.from_env({f"PENSTOCK_{name.upper()}": str(value) if value != 1 else "True"})
+            CONFIGS[role].from_env(variables(name, value))
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name.startswith("max_")])
+@pytest.mark.parametrize("name", LIMITS)
 def test_each_is_an_option_and_a_variable_too(name):
-    for config in configs(SETTINGS[name][0]):
-        given = config.from_env({}, **limits(config, [f"{name}=7"]))
-        assert getattr(given, name) == 7
-        assert config.from_env({f"PENSTOCK_{name.upper()}": "7"}) == given
+    for role in LIMITS[name].roles:
+        config = CONFIGS[role]
+        assert config.from_env(variables(name, 7)) == given(role, name, 7)
+        assert config.from_env(variables(name, 5), limits=[f"{name}=7"]) == given(role, name, 7)
+
+
+def test_options_add_to_the_limits_in_the_variable():
+    env = {"PENSTOCK_LIMITS": "max_calls=5, max_connections=6"}
+
+    config = DispatcherConfig.from_env(env, limits=["max_calls=7"])
+
+    assert (config.limits["max_calls"], config.limits["max_connections"]) == (7, 6)
+
+
+def test_in_variables_that_services_share_each_service_reads_its_own_limits():
+    env = {"PENSTOCK_LIMITS": "max_jobs=5,max_element_bytes=6"}
+
+    assert DispatcherConfig.from_env(env).limits["max_jobs"] == 5
+    assert WorkerConfig.from_env(env).limits["max_element_bytes"] == 6
+    with pytest.raises(ConfigError, match="'max_jobs'; the limits of a worker are max_conn"):
+        WorkerConfig.from_env({}, limits=["max_jobs=5"])
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_is_no_setting_of_its_own_and_the_error_says_how_to_set_it(name):
+    for config in CONFIGS.values():
+        with pytest.raises(ConfigError, match=rf"set limits=\{{'{name}': 7\}}"):
+            config(**{name: 7})
+        with pytest.raises(ConfigError, match=f"set PENSTOCK_LIMITS={name}=7"):
+            config.from_env({f"PENSTOCK_{name.upper()}": "7"})
 
 
 @pytest.mark.parametrize(
@@ -133,7 +161,7 @@ def test_each_is_an_option_and_a_variable_too(name):
 )
 def test_an_option_that_names_no_limit_is_refused_with_those_there_are(text):
     with pytest.raises(ConfigError, match="must be NAME=NUMBER.*max_calls, "):
-        limits(DispatcherConfig, [text])
+        parsed([text])
 
 
 def test_what_no_setting_changes_has_its_value():

@@ -61,7 +61,7 @@ def test_a_dataset_inside_an_element_cannot_be_distributed(cluster):
 
 
 def test_an_element_larger_than_the_message_budget_is_named_with_its_size(clusters):
-    worker = WorkerConfig(max_element_bytes=10_000)
+    worker = WorkerConfig(limits={"max_element_bytes": 10_000})
     with clusters.own(workers=1, worker=worker) as cluster:
         far = Dataset.range(3).map(lambda i: np.zeros(int(i) * 10_000, np.uint8))
 
@@ -81,7 +81,7 @@ def test_a_pipeline_that_is_too_large_names_the_variable_that_is(clusters, items
         return table[int(i)]
 
     data = Dataset.range(2).map(look_up)
-    small = DispatcherConfig(max_definition_bytes=50_000, max_message_bytes=1 << 20)
+    small = DispatcherConfig(limits={"max_definition_bytes": 50_000, "max_message_bytes": 1 << 20})
     with clusters.own(workers=1, dispatcher=small) as cluster:
         told = "^closure variable 'table' of map.look_up. takes"
         for read in (

@@ -47,7 +47,7 @@ async def _flood(address, definition, jobs):
 
 @pytest.mark.slow
 def test_all_jobs_of_a_flood_are_opened_and_a_reader_reads_on(tmp_path):
-    config = DispatcherConfig(max_openings=1, work_dir=str(tmp_path))
+    config = DispatcherConfig(work_dir=str(tmp_path), limits={"max_openings": 1})
     definition = encode(Dataset.range(10).node).to_bytes()
     with DispatchServer(config) as dispatcher:
         address = dispatcher.target.removeprefix("grpc://")
@@ -77,7 +77,7 @@ async def _refused_soon(address, definition):
 
 def test_a_job_beyond_the_bound_is_refused_at_once_by_the_name_of_the_setting():
     definition = encode(Dataset.range(10).node).to_bytes()
-    with DispatchServer(DispatcherConfig(max_jobs=1)) as dispatcher:
+    with DispatchServer(DispatcherConfig(limits={"max_jobs": 1})) as dispatcher:
         said = asyncio.run(_refused_soon(dispatcher.target.removeprefix("grpc://"), definition))
 
     assert "max_jobs" in said

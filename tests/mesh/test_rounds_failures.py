@@ -14,7 +14,7 @@ from penstock.errors import ConsumerLost, WaitedTooLong
 from penstock_dispatcher.config import DispatcherConfig
 
 CONSUMERS = 4
-SOON = DispatcherConfig(consumer_timeout=1.0, refresh_interval=0.2)
+SOON = DispatcherConfig(consumer_timeout=1.0, heartbeat_interval=0.2)
 
 
 class Steps:

@@ -45,7 +45,6 @@ FLOOD = 2000
 """Connections that are opened at each port."""
 
 BOUNDS = {
-    "http_port": 0,
     "max_connections": FLOOD // 2,
     "max_connections_per_identity": 200,
     "max_http_connections": 100,
@@ -72,8 +71,10 @@ def many_files():
 def mesh(clusters):
     sockets = Path(tempfile.mkdtemp())
     settings = {
-        "dispatcher": DispatcherConfig(**BOUNDS),
-        "worker": WorkerConfig(buffer_bytes=8 << 20, socket_dir=str(sockets), **BOUNDS),
+        "dispatcher": DispatcherConfig(http_port=0, limits=BOUNDS),
+        "worker": WorkerConfig(
+            buffer_bytes=8 << 20, socket_dir=str(sockets), http_port=0, limits=BOUNDS
+        ),
     }
     with clusters.own(workers=1, **settings) as cluster:
         # Runs that come once, as those that load modules, are not what is measured.

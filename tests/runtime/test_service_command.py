@@ -1,7 +1,8 @@
 """The options of a command are the fields of a dataclass."""
 
 import inspect
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 
 import pytest
 import typer
@@ -32,8 +33,8 @@ class Settings:
     tags: tuple[str, ...] = ()
     """What they are called."""
 
-    max_calls: int = 3
-    """A limit."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits by name."""
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_what_is_not_given_is_left_to_variables_and_defaults(command):
 def test_limits_are_given_by_one_option(command):
     _, (given,) = command("--limit", "max_calls=2", "--limit", "max_calls=1")
 
-    assert given == {"limit": ["max_calls=2", "max_calls=1"]}
+    assert given == {"limits": ["max_calls=2", "max_calls=1"]}
     assert command("--max-calls", "1")[0].exit_code == 2
 
 
@@ -99,4 +100,4 @@ def test_without_the_source_there_are_options_without_texts(monkeypatch):
 
 def test_each_field_of_the_services_has_a_docstring():
     for kind in (DispatcherConfig, WorkerConfig):
-        assert set(field_docstrings(kind)) == {field.name for field in fields(kind)}
+        assert set(field_docstrings(kind)) == {one.name for one in fields(kind)}

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of
 from penstock.credentials.guard import OpenGuard
+from penstock.credentials.limits import limits_of
 from penstock.web import door, server
 from penstock.web.server import serving
 from tests.credentials.keyring import made
@@ -31,7 +32,7 @@ ROUTES = [web.get("/metrics", look), web.get("/api/page", large)]
 
 
 def at(entrance=None, **bounds):
-    entrance = entrance or Entrance(Security.INSECURE, OpenGuard(), **bounds)
+    entrance = entrance or Entrance(Security.INSECURE, OpenGuard(), limits_of("dispatcher", bounds))
     return serving(ROUTES, "127.0.0.1", 0, entrance)
 
 
@@ -119,7 +120,9 @@ async def test_one_that_is_being_answered_is_not_closed_for_a_new_one(connected)
         await go.wait()
         return web.Response(text="looked")
 
-    entrance = Entrance(Security.INSECURE, OpenGuard(), max_http_connections=1)
+    entrance = Entrance(
+        Security.INSECURE, OpenGuard(), limits_of("dispatcher", {"max_http_connections": 1})
+    )
     async with serving([web.get("/metrics", waits)], "127.0.0.1", 0, entrance) as port:
         first = await connected(port)
         asking = asyncio.create_task(asks(first))
@@ -172,7 +175,9 @@ def by_tls(tmp_path):
     trusted = ssl.create_default_context(cafile=str(keys / "dispatcher" / "ca.crt"))
 
     def start(**bounds):
-        return at(Entrance(Security.INSECURE, OpenGuard(), folder=folder, **bounds))
+        return at(
+            Entrance(Security.INSECURE, OpenGuard(), limits_of("dispatcher", bounds), folder=folder)
+        )
 
     return start, trusted
 

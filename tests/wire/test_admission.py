@@ -8,6 +8,7 @@ import pytest
 
 from penstock.credentials.caller import LocalCaller
 from penstock.credentials.entrance import Entrance, Security
+from penstock.credentials.limits import limits_of
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded, PenstockError, Refused, Unauthenticated
 from penstock.wire.connection import connect, listening
@@ -140,7 +141,7 @@ async def bounded(api, **most):
         host="127.0.0.1",
         port=0,
         drain=0,
-        entrance=Entrance(Security.LOCAL, Recording("mine"), **most),
+        entrance=Entrance(Security.LOCAL, Recording("mine"), limits_of("dispatcher", most)),
     )
     async with line as port, connect(f"127.0.0.1:{port}", caller=Shows("mine")) as channel:
         yield DispatcherClient(channel)

@@ -11,6 +11,7 @@ from penstock.credentials import authority
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.folder import LOOK, WatchedFolder, load_service
 from penstock.credentials.guard import OpenGuard
+from penstock.credentials.limits import limits_of
 from penstock.errors import ConfigError, Refused, Unavailable, VersionMismatch, WaitedTooLong
 from penstock.protocol.data import Recall, Subscribe
 from penstock.protocol.ranges import AckedSet, RangeSet
@@ -319,7 +320,9 @@ async def _closed_within(sock, seconds):
 
 @pytest.mark.slow
 async def test_connections_beyond_the_bound_are_closed_and_those_that_are_there_served():
-    entrance = Entrance(Security.LOCAL, OpenGuard(), max_connections=3)
+    entrance = Entrance(
+        Security.LOCAL, OpenGuard(), limits_of("dispatcher", {"max_connections": 3})
+    )
     line = listening(host="127.0.0.1", port=0, drain=0, entrance=entrance)
     async with line as port, connect(f"127.0.0.1:{port}") as channel:
         assert await HEALTH.call(channel, b"", 5) is not None

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.guard import OpenGuard
+from penstock.credentials.limits import limits_of
 from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded
 from penstock.wire import connections
@@ -39,7 +40,7 @@ class Named(OpenGuard):
 
 
 def open_to(guard=None, handlers=(), **bounds):
-    entrance = Entrance(Security.INSECURE, guard or OpenGuard(), **bounds)
+    entrance = Entrance(Security.INSECURE, guard or OpenGuard(), limits_of("dispatcher", bounds))
     return listening(*handlers, host=HERE, port=0, drain=0, entrance=entrance)
 
 

@@ -31,7 +31,9 @@ def mesh(busy, dispatcher, nothing_left):
             return unpack(header.layout, payload)
 
     @asynccontextmanager
-    async def run(dataset, *, units=None, grouped=None, cached=None, cache=1 << 30, **settings):
+    async def run(
+        dataset, *, units=None, grouped=None, cached=None, cache=1 << 30, limits=(), **settings
+    ):
         dispatcher.definition = encode(dataset.node).to_bytes()
         dispatcher.source = range(units or 0)
         readers = []
@@ -40,8 +42,8 @@ def mesh(busy, dispatcher, nothing_left):
             readers.append(Reader(worker, 8, **kwargs))
             return readers[-1]
 
-        shared = {"cross_trainer_cache_size_bytes": cache, **settings}
-        pool = RunnerPool(cache_bytes=cache, **settings)
+        shared = {"cross_trainer_cache_size_bytes": cache, "limits": dict(limits), **settings}
+        pool = RunnerPool(cache_bytes=cache, **dict(limits), **settings)
         async with pool, at_work(pool, dispatcher, **shared) as worker:
             streams = 0 if units is None else 1
             dispatcher.assign(1, streams=streams, grouped=grouped, cached=cached)
@@ -292,7 +294,7 @@ async def test_frames_of_a_dead_runner_are_sent_again_to_readers_that_lost_them(
 
 async def test_an_element_that_is_too_large_is_an_error_of_its_task(mesh):
     dataset = Dataset.range(3).map(lambda x: np.zeros(100_000))
-    async with mesh(dataset, max_element_bytes=1000) as (_, reader):
+    async with mesh(dataset, limits={"max_element_bytes": 1000}) as (_, reader):
         one = reader()
         await one.open()
 

@@ -73,7 +73,7 @@ async def bounded(tmp_path):
             door = opened.enter_context(shm_door.opened(str(tmp_path)))
             runners = Runners()
             worker = Worker(runners)
-            door.serve(worker, runners, WorkerConfig(**bounds))
+            door.serve(worker, runners, WorkerConfig(limits=bounds))
             place = {"boot_id": door.boot_id, "shm_socket": door.path, "shm_token": door.token}
             return worker, runners, KnownWorker("w:1", 7, WorkerProfile("h", ("shm",), **place))
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 
 from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.folder import ServiceCredentials, WatchedFolder, folder_of, load_service
 from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TensorFlowGuard, TokenGuard
+from penstock.credentials.limits import limits_of
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
 from penstock.credentials.seal import check_seal, seal
 from penstock.errors import ConfigError
-
-MAX_CALLS, MAX_CALLS_PER_IDENTITY = 20_000, 10_000
-MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IDENTITY = 10_000, 4_096
-MAX_HTTP_CONNECTIONS = 512
-MAX_MESSAGE_BYTES = 1 << 26
 
 
 class Security(Enum):
@@ -44,16 +42,8 @@ class Entrance:
 
     security: Security
     guard: Guard
-    max_calls: int = MAX_CALLS
-    """How many calls and streams may be open at once."""
-    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many of them one identity may have."""
-    max_connections: int = MAX_CONNECTIONS
-    """How many connections there may be."""
-    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
-    """How many of them one identity may have."""
-    max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many HTTP connections there may be."""
+    limits: Mapping[str, int] = field(default_factory=partial(limits_of, "dispatcher"))
+    """The limits of the service, by name."""
     ports: int = 1
     """How many gRPC ports this process has; they share its limit of open files."""
     folder: WatchedFolder | None = None

@@ -37,24 +37,23 @@ def all_printable(plain: Any) -> Any:
     return plain
 
 
-def too_long(text: str, most: int = LONGEST_NAME) -> bool:
-    """Return whether *text* is no name for its length: it takes more than *most* bytes."""
-    return len(text) > most or (
-        not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > most
+def too_long(text: str) -> bool:
+    """Return whether *text* takes more bytes than a name may take."""
+    return len(text) > LONGEST_NAME or (
+        not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > LONGEST_NAME
     )
 
 
-def check_name(what: str, text: str, most: int = LONGEST_NAME) -> None:
-    """Refuse a name that is too long: of more than *most* bytes, where a service is set so.
+def check_name(what: str, text: str) -> None:
+    """Refuse a name that is too long.
 
     Raises:
         Refused: showing how it begins.
     """
-    if too_long(text, most):
-        raised = " (max_name_bytes here)" if most < LONGEST_NAME else ""
+    if too_long(text):
         raise Refused(
             f"{what} takes {len(text.encode('utf-8', 'surrogatepass'))} bytes, and a name may "
-            f"take {most}{raised}: {printable(text[:80])!r}...; give a shorter one"
+            f"take {LONGEST_NAME}: {printable(text[:80])!r}...; give a shorter one"
         )
 
 

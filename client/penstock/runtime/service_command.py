@@ -14,19 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.runtime.settings import is_limit
+from penstock.runtime.settings import is_mapping
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 LONGEST = 120
 """Characters of an option's help, if its first sentence is not longer."""
-
-Limit = Annotated[
-    list[str] | None,
-    typer.Option("--limit", help="A limit, such as max_connections=100. Repeatable."),
-]
-"""One option sets all limits."""
 
 
 def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]], Any]:
@@ -35,8 +29,7 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
     The option of `worker_timeout` is ``--worker-timeout``. Its help is the first sentences of the
     field's docstring, and the default. A field that holds several values has an option in the
     singular, which may be repeated. The command is called with all fields by name; a field that
-    the command line does not set is None. The argument ``limit`` lists the values of ``--limit``,
-    the one option for all limits.
+    the command line does not set is None.
 
     >>> from penstock_dispatcher import DispatcherConfig
     >>> @options_of(DispatcherConfig)
@@ -47,11 +40,8 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
     """
     hints, docs = typing.get_type_hints(kind), field_docstrings(kind)
     found = [
-        _parameter(field, hints[field.name], docs.get(field.name, ""))
-        for field in fields(kind)
-        if not is_limit(field.name)
+        _parameter(field, hints[field.name], docs.get(field.name, "")) for field in fields(kind)
     ]
-    found.append(_keyword("limit", Limit))
 
     def decorate(command: Callable[..., None]) -> Any:
         command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
@@ -86,13 +76,17 @@ def field_docstrings(kind: type) -> dict[str, str]:
 
 def _parameter(field: Field[Any], hint: Any, doc: str) -> inspect.Parameter:
     inner = [one for one in typing.get_args(hint) if one is not type(None)]
-    several = any(typing.get_origin(one) is tuple for one in (hint, *inner))
+    several = is_mapping(hint) or any(typing.get_origin(h) is tuple for h in (hint, *inner))
     text = _summary(" ".join(doc.replace("`", "").split()))
     if field.default not in (MISSING, None, False, ()):
         text += f" By default {field.default}."
     spelt = f"--{_singular(field.name) if several else field.name}".replace("_", "-")
     option = typer.Option(spelt, help=f"{text} Repeatable." if several else text)
-    return _keyword(field.name, Annotated[(list[str] if several else hint) | None, option])
+    shown: Any = list[str] if several else hint
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(
+        field.name, kind, default=None, annotation=Annotated[shown | None, option]
+    )
 
 
 def _summary(text: str) -> str:
@@ -103,11 +97,6 @@ def _summary(text: str) -> str:
             break
         kept += f" {sentence}"
     return kept
-
-
-def _keyword(name: str, hint: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=None, annotation=hint)
 
 
 def _singular(name: str) -> str:

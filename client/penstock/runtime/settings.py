@@ -1,7 +1,7 @@
 """Converts settings between frozen dataclasses and ``PENSTOCK_*`` variables, in both directions.
 
-A field is a `str`, `int`, `float`, `bool`, or a tuple of text; each may also be None. A
-variable holds the value as text: tuples with commas, None as the empty text.
+A field is a `str`, `int`, `float`, `bool`, a tuple of text or a mapping of limits; each may also be
+None. A variable holds the value as text: tuples and mappings with commas, None as the empty text.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import types
 import typing
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
+from penstock.credentials.limits import LIMITS, limits_of, parsed
 from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError
 
@@ -26,20 +27,65 @@ else:
 
 PREFIX = "PENSTOCK_"
 
-OF_ENTRANCE = (
-    "max_calls",
-    "max_calls_per_identity",
-    "max_connections",
-    "max_connections_per_identity",
-    "max_http_connections",
+RENAMED = dict.fromkeys(LIMITS, ("limits={{'{0}': {1}}}", "LIMITS={0}={1}")) | {
+    "refresh_interval": ("heartbeat_interval={1}", "HEARTBEAT_INTERVAL={1}")
+}
+"""Settings that no longer exist, with their form in code and as a variable today."""
+
+
+class Check(NamedTuple):
+    """A check of one setting: its values in words, and a function that recognises them."""
+
+    wanted: str
+    fits: Callable[[Any], bool]
+
+
+def is_number(value: object, least: float) -> bool:
+    """Return whether *value* is a number, and not below *least*."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
+
+
+def whole(wanted: str, least: int, most: float = float("inf")) -> Check:
+    """Return the check of an integer from *least* to *most*."""
+    return Check(wanted, lambda v: isinstance(v, int) and is_number(v, least) and v <= most)
+
+
+def words(wanted: str) -> Check:
+    """Return the check of a tuple of non-empty text."""
+    return Check(
+        wanted, lambda v: isinstance(v, list | tuple) and all(isinstance(w, str) and w for w in v)
+    )
+
+
+def text(wanted: str) -> Check:
+    """Return the check of non-empty text."""
+    return Check(wanted, lambda v: isinstance(v, str) and bool(v))
+
+
+FLAG = Check("True or False", lambda v: isinstance(v, bool))
+PORT = whole("from 0 (any free one) to 65535", 0, 65535)
+INTERFACE = text("the name of an interface, as 127.0.0.1")
+FOLDER = Check("a folder's path", lambda v: isinstance(v, str | os.PathLike) and v != "")
+SECONDS = Check("a positive number of seconds", lambda v: is_number(v, 0) and v > 0)
+FINITE = Check(
+    "a positive, finite number of seconds",
+    lambda v: is_number(v, 0) and 0 < v < float("inf"),
 )
-"""Settings of each service that limit calls and connections."""
+BYTES = whole("a positive number of bytes", 1)
 
-MOST = (1 << 31) - 1
-"""The largest value of a limit: gRPC counts no further."""
-
-MOST_BYTES = 2_000_000_000
-"""The most bytes of a message."""
+LISTENING = {
+    "port": PORT,
+    "host": INTERFACE,
+    "protocol": Check("'grpc'", lambda v: v == "grpc"),
+    "http_port": PORT,
+    "http_host": INTERFACE,
+    "health_file": text("the path of a file"),
+    "insecure": FLAG,
+    "credentials": FOLDER,
+    "tensorflow_port": PORT,
+    "tensorflow_host": INTERFACE,
+}
+"""The checks of settings that all services share."""
 
 
 class ServiceSettings:
@@ -50,6 +96,9 @@ class ServiceSettings:
     role: ClassVar[str]
     """The role whose credentials the service uses."""
 
+    checks: ClassVar[Mapping[str, Check]]
+    """The checks of single settings; a setting whose default is None may be None."""
+
     host: str
     port: int
     protocol: str | None
@@ -58,14 +107,16 @@ class ServiceSettings:
     http_port: int | None
     http_host: str
     health_file: str | None
-    max_calls: int
-    max_calls_per_identity: int
-    max_connections: int
-    max_connections_per_identity: int
-    max_http_connections: int
-    max_message_bytes: int
+    limits: Mapping[str, int]
     tensorflow_port: int | None
     tensorflow_host: str | None
+
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Refuse settings that no longer exist, and name the ones that replace them."""
+        for name in RENAMED.keys() & given.keys():
+            now = RENAMED[name][0].format(name, given[name])
+            raise ConfigError(f"{name} is not a setting of its own: set {now}")
+        return super().__new__(cls)
 
     @property
     def scheme(self) -> str:
@@ -85,8 +136,7 @@ class ServiceSettings:
                 when the credentials cannot be used.
         """
         made = entrance_of(self.host, self.credentials, insecure=self.insecure, role=self.role)
-        for name in OF_ENTRANCE:
-            setattr(made, name, getattr(self, name))
+        made.limits = self.limits
         made.ports = 1 if self.tensorflow_port is None else 2
         return made
 
@@ -106,72 +156,60 @@ class ServiceSettings:
         >>> config.port, config.work_dir
         (5050, 'state')
         """
+        for name in RENAMED:
+            if variable(name) in env:
+                now = PREFIX + RENAMED[name][1].format(name, env[variable(name)])
+                raise ConfigError(f"{variable(name)} is not a variable of its own: set {now}")
+        read = _given_in(cls, env)  # type: ignore[type-var]  # a dataclass
         named = {name: value for name, value in given.items() if value is not None}
-        return replace(from_env(cls, env), **named)  # type: ignore[type-var]  # a dataclass
+        # The services of a cluster may share their variables: skip limits of other services.
+        limits = {k: n for k, n in read.get("limits", {}).items() if cls.role in LIMITS[k].roles}
+        more = named.get("limits", {})
+        limits |= more if isinstance(more, Mapping) else parsed(more)
+        return cls(**{**read, **named, "limits": limits})
 
-    def _check_listening(self) -> None:
-        if not isinstance(self.port, int) or not is_number(self.port, 0) or self.port > 65535:
-            raise ConfigError(f"port must be from 0 (any free one) to 65535, not {self.port!r}")
-        if not isinstance(self.host, str) or not self.host:
-            raise ConfigError(f"host must name an interface, as 127.0.0.1 does, not {self.host!r}")
-        if self.protocol not in (None, "grpc"):
-            raise ConfigError(f"protocol must be 'grpc', not {self.protocol!r}")
+    def check_values(self) -> None:
+        """Check each setting alone, then the settings of security together.
+
+        Raises:
+            ConfigError: naming a setting and its value, if it is malformed or contradicts another.
+        """
+        defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        for name, check in {**LISTENING, **self.checks}.items():
+            value = getattr(self, name)
+            if value is None and defaults[name] is None:
+                continue
+            if name == "credentials" and value == "":
+                value = None
+            elif not check.fits(value):
+                raise ConfigError(f"{name} must be {check.wanted}, not {value!r}")
+            if isinstance(value, list):
+                value = tuple(value)
+            elif isinstance(value, os.PathLike):
+                value = os.fspath(value)
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "limits", limits_of(self.role, self.limits))
         self._check_security()
-        self._check_http()
-
-    def _check_http(self) -> None:
-        port, host, file = self.http_port, self.http_host, self.health_file
-        if file is not None and not (isinstance(file, str) and file):
-            raise ConfigError(f"health_file must be the path of a file, not {file!r}")
-        if port is not None and (
-            not isinstance(port, int) or not is_number(port, 0) or port > 65535
-        ):
-            raise ConfigError(
-                f"http_port must be None (no HTTP) or from 0 (any free one) to 65535, not {port!r}"
-            )
-        if not isinstance(host, str) or not host:
-            raise ConfigError(f"http_host must name an interface, as 127.0.0.1 does, not {host!r}")
-        if port is None or is_loopback(host) or self.credentials or self.insecure:
-            return
-        raise ConfigError(
-            f"http_host={host!r} lets other machines look: give credentials=FOLDER "
-            "(--credentials, PENSTOCK_CREDENTIALS), which `penstock keys init` makes; or, where "
-            "every member of the network is trusted, insecure=True (--insecure)"
-        )
 
     def _check_security(self) -> None:
-        for name in OF_ENTRANCE:
-            check_bound(name, getattr(self, name))
-        check_bound("max_message_bytes", self.max_message_bytes, MOST_BYTES)
-        if not isinstance(self.insecure, bool):
-            raise ConfigError(f"insecure must be True or False, not {self.insecure!r}")
-        if self.credentials is not None and not isinstance(self.credentials, str | os.PathLike):
-            raise ConfigError(f"credentials must be a folder's path, not {self.credentials!r}")
         if self.credentials and self.insecure:
             raise ConfigError(
-                f"credentials={os.fspath(self.credentials)!r} and insecure=True contradict each "
-                "other: leave one of them out"
+                f"credentials={self.credentials!r} and insecure=True contradict each other: leave "
+                "one of them out"
             )
-        if self.credentials is not None:
-            object.__setattr__(self, "credentials", os.fspath(self.credentials) or None)
-        self._check_tensorflow()
-
-    def _check_tensorflow(self) -> None:
-        port, host = self.tensorflow_port, self.tensorflow_host
-        if port is not None and (
-            not isinstance(port, int) or not is_number(port, 0) or port > 65535
-        ):
+        outside = self.http_port is not None and not is_loopback(self.http_host)
+        if outside and not self.credentials and not self.insecure:
             raise ConfigError(
-                f"tensorflow_port must be from 0 (any free one) to 65535, not {port!r}"
+                f"http_host={self.http_host!r} lets other machines look: give credentials=FOLDER "
+                "(--credentials, PENSTOCK_CREDENTIALS), which `penstock keys init` makes; or, if "
+                "every member of the network is trusted, insecure=True (--insecure)"
             )
-        if host is not None and not (isinstance(host, str) and host):
-            raise ConfigError(f"tensorflow_host must name an interface, not {host!r}")
-        if port is None and host is not None:
-            raise ConfigError(f"tensorflow_host={host!r} needs a tensorflow_port")
-        if port is not None and not self.credentials:
+        if self.tensorflow_port is None and self.tensorflow_host is not None:
+            raise ConfigError(f"tensorflow_host={self.tensorflow_host!r} needs a tensorflow_port")
+        if self.tensorflow_port is not None and not self.credentials:
             raise ConfigError(
-                f"tensorflow_port={port} goes with credentials: without them TensorFlow's clients "
-                "are answered on the service's own port; leave it out"
+                f"tensorflow_port={self.tensorflow_port} goes with credentials: without them the "
+                "service answers TensorFlow's clients on its own port; leave it out"
             )
 
 
@@ -181,13 +219,7 @@ def from_env(kind: type[C], env: Mapping[str, str]) -> C:
     Raises:
         ConfigError: when a variable cannot be read; the message names it and its value.
     """
-    hints = typing.get_type_hints(kind)
-    given = {}
-    for field in fields(kind):
-        name = variable(field.name)
-        if name in env:
-            given[field.name] = _read(name, env[name], hints[field.name])
-    return kind(**given)
+    return kind(**_given_in(kind, env))
 
 
 def to_env(config: DataclassInstance) -> dict[str, str]:
@@ -200,50 +232,18 @@ def variable(field: str) -> str:
     return PREFIX + field.upper()
 
 
-def is_number(value: object, least: float) -> bool:
-    """Return whether *value* is a number, and not below *least*."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= least
+def is_mapping(hint: Any) -> bool:
+    """Return whether a field with this type holds limits by name."""
+    return typing.get_origin(hint) is Mapping
 
 
-def is_limit(field: str) -> bool:
-    """Return whether the setting *field* is a limit, by its name."""
-    return field.startswith("max_")
-
-
-def limits(kind: type[DataclassInstance], given: Sequence[str]) -> dict[str, int]:
-    """Return the limits of *kind* in *given*, a list of texts such as ``max_jobs=100``.
-
-    Raises:
-        ConfigError: when a name is not one of its limits, or a value is not a number.
-
-    >>> from penstock_dispatcher import DispatcherConfig
-    >>> limits(DispatcherConfig, ["max_jobs=100"])
-    {'max_jobs': 100}
-    """
-    known = [field.name for field in fields(kind) if is_limit(field.name)]
-    found = {}
-    for text in given:
-        name, _, value = text.partition("=")
-        if name not in known or not value.isdecimal():
-            raise ConfigError(
-                f"--limit {text[:80]!r} must be NAME=NUMBER, as max_calls=1000, with one of these "
-                f"names: {', '.join(known)}"
-            )
-        found[name] = int(value)
-    return found
-
-
-def check_bound(name: str, most: object, largest: int = MOST) -> None:
-    """Check that the limit *most* is a whole number from 1 to *largest*.
-
-    Raises:
-        ConfigError: when it is not; the message names the limit and its range.
-    """
-    if not isinstance(most, int) or not is_number(most, 1) or most > largest:
-        raise ConfigError(
-            f"{name} must be a number from 1 to {largest}, not {most!r}: it bounds what is served, "
-            "and 0 would be nothing; leave it out for the default"
-        )
+def _given_in(kind: type[C], env: Mapping[str, str]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {
+        field.name: _read(variable(field.name), env[variable(field.name)], hints[field.name])
+        for field in fields(kind)
+        if variable(field.name) in env
+    }
 
 
 def _read(name: str, text: str, hint: Any) -> Any:
@@ -254,9 +254,12 @@ def _read(name: str, text: str, hint: Any) -> Any:
     try:
         if kind is bool:
             return _BOOLS[text.lower()]
-        if typing.get_origin(kind) is tuple:
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+        if typing.get_origin(kind) is tuple or is_mapping(kind):
+            parts = tuple(part.strip() for part in text.split(",") if part.strip())
+            return parsed(parts) if is_mapping(kind) else parts
         return kind(text)
+    except ConfigError as exc:
+        raise ConfigError(f"{name}: {exc}") from None
     except (ValueError, KeyError) as exc:
         wanted = getattr(kind, "__name__", str(kind))
         raise ConfigError(f"{name}={text!r} cannot be read as {wanted}") from exc
@@ -265,7 +268,13 @@ def _read(name: str, text: str, hint: Any) -> Any:
 def _write(value: Any) -> str:
     if value is None:
         return ""
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, Mapping):
+        value = [f"{name}={number}" for name, number in value.items()]
+    return (
+        ",".join(value)
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else str(value)
+    )
 
 
 _BOOLS = dict.fromkeys(["1", "true", "yes", "on"], True) | dict.fromkeys(

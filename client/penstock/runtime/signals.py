@@ -2,7 +2,8 @@
 
 A parent may pass down two pipes by number: ``PENSTOCK_READY_FD``, to which the service writes
 one line when it answers, and ``PENSTOCK_LIFELINE_FD``, whose end of file means that the parent
-ended, however it did.
+ended, however it did. A dispatcher also reads ``PENSTOCK_LINGER``: the seconds for which it still
+answers after the first signal, and says that it ends.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from penstock.runtime.versions import versions
 log = logging.getLogger("penstock.process")
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
+
+LINGER = "PENSTOCK_LINGER"
+"""The variable in which `penstock run` tells its dispatcher how long to answer after the end."""
 
 
 def run_service(

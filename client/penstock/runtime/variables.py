@@ -17,18 +17,14 @@ _NAMES = """
     buffer_bytes client_timeout consumer_timeout credentials cross_trainer_cache_size_bytes
     data_transfer_address data_transfer_protocol dataset_gc_timeout dispatcher_address
     dispatcher_timeout drain durability fault_tolerant_mode gc_dynamic_sharding_jobs health_file
-    heartbeat_interval host http_host http_port insecure job_gc_check_interval job_gc_timeout linger
-    max_calls max_calls_per_identity max_connections max_connections_per_identity max_datasets
-    max_definition_bytes max_element_bytes max_http_connections max_jobs max_jobs_per_identity
-    max_message_bytes max_name_bytes max_openings max_readers max_readers_per_identity
-    max_registered_bytes max_registered_bytes_per_identity port process_idle process_memory
-    processes_idle protocol reassign_static_tasks refresh_interval runner_environment
-    runner_memory_bytes runner_niceness runner_read_only runner_user runner_writable slots
-    socket_dir tensorflow_datasets tensorflow_host tensorflow_port total_buffer_bytes work_dir
-    worker_address worker_addresses worker_tags worker_timeout
+    heartbeat_interval host http_host http_port insecure job_gc_check_interval job_gc_timeout limits
+    port process_idle process_memory processes_idle protocol reassign_static_tasks
+    runner_environment runner_memory_bytes runner_niceness runner_read_only runner_user
+    runner_writable slots socket_dir tensorflow_datasets tensorflow_host tensorflow_port
+    total_buffer_bytes work_dir worker_address worker_addresses worker_tags worker_timeout
 
-    consumer_index docs index lifeline_fd log log_format malloc no_platform num_consumers prefer
-    ready_fd role tag target trial zygote_fd zygotes_fd
+    consumer_index docs index lifeline_fd linger log log_format malloc no_platform num_consumers
+    prefer ready_fd role tag target trial zygote_fd zygotes_fd
 """
 
 KNOWN = frozenset(_NAMES.split())

@@ -65,7 +65,7 @@ async def serving(
     folder = entrance.folder
     tls = None if folder is None else http.server_context(folder)
     # Each connection is an open file, and most files are for the service's calls and own work.
-    door = Door(min(entrance.max_http_connections, max(most_files() // 8, 1)), tls)
+    door = Door(min(entrance.limits["max_http_connections"], max(most_files() // 8, 1)), tls)
     runner = _runner(routes, [_heard(door), _admission(entrance)])
     await runner.setup()
     try:

@@ -16,11 +16,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from penstock.credentials.caller import LOCAL, Caller, caller_of
 from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
+from penstock.credentials.limits import MOST
 from penstock.errors import ConfigError, InternalError
 from penstock.runtime.accepted import most_files
 from penstock.runtime.address import is_address, join, split
 from penstock.runtime.descriptors import check_room
-from penstock.runtime.settings import MOST
 from penstock.wire.admission import TOKEN, Admission
 from penstock.wire.connections import Connections, watching
 from penstock.wire.tracing import tracing
@@ -254,7 +254,7 @@ async def _serving(
 ) -> AsyncIterator[int]:
     connections = None
     if entrance is not None:
-        connections = Connections(entrance.max_connections_per_identity, _files(entrance))
+        connections = Connections(entrance.limits["max_connections_per_identity"], _files(entrance))
     server = _server(entrance, largest, connections)
     server.add_generic_rpc_handlers(handlers)
     health = HealthServicer(server)
@@ -284,10 +284,10 @@ def _server(
     options = (*_SERVER, ("grpc.max_receive_message_length", largest))
     if entrance is None or connections is None:
         return grpc.aio.server(options=options)
-    most = entrance.max_calls_per_identity
+    most = entrance.limits["max_calls_per_identity"]
     return grpc.aio.server(
         interceptors=(Admission(entrance.guard, most, entrance.calls, connections),),
-        maximum_concurrent_rpcs=entrance.max_calls,
+        maximum_concurrent_rpcs=entrance.limits["max_calls"],
         options=(*options, *_of_connections(entrance)),
     )
 
@@ -299,10 +299,13 @@ def _of_connections(entrance: Entrance) -> tuple[tuple[str, int], ...]:
     limit still reach the service, so that it can answer with a clear error.
     """
     # Leave some files for other uses: without any, gRPC accepts no connection and gets stuck.
-    most = min(entrance.max_connections, max(_files(entrance) * 3 // 4, 1))
+    most = min(entrance.limits["max_connections"], max(_files(entrance) * 3 // 4, 1))
     return (
         ("grpc.max_allowed_incoming_connections", most),
-        ("grpc.max_concurrent_streams", min(entrance.max_calls_per_identity, MOST - TOLD) + TOLD),
+        (
+            "grpc.max_concurrent_streams",
+            min(entrance.limits["max_calls_per_identity"], MOST - TOLD) + TOLD,
+        ),
     )
 
 

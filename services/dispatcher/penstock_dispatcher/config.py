@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import os
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
-from penstock.credentials.entrance import (
-    MAX_CALLS,
-    MAX_CALLS_PER_IDENTITY,
-    MAX_CONNECTIONS,
-    MAX_CONNECTIONS_PER_IDENTITY,
-    MAX_HTTP_CONNECTIONS,
-    MAX_MESSAGE_BYTES,
-)
 from penstock.errors import ConfigError
-from penstock.protocol.names import LONGEST_NAME
-from penstock.runtime.settings import MOST_BYTES, ServiceSettings, check_bound, is_number
+from penstock.runtime.settings import FINITE, FLAG, FOLDER, SECONDS, Check, ServiceSettings, words
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.worker_list import is_exact
 from penstock_dispatcher.registered_bytes import RegisteredBytes
 
 DURABILITIES = ("process", "power")
-COUNTS = (
-    "max_openings",
-    "max_jobs",
-    "max_jobs_per_identity",
-    "max_readers",
-    "max_readers_per_identity",
-    "max_datasets",
-)
-SUMS = ("max_registered_bytes", "max_registered_bytes_per_identity")
-MOST_SUM = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +98,6 @@ class DispatcherConfig(ServiceSettings):
     so use it only in a network whose members you trust. Each start logs it, and ``penstock
     status`` shows it."""
 
-    linger: float = 0.0
-    """Seconds for which a stopped dispatcher still answers and says that it ends. On other
-    hosts, `penstock run` then stops its workers."""
-
     http_port: int | None = None
     """The port for HTTP: the page, ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free
     port. By default there is no HTTP."""
@@ -134,28 +110,9 @@ class DispatcherConfig(ServiceSettings):
     """A file that the service touches every second while it works, and removes at its end. A
     health check reads its age, which costs less than starting a client."""
 
-    max_calls: int = MAX_CALLS
-    """How many calls and streams may be open at once. The service refuses more with
-    `Overloaded`."""
-
-    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many calls and streams one identity may have open. An identity is the name in a token
-    or, without a token, an address."""
-
-    max_connections: int = MAX_CONNECTIONS
-    """How many connections there may be. The service closes further ones at once."""
-
-    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
-    """How many connections one identity may have, and how many one address may have without
-    showing an identity. Of the latter, the service closes the oldest."""
-
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    """How large a heartbeat or a request with a saved state may be. The service refuses a
-    larger one."""
-
-    max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many HTTP connections there may be. At this number, the service closes an idle one
-    for each new one."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits by name, such as ``{"max_jobs": 100}``; other limits have their defaults. The page
+    Limits lists them. A request beyond a limit fails, with an error that names the limit."""
 
     tensorflow_port: int | None = None
     """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
@@ -169,26 +126,6 @@ class DispatcherConfig(ServiceSettings):
     """The ids of datasets that TensorFlow's own clients may read, at the `tensorflow_port` of
     this dispatcher and of workers. `status` shows them."""
 
-    max_openings: int = 256
-    """How many calls that register datasets or open jobs may run at once. The dispatcher
-    refuses more with `Overloaded`, which says when to try again. It so keeps time for connected
-    readers."""
-
-    max_jobs: int = 1 << 16
-    """How many jobs may be open at once. The dispatcher refuses more with `Overloaded`."""
-
-    max_jobs_per_identity: int = 1 << 15
-    """How many jobs one identity may have opened since the dispatcher started."""
-
-    max_readers: int = 1 << 16
-    """How many readers may be connected."""
-
-    max_readers_per_identity: int = 1 << 15
-    """How many readers of one identity may be connected."""
-
-    max_datasets: int = 1 << 16
-    """How many datasets may be registered."""
-
     durability: str = "process"
     """What the journal survives: a crash of the process (``"process"``), or also a power failure
     (``"power"``). With ``"process"``, a power failure may lose the last decisions; ``"power"``
@@ -199,47 +136,48 @@ class DispatcherConfig(ServiceSettings):
     dataset with an id of your choice is kept forever."""
 
     heartbeat_interval: float = 1.0
-    """Seconds between heartbeats of a worker."""
+    """Seconds between heartbeats of workers and readers."""
 
-    refresh_interval: float = 1.0
-    """Seconds between heartbeats of a reader."""
-
-    max_name_bytes: int = LONGEST_NAME
-    """How many bytes the name of a job, a trainer or a save may have."""
-
-    max_registered_bytes: int = 1 << 32
-    """How many bytes all registered datasets may take, on disk or in memory."""
-
-    max_registered_bytes_per_identity: int = 1 << 31
-    """How many bytes one identity may have registered since the dispatcher started."""
-
-    max_definition_bytes: int = 1 << 28
-    """How large a dataset may be when a client registers it, with its functions and arrays. The
-    dispatcher refuses a larger one before it reads it. Put large data into files."""
+    checks: ClassVar[Mapping[str, Check]] = {
+        "fault_tolerant_mode": FLAG,
+        "gc_dynamic_sharding_jobs": FLAG,
+        "reassign_static_tasks": FLAG,
+        "work_dir": FOLDER,
+        "worker_addresses": words("a list of addresses"),
+        "job_gc_check_interval": FINITE,
+        "job_gc_timeout": SECONDS,
+        "dataset_gc_timeout": SECONDS,
+        "worker_timeout": FINITE,
+        "client_timeout": FINITE,
+        "consumer_timeout": FINITE,
+        "heartbeat_interval": FINITE,
+        "tensorflow_datasets": words("a tuple of ids"),
+        "durability": Check(f"one of {', '.join(DURABILITIES)}", lambda v: v in DURABILITIES),
+    }
 
     def __post_init__(self) -> None:
-        self._check_listening()
-        self._check_work_dir()
-        if self.worker_addresses is not None:
-            self._check_workers(self.worker_addresses)
-        for name in (
-            "job_gc_check_interval",
-            "job_gc_timeout",
-            "dataset_gc_timeout",
-            "worker_timeout",
-            "client_timeout",
-            "consumer_timeout",
-            "heartbeat_interval",
-            "refresh_interval",
-        ):
-            self._check_time(name)
-        self._check_definition()
-        self._check_opened()
-        for name in COUNTS:
-            check_bound(name, getattr(self, name))
-        self._check_pair("worker_timeout", "heartbeat_interval")
-        self._check_pair("client_timeout", "refresh_interval")
-        self._check_pair("consumer_timeout", "refresh_interval")
+        self.check_values()
+        if self.fault_tolerant_mode and self.work_dir is None:
+            raise ConfigError("fault_tolerant_mode=True needs a work_dir")
+        entries = self.worker_addresses or ()
+        twice = [e for e in entries if entries.count(e) > 1 and is_exact(e)]
+        if twice:
+            raise ConfigError(
+                f"worker_addresses names {twice[0]} twice: a worker has one position in the list; "
+                "name each host:port once"
+            )
+        if bool(self.tensorflow_datasets) != (self.tensorflow_port is not None):
+            raise ConfigError(
+                f"tensorflow_port={self.tensorflow_port!r} and tensorflow_datasets="
+                f"{self.tensorflow_datasets!r} go together: name the datasets that everybody who "
+                "reaches the port may read, and no others"
+            )
+        for lease in ("worker_timeout", "client_timeout", "consumer_timeout"):
+            if getattr(self, lease) < 2 * self.heartbeat_interval:
+                raise ConfigError(
+                    f"{lease}={getattr(self, lease):g} must be at least twice heartbeat_interval="
+                    f"{self.heartbeat_interval:g}: a lost heartbeat must not expire it"
+                )
 
     @property
     def after_fault(self) -> str:
@@ -255,14 +193,16 @@ class DispatcherConfig(ServiceSettings):
 
     @property
     def of_definitions(self) -> tuple[int, RegisteredBytes]:
-        """How large one may be, and what counts what they take together."""
-        sums = self.max_registered_bytes, self.max_registered_bytes_per_identity
-        return self.max_definition_bytes, RegisteredBytes(*sums)
+        """The largest size of a definition, and the count of the bytes of all definitions."""
+        sums = ("max_registered_bytes", "max_registered_bytes_per_identity")
+        registered = RegisteredBytes(*(self.limits[name] for name in sums))
+        return self.limits["max_definition_bytes"], registered
 
     @property
     def of_readers(self) -> tuple[int, str, str]:
-        """How many of them an identity may have, and how that is said."""
-        return self.max_readers_per_identity, "readers connected", "max_readers_per_identity"
+        """How many readers an identity may have, in numbers and in words."""
+        name = "max_readers_per_identity"
+        return self.limits[name], "readers connected", name
 
     @property
     def settings(self) -> CoreSettings:
@@ -274,7 +214,7 @@ class DispatcherConfig(ServiceSettings):
             reader_lease=self.client_timeout,
             consumer_lease=consumer_lease,
             heartbeat_interval=self.heartbeat_interval,
-            refresh_interval=self.refresh_interval,
+            refresh_interval=self.heartbeat_interval,
             idle=self.job_gc_timeout,
             gc_dynamic=self.gc_dynamic_sharding_jobs,
             dataset_idle=self.dataset_gc_timeout,
@@ -282,66 +222,8 @@ class DispatcherConfig(ServiceSettings):
             tick_interval=min(0.25, shortest / 8),
             worker_addresses=self.worker_addresses or (),
             reassign_static_tasks=self.reassign_static_tasks,
-            max_jobs=self.max_jobs,
-            max_jobs_per_identity=self.max_jobs_per_identity,
-            max_readers=self.max_readers,
-            max_datasets=self.max_datasets,
+            max_jobs=self.limits["max_jobs"],
+            max_jobs_per_identity=self.limits["max_jobs_per_identity"],
+            max_readers=self.limits["max_readers"],
+            max_datasets=self.limits["max_datasets"],
         )
-
-    def _check_work_dir(self) -> None:
-        for name in ("fault_tolerant_mode", "gc_dynamic_sharding_jobs", "reassign_static_tasks"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        if self.work_dir is not None:
-            if not isinstance(self.work_dir, str | os.PathLike) or not os.fspath(self.work_dir):
-                raise ConfigError(f"work_dir must be a folder's path, not {self.work_dir!r}")
-            object.__setattr__(self, "work_dir", os.fspath(self.work_dir))
-        if self.fault_tolerant_mode and self.work_dir is None:
-            raise ConfigError("fault_tolerant_mode=True needs a work_dir")
-        if self.durability not in DURABILITIES:
-            raise ConfigError(
-                f"durability must be one of {', '.join(DURABILITIES)}, not {self.durability!r}"
-            )
-
-    def _check_workers(self, entries: tuple[str, ...]) -> None:
-        if isinstance(entries, str) or not all(isinstance(e, str) and e for e in entries):
-            raise ConfigError(f"worker_addresses must be a list of addresses, not {entries!r}")
-        twice = [e for e in entries if entries.count(e) > 1 and is_exact(e)]
-        if twice:
-            raise ConfigError(
-                f"worker_addresses names {twice[0]} twice: a worker has one place in the list; "
-                "name each host:port once"
-            )
-        object.__setattr__(self, "worker_addresses", tuple(entries))
-
-    def _check_opened(self) -> None:
-        names, port = self.tensorflow_datasets, self.tensorflow_port
-        if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
-            raise ConfigError(f"tensorflow_datasets must be a tuple of ids, not {names!r}")
-        if bool(names) != (port is not None):
-            raise ConfigError(
-                f"tensorflow_port={port!r} and tensorflow_datasets={names!r} go together: name the "
-                "datasets that everybody who reaches the port may read, and no others"
-            )
-        object.__setattr__(self, "tensorflow_datasets", tuple(names))
-
-    def _check_definition(self) -> None:
-        check_bound("max_definition_bytes", self.max_definition_bytes, MOST_BYTES)
-        check_bound("max_name_bytes", self.max_name_bytes, LONGEST_NAME)
-        for name in SUMS:
-            check_bound(name, getattr(self, name), MOST_SUM)
-
-    def _check_time(self, name: str) -> None:
-        value = getattr(self, name)
-        if not is_number(value, 0) or value == 0:
-            raise ConfigError(f"{name} must be a positive number of seconds, not {value!r}")
-        if math.isinf(value) and name not in {"job_gc_timeout", "dataset_gc_timeout"}:
-            raise ConfigError(f"{name} must be finite, not {value!r}")
-        object.__setattr__(self, name, float(value))
-
-    def _check_pair(self, lease: str, interval: str) -> None:
-        if getattr(self, lease) < 2 * getattr(self, interval):
-            raise ConfigError(
-                f"{lease}={getattr(self, lease):g} must be at least twice "
-                f"{interval}={getattr(self, interval):g}: a lost heartbeat must not expire it"
-            )

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
 from penstock.runtime.exit_codes import exit_code
-from penstock.runtime.settings import limits
-from penstock.runtime.signals import READY_FD, announce, run_service
+from penstock.runtime.signals import LINGER, READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
 from penstock_dispatcher.collection import short_collections
 from penstock_dispatcher.config import DispatcherConfig
@@ -20,13 +18,12 @@ from penstock_dispatcher.server import FORGETFUL, serve
 from penstock_dispatcher.service import DispatcherService
 
 
-def run(limit: Sequence[str] | None = None, **given: Any) -> None:
+def run(**given: Any) -> None:
     """Run a dispatcher with these settings until a signal stops it.
 
     What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
     """
     try:
-        given |= limits(DispatcherConfig, limit or ())
         config = DispatcherConfig.from_env(**given)
         insist_on_1_3(config.credentials)
         with short_collections():
@@ -38,6 +35,7 @@ def run(limit: Sequence[str] | None = None, **given: Any) -> None:
 
 def _serve(config: DispatcherConfig) -> None:
     serving: list[DispatcherService] = []
+    linger = float(os.environ.get(LINGER, "0"))
 
     def ready(dispatcher: DispatcherService) -> None:
         serving.append(dispatcher)
@@ -48,9 +46,9 @@ def _serve(config: DispatcherConfig) -> None:
             dispatcher.ending = True
         # The next signal stops it: sent from here, or by somebody who does not wait as long.
         loop = asyncio.get_running_loop()
-        loop.call_later(config.linger, signal.raise_signal, signal.SIGTERM)
+        loop.call_later(linger, signal.raise_signal, signal.SIGTERM)
 
-    run_service(serve(config, ready), leave if config.linger else None)
+    run_service(serve(config, ready), leave if linger else None)
 
 
 def _announce_ready(dispatcher: DispatcherService, config: DispatcherConfig) -> None:

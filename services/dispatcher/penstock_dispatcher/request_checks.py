@@ -12,13 +12,10 @@ from penstock.protocol.calls import OpenIterationRequest, Registration
 from penstock.protocol.control import ReaderHeartbeat, WorkerEvent
 from penstock.protocol.control import WorkerHeartbeat as Beat
 from penstock.protocol.loop_time import LoopTime
-from penstock.protocol.names import LONGEST_NAME, check_name, fault_of_id, printable
+from penstock.protocol.names import check_name, fault_of_id, printable
 from penstock.protocol.nearness import MOST_SLOTS, MOST_WORDS, WorkerProfile
 from penstock.protocol.rounds import RoundsReport
 from penstock.protocol.types import Versions
-
-GIVEN = frozenset({"job_name", "trainer"})
-"""What users name themselves; an id of a dataset has a bound of its own."""
 
 MOST_HELD = 1 << 16
 """The most tasks that a consumer may report."""
@@ -71,8 +68,8 @@ def check_dataset_id(dataset_id: str) -> None:
         raise Refused(f"dataset_id {fault}")
 
 
-def check_opening(request: OpenIterationRequest, most: int = LONGEST_NAME) -> None:
-    """Refuse names of more than *most* bytes; raises as `check_versions` does."""
+def check_opening(request: OpenIterationRequest) -> None:
+    """Refuse names that are too long; raises as `check_versions` does."""
     check_versions("the client", request.versions)
     for what, text in (
         ("dataset", request.dataset),
@@ -85,7 +82,7 @@ def check_opening(request: OpenIterationRequest, most: int = LONGEST_NAME) -> No
         ("on_error", request.on_error),
     ):
         if text is not None:
-            check_name(what, text, most if what in GIVEN else LONGEST_NAME)
+            check_name(what, text)
 
 
 def check_worker_event(event: WorkerEvent) -> None:
@@ -120,12 +117,12 @@ def _check_profile(worker: str, profile: WorkerProfile) -> None:
         raise Refused(f"worker {worker} has {profile.slots} slots: at most {MOST_SLOTS} are used")
 
 
-def check_heartbeat(heartbeat: ReaderHeartbeat, most: int = LONGEST_NAME) -> None:
-    """Refuse names and labels of more than *most* bytes; raises as `check_versions` does."""
+def check_heartbeat(heartbeat: ReaderHeartbeat) -> None:
+    """Refuse names and labels that are too long; raises as `check_versions` does."""
     check_name("a reader's token", heartbeat.session)
-    check_name("a reader's trainer", heartbeat.trainer, most)
+    check_name("a reader's trainer", heartbeat.trainer)
     if heartbeat.barrier is not None:
-        check_name("the label of a save", heartbeat.barrier.label, most)
+        check_name("the label of a save", heartbeat.barrier.label)
     for text in (*heartbeat.in_process, *heartbeat.transports):
         check_name("how a reader reads", text)
     if heartbeat.loop is not None:

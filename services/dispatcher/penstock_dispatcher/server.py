@@ -109,16 +109,17 @@ def _listening(
     clients: TensorFlowClients,
 ) -> AbstractAsyncContextManager[int]:
     """Open the port for Penstock's and TensorFlow's protocols; yield its number."""
-    openings = Openings(config.max_openings)
+    openings = Openings(config.limits["max_openings"])
+    largest = config.limits["max_message_bytes"]
     api = TensorFlowService(known, clients, now, config.tensorflow_datasets)
     return listening(
-        dispatcher_handlers(dispatcher, entrance.seal, openings.held, config.max_message_bytes),
+        dispatcher_handlers(dispatcher, entrance.seal, openings.held, largest),
         *tensorflow.dispatcher_handlers(api),
         preemption_handlers(partial(_stop_at, agreements_at(config.work_dir))),
         host=config.host,
         port=config.port,
         drain=DRAIN,
-        largest=max(config.max_definition_bytes + MARGIN, config.max_message_bytes),
+        largest=max(config.limits["max_definition_bytes"] + MARGIN, largest),
         entrance=entrance,
     )
 

@@ -194,7 +194,7 @@ class DispatcherService:
     async def open_iteration(self, request: OpenIterationRequest) -> OpenIterationReply:
         """See `DispatcherApi.open_iteration`."""
         self._check_open()
-        request_checks.check_opening(request, self._config.max_name_bytes)
+        request_checks.check_opening(request)
         await self._registrar.ensure(request)
         new = OpenIteration(self._calls.new_call(), request, seeds.fresh(), who=identity_answered())
         answer: OpenIterationReply | ListSourceFiles = await self._ask(new)
@@ -276,7 +276,7 @@ class DispatcherService:
         peers = ReaderSessions(self._reading)
 
         def hear(heartbeat: ReaderHeartbeat) -> None:
-            request_checks.check_heartbeat(heartbeat, self._config.max_name_bytes)
+            request_checks.check_heartbeat(heartbeat)
             self._readers.lead(heartbeat.session, outbox)  # ends an older one, which makes room
             peers.note(heartbeat.session, heartbeat.iteration)
             self._handle(heartbeat)

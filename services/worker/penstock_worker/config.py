@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from penstock.credentials.entrance import (
-    MAX_CALLS,
-    MAX_CALLS_PER_IDENTITY,
-    MAX_CONNECTIONS,
-    MAX_CONNECTIONS_PER_IDENTITY,
-    MAX_HTTP_CONNECTIONS,
-    MAX_MESSAGE_BYTES,
-)
 from penstock.errors import ConfigError
 from penstock.protocol.names import LONGEST_NAME, too_long
 from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, MOST_SLOTS, MOST_WORDS
 from penstock.runtime.address import is_address
 from penstock.runtime.cores import cores
-from penstock.runtime.settings import ServiceSettings, is_number
+from penstock.runtime.settings import (
+    BYTES,
+    FINITE,
+    FLAG,
+    Check,
+    ServiceSettings,
+    is_number,
+    text,
+    whole,
+    words,
+)
 from penstock_worker.memory_share import buffer_size
 
 PORT = "%port%"
@@ -26,6 +29,8 @@ PORT = "%port%"
 
 TRANSPORTS = (GRPC, LOCAL_TRANSPORT)
 """What each worker offers to readers."""
+
+MOST_TAGS = MOST_WORDS - len(TRANSPORTS)
 
 DISPATCHER_TIMEOUT = 60.0
 
@@ -46,7 +51,7 @@ class WorkerConfig(ServiceSettings):
 
     >>> WorkerConfig(dispatcher_address="dispatcher")
     Traceback (most recent call last):
-    penstock.errors.ConfigError: dispatcher_address must look like host:port or ...
+    penstock.errors.ConfigError: dispatcher_address must be host:port or ...
     """
 
     role: ClassVar[str] = "worker"
@@ -109,9 +114,6 @@ class WorkerConfig(ServiceSettings):
     the memory that the worker may use. If the `buffer_bytes` of all jobs would be more, their
     tasks share this number equally, with at least 4 MiB for each task."""
 
-    max_element_bytes: int = 1 << 30
-    """The largest element that the worker delivers. A larger one is an error of its task."""
-
     cross_trainer_cache_size_bytes: int = CACHE_SIZE
     """How many bytes all tasks of a job with a `CrossTrainerCache` may keep here. It is never
     more than half the memory that the worker may use."""
@@ -144,27 +146,10 @@ class WorkerConfig(ServiceSettings):
     """A file that the service touches every second while it works, and removes at its end. A
     health check reads its age, which costs less than starting a client."""
 
-    max_calls: int = MAX_CALLS
-    """How many calls and streams may be open at once. The service refuses more with
-    `Overloaded`."""
-
-    max_calls_per_identity: int = MAX_CALLS_PER_IDENTITY
-    """How many calls and streams one identity may have open. An identity is the name in a token
-    or, without a token, an address."""
-
-    max_connections: int = MAX_CONNECTIONS
-    """How many connections there may be. The service closes further ones at once."""
-
-    max_connections_per_identity: int = MAX_CONNECTIONS_PER_IDENTITY
-    """How many connections one identity may have, and how many one address may have without
-    showing an identity. Of the latter, the service closes the oldest."""
-
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    """How large a request of a reader may be. The worker refuses a larger one."""
-
-    max_http_connections: int = MAX_HTTP_CONNECTIONS
-    """How many HTTP connections there may be. At this number, the service closes an idle one
-    for each new one."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits by name, such as ``{"max_element_bytes": 1000000}``; other limits have their defaults.
+    The page Limits lists them. A request beyond a limit fails, with an error that names the
+    limit."""
 
     tensorflow_port: int | None = None
     """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
@@ -199,99 +184,53 @@ class WorkerConfig(ServiceSettings):
     runner_writable: tuple[str, ...] = ()
     """Absolute paths that runners may change even with `runner_read_only`, such as ``/tmp``."""
 
+    checks: ClassVar[Mapping[str, Check]] = {
+        "dispatcher_address": Check(
+            "host:port or grpc://host:port, with a port from 1 to 65535",
+            lambda v: is_address(_plain(v)),
+        ),
+        "worker_address": Check(
+            f"host:port or host:{PORT}",
+            lambda v: isinstance(v, str) and is_address(v.replace(PORT, "1", 1)),
+        ),
+        "data_transfer_protocol": Check(
+            f"one of {', '.join(map(repr, TRANSPORTS))}, which each worker offers",
+            lambda v: v in ("", *TRANSPORTS),
+        ),
+        "socket_dir": text("the path of a folder"),
+        "worker_tags": Check(
+            f"a tuple of at most {MOST_TAGS} words of 1 to {LONGEST_NAME} bytes",
+            lambda v: words("").fits(v) and len(v) <= MOST_TAGS and not any(map(too_long, v)),
+        ),
+        "heartbeat_interval": FINITE,
+        "dispatcher_timeout": FINITE,
+        "drain": Check("a number of seconds from 0 on", lambda v: is_number(v, 0)),
+        "slots": whole(f"a number of tasks from 1 to {MOST_SLOTS}", 1, MOST_SLOTS),
+        "buffer_bytes": BYTES,
+        "total_buffer_bytes": BYTES,
+        "cross_trainer_cache_size_bytes": BYTES,
+        "runner_memory_bytes": whole(
+            f"a number of bytes from {LEAST} on (64 MiB: Python and NumPy alone need that)", LEAST
+        ),
+        "runner_niceness": whole(f"an integer from 0 to {MOST_NICE}", 0, MOST_NICE),
+        "runner_user": text("the name of a user"),
+        "runner_environment": words("a tuple of names"),
+        "runner_read_only": FLAG,
+        "runner_writable": Check(
+            "a tuple of absolute paths",
+            lambda v: words("").fits(v) and all(path.startswith("/") for path in v),
+        ),
+    }
+
     def __post_init__(self) -> None:
-        self._check_addresses()
-        self._check_socket_dir()
-        for name, least in {"heartbeat_interval": 0.001, "dispatcher_timeout": 0.001}.items():
-            value = getattr(self, name)
-            if value is not None and not is_number(value, least):
-                raise ConfigError(f"{name} must be a positive number of seconds, not {value!r}")
-        if not is_number(self.drain, 0):
-            raise ConfigError(f"drain must be a number of seconds from 0 on, not {self.drain!r}")
-        self._check_runners()
-        for name in ("buffer_bytes", "max_element_bytes", "cross_trainer_cache_size_bytes"):
-            value = getattr(self, name)
-            self._check_bytes(name, value)
-        if self.total_buffer_bytes is not None:
-            self._check_bytes("total_buffer_bytes", self.total_buffer_bytes)
-        if self.slots is not None and (
-            not isinstance(self.slots, int) or not is_number(self.slots, 1)
-        ):
-            raise ConfigError(f"slots must be a number of tasks from 1 on, not {self.slots!r}")
-        if self.slots is not None and self.slots > MOST_SLOTS:
-            raise ConfigError(f"slots must be at most {MOST_SLOTS}, not {self.slots!r}")
-        tags = self.worker_tags
-        if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
-            raise ConfigError(f"worker_tags must be a tuple of non-empty words, not {tags!r}")
-        if len(tags) > MOST_WORDS - len(TRANSPORTS) or any(map(too_long, tags)):
-            raise ConfigError(
-                f"worker_tags may be {MOST_WORDS - len(TRANSPORTS)} words of {LONGEST_NAME} bytes, "
-                f"not {tags!r}"
-            )
-        object.__setattr__(self, "worker_tags", tuple(tags))
-
-    def _check_bytes(self, name: str, value: object) -> None:
-        if not isinstance(value, int) or not is_number(value, 1):
-            raise ConfigError(f"{name} must be a positive number of bytes, not {value!r}")
-
-    def _check_runners(self) -> None:
-        memory, user, names = self.runner_memory_bytes, self.runner_user, self.runner_environment
-        if memory is not None and (not isinstance(memory, int) or not is_number(memory, LEAST)):
-            raise ConfigError(
-                f"runner_memory_bytes must be a number of bytes from {LEAST} on (64 MiB: Python "
-                f"and NumPy alone need that), not {memory!r}"
-            )
-        nice = self.runner_niceness
-        if isinstance(nice, bool) or not isinstance(nice, int) or not 0 <= nice <= MOST_NICE:
-            raise ConfigError(
-                f"runner_niceness must be an integer from 0 to {MOST_NICE}, not {nice!r}"
-            )
-        if user is not None and not (isinstance(user, str) and user):
-            raise ConfigError(f"runner_user must be the name of a user, not {user!r}")
-        if names is not None:
-            if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
-                raise ConfigError(f"runner_environment must be a tuple of names, not {names!r}")
-            object.__setattr__(self, "runner_environment", tuple(names))
-        self._check_runner_files()
-
-    def _check_runner_files(self) -> None:
-        if not isinstance(self.runner_read_only, bool):
-            raise ConfigError(
-                f"runner_read_only must be True or False, not {self.runner_read_only!r}"
-            )
-        paths = self.runner_writable
-        if isinstance(paths, str) or not all(
-            isinstance(one, str) and one.startswith("/") for one in paths
-        ):
-            raise ConfigError(f"runner_writable must be a tuple of absolute paths, not {paths!r}")
-        if paths and not self.runner_read_only:
-            raise ConfigError(
-                f"runner_writable={paths!r} goes with runner_read_only=True: without it runners "
-                "may change whatever their user may"
-            )
-        object.__setattr__(self, "runner_writable", tuple(paths))
-
-    def _check_socket_dir(self) -> None:
-        if self.socket_dir is not None and not (
-            isinstance(self.socket_dir, str) and self.socket_dir
-        ):
-            raise ConfigError(f"socket_dir must be the path of a folder, not {self.socket_dir!r}")
-
-    def _check_addresses(self) -> None:
-        self._check_listening()
-        if self.data_transfer_protocol not in (None, "", *TRANSPORTS):
-            raise ConfigError(
-                f"data_transfer_protocol must be one of {', '.join(map(repr, TRANSPORTS))}, which "
-                f"each worker offers, not {self.data_transfer_protocol!r}"
-            )
+        self.check_values()
         if self.dispatcher_address is not None:
-            self._check_scheme(str(self.dispatcher_address))
+            self._check_scheme(self.dispatcher_address)
             object.__setattr__(self, "dispatcher_address", _plain(self.dispatcher_address))
-        template = self.worker_address
-        fits = isinstance(template, str) and is_address(template.replace(PORT, "1", 1))
-        if template is not None and not fits:
+        if self.runner_writable and not self.runner_read_only:
             raise ConfigError(
-                f"worker_address must look like host:port or host:{PORT}, not {template!r}"
+                f"runner_writable={self.runner_writable!r} goes with runner_read_only=True: "
+                "without it, runners may change all files that their user may change"
             )
 
     def _check_scheme(self, address: str) -> None:
@@ -325,10 +264,4 @@ class WorkerConfig(ServiceSettings):
 def _plain(address: object) -> str:
     """Return *address* of the dispatcher without ``grpc://`` or ``grpcs://``."""
     plain = address if isinstance(address, str) else ""
-    plain = plain.removeprefix("grpc://").removeprefix("grpcs://")
-    if not is_address(plain):
-        raise ConfigError(
-            "dispatcher_address must look like host:port or grpc://host:port, with a port from 1 "
-            f"to 65535, not {address!r}"
-        )
-    return plain
+    return plain.removeprefix("grpc://").removeprefix("grpcs://")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread
 from penstock.runtime.exit_codes import exit_code
-from penstock.runtime.settings import limits
 from penstock.runtime.signals import READY_FD, announce, run_service
 from penstock.runtime.tls import insist_on_1_3
 from penstock_worker.config import WorkerConfig
@@ -19,13 +17,12 @@ from penstock_worker.server import serve
 from penstock_worker.service import WorkerService
 
 
-def run(limit: Sequence[str] | None = None, **given: Any) -> None:
+def run(**given: Any) -> None:
     """Run a worker with these settings until a signal stops it; a second one does so at once.
 
     What is None or not given is read from variables, as `WorkerConfig.from_env` does.
     """
     try:
-        given |= limits(WorkerConfig, limit or ())
         config = WorkerConfig.from_env(**given)
         insist_on_1_3(config.credentials)
         leave = asyncio.Event()

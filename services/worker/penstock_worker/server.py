@@ -101,7 +101,7 @@ async def serve(
         host=config.host,
         port=config.port,
         drain=LAST_VIEW,
-        largest=config.max_message_bytes,
+        largest=config.limits["max_message_bytes"],
         entrance=entrance,
     )
     to_dispatcher = connect(address, caller=caller)
@@ -163,7 +163,7 @@ def _within_memory(config: WorkerConfig) -> WorkerConfig:
 def _pool(config: WorkerConfig) -> RunnerPool:
     return RunnerPool(
         buffer_bytes=config.buffer_bytes,
-        max_element_bytes=config.max_element_bytes,
+        max_element_bytes=config.limits["max_element_bytes"],
         cache_bytes=config.cross_trainer_cache_size_bytes,
         keep_idle=max(KEPT_WARM, config.slot_count),
         confinement=confinement_of(

@@ -116,13 +116,13 @@ class ShmDoor:
 
     def serve(self, worker: Lender, runners: ActiveRunners, bounds: WorkerConfig) -> None:
         """Accept readers from now on; each user has the same limits as with gRPC."""
-        self._largest = bounds.max_message_bytes
+        self._largest = bounds.limits["max_message_bytes"]
         self._worker, self._runners = worker, runners
         # Each connection is a file of this process, which needs files for other things too.
-        most = min(bounds.max_connections_per_identity, max(most_files() // 4, 1))
+        most = min(bounds.limits["max_connections_per_identity"], max(most_files() // 4, 1))
         self._most_silent = most
         self._met = PerIdentity(most, "connections", "max_connections_per_identity")
-        most = bounds.max_calls_per_identity
+        most = bounds.limits["max_calls_per_identity"]
         self._streams = PerIdentity(most, "streams open", "max_calls_per_identity")
         self._loop.add_reader(self._sock.fileno(), self._accept)
 

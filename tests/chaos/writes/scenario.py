@@ -85,7 +85,6 @@ def play(warm: Warm, order: Order, kill: Kill, work_dir: Path, folder: Path) -> 
         "worker_timeout": LEASE,
         "client_timeout": LEASE,
         "heartbeat_interval": BEAT,
-        "refresh_interval": BEAT,
     }
     dispatcher = Supervised(warm, settings, folder)
     address = f"{HOST}:{settings['port']}"

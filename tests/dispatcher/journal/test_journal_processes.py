@@ -268,7 +268,6 @@ class Mesh:
 
 
 FAST = ["--worker-timeout", "0.6", "--client-timeout", "0.8", "--heartbeat-interval", "0.1"]
-FAST += ["--refresh-interval", "0.1"]
 PATIENT = [*FAST, "--worker-timeout", "3", "--client-timeout", "3"]
 """Leases behind which a stream is open again: between two tries it waits for up to a second."""
 

@@ -17,6 +17,7 @@ from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.environment.detect import cluster_environment
 from penstock.environment.own_variables import TARGET
 from penstock.errors import ConfigError, PenstockError
+from penstock.runtime import signals
 from penstock.runtime.linux import check_service, end_with_parent
 from penstock.runtime.settings import to_env
 from penstock_cluster.cli.client import errors, screen
@@ -169,8 +170,9 @@ def _signals() -> Iterator[Wanted]:
 @contextmanager
 def _dispatcher(plan: LaunchPlan, folder: str, linger: float) -> Iterator[Member]:
     port = int(plan.target.rpartition(":")[2])
-    config = DispatcherConfig.from_env(host=plan.bind, port=port, work_dir=folder, linger=linger)
-    member = Member("penstock_dispatcher", "dispatcher", to_env(config), START_WITHIN, linger)
+    config = DispatcherConfig.from_env(host=plan.bind, port=port, work_dir=folder)
+    env = {**to_env(config), signals.LINGER: str(linger)}
+    member = Member("penstock_dispatcher", "dispatcher", env, START_WITHIN, linger)
     try:
         member.wait_ready(member.launch(), time.monotonic() + START_WITHIN)
         yield member
