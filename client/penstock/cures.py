@@ -1,4 +1,4 @@
-"""What to do about values that no element can hold, and about errors that users often meet."""
+"""Remedies for values that no element can hold, and for errors that users often meet."""
 
 from __future__ import annotations
 

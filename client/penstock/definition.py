@@ -74,7 +74,7 @@ def decode(definition: Definition, *, adopt: bool = False) -> Node:
     pipeline alone: `import` and `pickle` find the modules that came with it.
 
     Raises:
-        DefinitionError: naming what is missing in this process.
+        DefinitionError: naming the module or object that is missing in this process.
     """
     _check_versions(definition)
     contents = definition.contents
@@ -116,7 +116,7 @@ class OwnedSizes:
         self._found: list[tuple[int, str, Any]] = []
 
     def add(self, operator: str, arrays: int, owned: Sequence[Any]) -> None:
-        """Add *operator*, which holds *arrays* of so many bytes, and *owned* objects."""
+        """Add *operator*, which holds *arrays*, a number of bytes, and *owned* objects."""
         self._found.append((arrays, operator, None))
         self._found += [(self.of(value), operator, value) for value in owned]
 

@@ -80,7 +80,7 @@ class PenstockError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]  # it is an attribute, as all can be
-        """What a traceback shows below the message: at its end, where the error is explained.
+        """The lines that a traceback shows below the message; the last says where to read more.
 
         Not in the message itself: that goes into messages of others, which then had it twice.
         """

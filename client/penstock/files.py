@@ -180,7 +180,7 @@ def missing(op: str, path: str) -> MissingFile:
 
 
 def open_file(path: str, buffer: int) -> io.BufferedReader[Any]:
-    """Open *path* for reading bytes and lines, so many bytes at a time."""
+    """Open *path* for reading bytes and lines, *buffer* bytes at a time."""
     if not is_url(path):
         file = io.FileIO(path)
         return io.BufferedReader(file if file.seekable() else _Pipe(file), buffer)
@@ -231,7 +231,7 @@ def _absolute(path: str) -> str:
 
 
 def _absolute_pattern(pattern: str) -> str:
-    """Return *pattern* made absolute: what it is put behind is a name, and no pattern."""
+    """Return *pattern* made absolute: the folder before it is a name, and no pattern."""
     home = os.path.expanduser(pattern)  # noqa: PTH111
     if home != pattern:
         rest = pattern.partition("/")[2]
@@ -297,7 +297,7 @@ class _Raw(ForwardFile[Any]):
         return len(data)
 
     def _stream(self, offset: int) -> None:
-        """Begin anew, and read up to *offset*."""
+        """Read again from the beginning, up to *offset*."""
         with suppress(Exception):
             self._inner.close()
         self._inner = self._fs.open(self._path, "rb", block_size=0)

@@ -1,4 +1,4 @@
-"""What users' functions return, made into elements: numbers, lists, tensors, text.
+"""Makes elements of what users' functions return: numbers, lists, tensors, text.
 
 `normalise` makes one element, `normalise_block` a block of them.
 """
@@ -319,4 +319,4 @@ _BASES: list[tuple[type | tuple[type, ...], Callable[[Any], Any]]] = [
     (str, str),
     ((bytes, bytearray, memoryview), bytes),
 ]
-"""What is none of the types above, but of a subclass or kind; the first match counts."""
+"""Converters for subclasses and kinds of the types above; the first match counts."""

@@ -1,4 +1,4 @@
-"""What is known of a pipeline without running it.
+"""Finds out about a pipeline without running it.
 
 `sharding` finds the split providers of its sources, `index_selection` rewrites operators that
 count elements, `element_spec` infers shapes and dtypes, `visitation` says how often an element is

@@ -1,4 +1,4 @@
-"""What describes elements before one is made; and the same as bytes."""
+"""Describes elements before one is made; and writes such a description as bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """What an array, a NumPy scalar or text looks like, in the place of an element's leaf.
+    """The shape and dtype of an array, a NumPy scalar or text: a leaf of an element.
 
     Attributes:
         shape: a length for each axis, None for one that may differ; empty for scalars and text.
@@ -38,7 +38,7 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """What a dataset inside an element looks like, as `Dataset.window` makes them.
+    """Describes a dataset inside an element, as `Dataset.window` makes them.
 
     Attributes:
         element: the spec of its elements.
@@ -51,7 +51,7 @@ class DatasetSpec:
 
 
 class Specs(NamedTuple):
-    """What elements look like where one pipeline makes them, and where tasks divide them.
+    """The specs of elements that one pipeline makes, and of those that tasks make together.
 
     A task may end with a short batch where the whole has none.
     """

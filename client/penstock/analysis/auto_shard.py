@@ -1,8 +1,8 @@
 """Static sharding: what each of a fixed number of tasks runs for its part of a pipeline.
 
 FILE cuts the list of files that the nearest readers read, DATA the elements at the end, HINT where
-the pipeline says so. All tasks make alike what is before the cut (`TaskShard`), with one chance:
-so files that are shuffled there are in one order in all of them.
+the pipeline says so. Before the cut (`TaskShard`), all tasks make the same elements with the same
+seed, so files that are shuffled there have the same order in all tasks.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _SHOWN = 3
 def nondeterminism(root: Node) -> tuple[str, ...]:
     """Return why the pipeline that ends in *root* is inexact; nothing if it is not.
 
-    Each sentence names the operator, what is wrong and the remedy. No function of the user's is
+    Each sentence names the operator, the problem and the remedy. No function of the user's is
     called, and no data is read.
     """
     found: dict[str, None] = {}
@@ -46,7 +46,7 @@ def unjudged(root: Node) -> tuple[str, ...]:
 
 
 def _search(root: Node) -> Iterator[tuple[Node, list[tuple[str, Findings]]]]:
-    """Yield each node, also of datasets inside functions, with what is in its functions."""
+    """Yield each node, also of datasets inside functions, with the findings in its functions."""
     todo, seen = [root], {id(root)}
     for top in todo:
         for node in topological_order(top):
@@ -63,7 +63,7 @@ def _search(root: Node) -> Iterator[tuple[Node, list[tuple[str, Findings]]]]:
 
 
 def _functions(node: Node) -> Iterator[tuple[str, Findings]]:
-    """Yield the name of each function of *node*, with what is in it."""
+    """Yield the name of each function of *node*, with the findings in it."""
     for field in fields(node):
         if field.metadata.get("kind") == "function":
             value = getattr(node, field.name)

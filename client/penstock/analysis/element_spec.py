@@ -1,4 +1,4 @@
-"""What the elements of a dataset look like: the nest, the dtypes, and which axes may differ.
+"""Infers the spec of a dataset's elements: the nest, the dtypes, and which axes may differ.
 
 One element is made, in this process and without workers. If no function runs, it is made of samples
 in place of what sources hold: see `penstock.analysis.element_spec`. Which axes may be shorter or
@@ -84,7 +84,7 @@ def specs_of(node: Node) -> Specs:
 
 
 def _first(node: Node, seen: dict[str, Node]) -> Element:
-    """Make the first element; note in *seen* what is opened, by path."""
+    """Make the first element; add each node that is opened to *seen*, by path."""
     context = replace(Context.local(seeds.fresh()), on_open=seen.setdefault)
     run = open_root(node, context)
     try:
@@ -117,7 +117,7 @@ class _Shapes:
     """Finds the axes that may differ, from the last operator down to where they come from."""
 
     seen: dict[str, Node]
-    """What was opened when the element was made, by path: also the datasets inside."""
+    """The nodes that were opened to make the element, by path: also the datasets inside."""
     divided: bool = False
     """Whether the number of elements says nothing: each task reads a part of them, or each inner
     dataset has a number of its own."""
@@ -259,7 +259,7 @@ class _Shapes:
         Window: _windows,
         Zip: _side_by_side,
     }
-    """What operators that do not pass elements on as they are make of their shapes."""
+    """How operators change the shapes of elements, for those that do."""
 
 
 def _padded_to(shapes: Any, spec: Spec, rows: int | None) -> Spec:

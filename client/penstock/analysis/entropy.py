@@ -1,4 +1,4 @@
-"""What counts as chance, and as a clock. Nothing here imports torch."""
+"""Decides whether a value draws random numbers or reads a clock. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.analysis.name_resolution import NameUse, NotLoaded
 
 
 class Draw(Enum):
-    """What is drawn."""
+    """A kind of drawing."""
 
     CHANCE = "random numbers that no seed of the pipeline makes"
     SHARED = "a random generator that all elements share"
@@ -70,7 +70,7 @@ def judge(mention: NameUse, *, seedless: bool, timed: bool) -> Drawing | Seeding
 
 
 def judge_value(value: Any, name: str) -> Drawing | None:
-    """Return what is drawn where *value* is found under *name*, if anything."""
+    """Return the drawing if *value*, found under *name*, is a random generator."""
     generator = _generator(value)
     return None if generator is None else _drawn(generator, [name], name)
 

@@ -1,8 +1,8 @@
-"""What a user's function draws on that is not in its arguments: chance, and the clock.
+"""Finds the random generators and clocks that a user's function uses besides its arguments.
 
-Its bytecode is read, and that of functions of the user's own to which it refers; nothing is run.
-What cannot be known (a name bound at run time) counts as harmless; what is of an installed package
-and called as a whole is noted as unjudged.
+It reads the bytecode of the function, and of the user's other functions to which it refers; it runs
+nothing. A name that is bound at run time counts as harmless. A function of an installed package is
+noted as unjudged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNNAMED = ("__call__", "__getitem__", "__getitems__", "__iter__", "__next__")
 """Methods that are called without being named."""
 
 _MAKING = ("__init__", "__post_init__")
-"""Those that are called when an object is made."""
+"""Methods that are called when an object is made."""
 
 _CACHED = type(functools.lru_cache(int))
 _CALLABLE = (FunctionType, MethodType, BuiltinFunctionType, np.ufunc)
@@ -66,7 +66,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found in a function."""
+    """The findings in a function."""
 
     uses: tuple[Use, ...]
     datasets: tuple[Node, ...]
@@ -91,9 +91,9 @@ class _Task:
 
     fn: FunctionType
     owner: Any
-    """What its first argument is, if that is known."""
+    """Its first argument, if that is known."""
     known: Mapping[str, Any]
-    """What other arguments are."""
+    """Its other arguments, as far as they are known."""
     outermost: bool
     seedless: bool
     """Whether a generator that it makes without a seed is one: not where it may be given one."""
@@ -125,7 +125,7 @@ class _Search:
         self._enter(value, "", (), outermost=True, given_rng=given_rng)
 
     def run(self) -> Findings:
-        """Look into all functions that were found, and what they lead to."""
+        """Look into all functions that were found, and into those to which they refer."""
         done = 0
         while done < min(len(self._todo), _MOST_FUNCTIONS):
             self._read(self._todo[done])
@@ -164,7 +164,7 @@ class _Search:
             self._uses.setdefault(Use(judged, helper))
 
     def _weigh_tensors(self, task: _Task, found: Sequence[NameUse]) -> None:
-        """Look for methods of tensors: what they are called on is known at run time only."""
+        """Look for methods of tensors by name: their objects are known at run time only."""
         taken = attributes(task.fn.__code__)
         if TORCH_SEEDER in taken:
             self._seeded.add(TORCH_SOURCE)
@@ -242,7 +242,7 @@ class _Search:
                 self._schedule(method.__func__, value, outermost=called, given_rng=given_rng)
 
     def _foreign_instance(self, value: Any, *, outermost: bool, given_rng: bool) -> None:
-        """Look for what is the user's in an object of an installed package, as of a `Subset`."""
+        """Look for the user's objects in one of an installed package, such as a `Subset`."""
         if isinstance(value, (InstanceOf, type, ModuleType, *_CALLABLE)):
             return
         called = any(hasattr(type(value), name) for name in ("__call__", "__getitem__"))

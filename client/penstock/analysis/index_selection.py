@@ -2,8 +2,8 @@
 
 Under dynamic sharding a task sees the elements that it drew, so an operator that counts elements
 would count those. Where element k comes from unit k of a source, the source itself is restricted
-instead, before it is divided: all tasks together then yield what a local run yields. What is
-shuffled by its index is a source itself, whose units are places of the order.
+instead, before it is divided: all tasks together then yield the elements of a local run. A dataset
+that is shuffled by its index is a source itself: its units are positions of the order.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LAST = 2**63 - 1
 def selected(root: Node) -> Node:
     """Return the graph that tasks run which divide the elements of *root*.
 
-    What counts elements and cannot be left to a source stays, but for `shard`.
+    Operators that count elements and cannot be left to a source stay, except `shard`.
 
     Raises:
         DatasetError: when a `shard` cannot be left to a source, with the ways out.
@@ -52,7 +52,7 @@ class _Selector:
     def __init__(self) -> None:
         self._done: dict[tuple[int, SourceSlice], Node | None] = {}
         self._alive: list[Node] = []
-        """What `_done` speaks of."""
+        """The nodes whose ids are in `_done`: an id is valid while its node lives."""
 
     def swap(self, node: Node) -> Node:
         """Return what tasks run in place of *node*."""

@@ -1,4 +1,4 @@
-"""What the names in bytecode stand for, as far as it can be known without running anything."""
+"""Finds the values of names in bytecode, as far as possible without running anything."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NameUse:
 
     name: str
     values: tuple[Any, ...]
-    """What the name stands for, and then each attribute, as far as that is known."""
+    """The value of the name, and then of each attribute, as far as they are known."""
     bare: bool
     """Whether the last value is called right there, with nothing or None."""
 
@@ -61,7 +61,7 @@ def name_uses(
 ) -> Iterator[NameUse]:
     """Yield what *code*, and code nested in it, mentions.
 
-    *names* are its globals, *known* what is known of its arguments and closure variables.
+    *names* are its globals, *known* the known arguments and closure variables.
     """
     done = steps(code)
     here = _bindings(done, names, known)

@@ -1,7 +1,7 @@
 """Whether the elements of a pipeline have one order, however many workers make them.
 
 They do if each split makes its elements by itself: then the order is that of the splits, and within
-a split that of the pipeline. What is drawn by chance is drawn by split, too; where that may be, all
+a split that of the pipeline. Random numbers are drawn split by split, too. If there may be any, all
 splits have one size, which the pipeline alone determines.
 """
 
@@ -19,7 +19,7 @@ from penstock.ops.repeat import Repeat
 from penstock.protocol.definition import ENDLESS, SplitProviderSpec
 
 MOST_SPLITS = 1024
-"""A source of more units has about so many splits of one size: each costs milliseconds."""
+"""About how many splits of one size a source of more units has: each costs milliseconds."""
 
 LEAST_UNITS = 16
 """The fewest units of a split of one size: of a short pass the splits would cost most."""
@@ -28,7 +28,7 @@ LEAST_UNITS = 16
 def why_unordered(root: Node, providers: Sequence[SplitProviderSpec]) -> str:
     """Return why elements of the pipeline that ends in *root* have no one order; else nothing.
 
-    *providers* are what it is split by. No function of the user's is called.
+    *providers* are its split providers. No function of the user's is called.
     """
     nodes = topological_order(selected(root))
     for node in nodes:

@@ -1,4 +1,4 @@
-"""What stands for a pipeline that is registered by id, and is not here."""
+"""The node of a pipeline that is registered by id, and is not in this process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ANY_LENGTH = 3
 class Registered(Node):
     """The pipeline that *definition* describes; *specs* are of its elements, if they are known.
 
-    It runs on workers. Here it is opened by `element_spec` only, for what stands behind it, and
-    then yields elements that look like its own and hold zeros.
+    It runs on workers. In this process only `element_spec` opens it, for the operators after it.
+    Then it yields elements with its spec that hold zeros.
     """
 
     op: ClassVar[str] = "from_dataset_id"

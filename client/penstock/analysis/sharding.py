@@ -238,8 +238,8 @@ _WAYS = (
 def idle_caches(root: Node) -> list[Cache]:
     """Return the caches that keep less on workers than their users may expect.
 
-    On a worker a cache lasts as long as its task. So it serves a `repeat` behind it, and no later
-    pass: one without such a repeat keeps nothing, and a file is not there for later.
+    On a worker a cache lasts as long as its task. So it serves a `repeat` after it, and no later
+    pass. Without a repeat after it, a cache keeps nothing. A cache file does not outlast its task.
     """
     found: dict[int, Cache] = {}
     seen: set[tuple[int, bool]] = set()

@@ -165,7 +165,7 @@ def _not_restored(root: Node) -> str:
 
 
 def _behind(root: Node) -> Iterator[Node]:
-    """Yield the operators that read what comes from workers."""
+    """Yield the operators that read elements of workers."""
     for path, node in walk(root):
         if any(below.on_workers and where.startswith(f"{path}.") for where, below in walk(root)):
             yield node
@@ -185,7 +185,7 @@ def _listed(labels: tuple[str, ...]) -> str:
 
 
 _COPIED = {"choose_from_datasets": "its choice_dataset"}
-"""What operators call the input that each task reads whole."""
+"""How operators call the input that each task reads whole."""
 
 _GROUPS = "each ends with what it has, a smaller one or, with drop_remainder, none"
 _CHOSEN = "each chooses among the elements that it drew, and stops by itself"
@@ -207,12 +207,12 @@ _APART = {
     "sample_from_datasets": _CHOSEN,
     "ignore_errors": "each counts its own errors",
 }
-"""What becomes of the elements when tasks do by themselves what these operators do."""
+"""How each operator works when every task runs it on its own part of the elements."""
 
 _BEHIND = "put it behind distribute where it must see all of them"
 
 _SELECTING = frozenset({"bucket_by_sequence_length", "group_by_window", "shuffle"})
-"""Operators that hold back some of what they read, and not just the newest."""
+"""Operators that buffer some of their elements, and not only the newest."""
 _HOLDERS = _SELECTING | {"cache", "choose_from_datasets", "sample_from_datasets", "scan"}
 """Operators whose place is more than the elements that are left."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Op(Enum):
-    """What a step of bytecode does."""
+    """The kind of a step of bytecode."""
 
     READ_GLOBAL = auto()
     READ_OUTER = auto()
@@ -25,10 +25,10 @@ class Op(Enum):
     ASSIGN_LOCAL = auto()
     CONSTANT = auto()
     IMPORT = auto()
-    """Of a module; the two steps before are constants: its level, and what is taken of it."""
+    """Of a module; the two steps before are constants: its level, and the names to import."""
     IMPORT_FROM = auto()
     CALL = auto()
-    """With so many arguments; the names of keyword arguments are left out."""
+    """The value is the number of arguments; names of keyword arguments are left out."""
     OTHER = auto()
 
 
@@ -118,5 +118,5 @@ OPS: dict[str, tuple[Op, ...]] = {
     "IMPORT_FROM": (Op.IMPORT_FROM,),
     "CALL": (Op.CALL,),
 }
-"""What each name means; none has changed its meaning. Where it says since or until when, others
+"""The meaning of each name; none has changed. Where it says since or until when, others
 do the same in other versions."""

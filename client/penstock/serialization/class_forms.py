@@ -1,8 +1,8 @@
 """How classes travel: the receiver makes a class empty, and fills it after it made its members.
 
 `make_class`, `fill_class` and the same of enumerations run where a pipeline is loaded. They call no
-`__init_subclass__` and no metaclass of the user's: these ran when the class was defined, and what
-they did travels with the class.
+`__init_subclass__` and no metaclass of the user's: these ran when the class was defined, and their
+effects travel with the class.
 """
 
 from __future__ import annotations

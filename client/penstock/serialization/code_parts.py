@@ -1,6 +1,6 @@
-"""The parts of functions, classes and modules: what they do, not where they are written.
+"""The parts of functions, classes and modules: their effects, not their places in files.
 
-Labels are what is plain in a value, as bytes that are equal in every process.
+A label holds the plain part of a value, as bytes that are equal in every process.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a value is made of.
+    """The parts of a value.
 
-    The name of a part begins with what it is, as messages say it: ``global 'scale'``.
+    The name of a part begins with its kind, as messages say it: ``global 'scale'``.
     """
 
     label: bytes

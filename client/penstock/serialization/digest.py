@@ -1,7 +1,7 @@
 """Digests of values: equal when values mean the same, whatever process they live in.
 
 Values form a graph, with cycles: a recursive function uses itself, a class's methods its class.
-What is not on a cycle is hashed from its label and the digests of its parts. Values on a common
+A value on no cycle is hashed from its label and the digests of its parts. Values on a common
 cycle (a strongly connected component, found by Tarjan's algorithm) are told apart by refinement:
 each round hashes every one with its parts' hashes of the round before, until no more of them
 differ. So a digest depends neither on where a walk began nor on which of two equal values it met.
@@ -69,7 +69,7 @@ class Digester:
         self._keys = keys
         self._done: dict[int, bytes] = {}
         self._alive: list[Any] = []
-        """What `_done` speaks of: an id is good as long as its value lives."""
+        """The values whose ids are in `_done`: an id is valid while its value lives."""
         self.opaque: set[str] = set()
         """The types of values that were compared by type and name only."""
 

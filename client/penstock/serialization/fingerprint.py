@@ -24,7 +24,7 @@ _SHORT = 4
 
 
 class HasOutline(Protocol):
-    """What knows its outline: a definition."""
+    """Something that has an outline: a definition."""
 
     @property
     def outline(self) -> PipelineOutline:

@@ -1,6 +1,6 @@
 """Which modules are installed, so that workers have them too, and which are the user's own.
 
-What belongs to Python or to an installed distribution is *named*; all else *travels*. A
+Modules of Python and of installed distributions are *named*; all others *travel*. A
 distribution that is installed editable counts as installed: its modules are found by the ``.pth``
 files and finders that installers leave for it.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OURS = ("penstock", "penstock_cluster", "penstock_dispatcher", "penstock_worker")
 _SITES = ("site-packages", "dist-packages")
 _OF_CYTHON = "_cython_"
-"""What the modules are named by that compiled packages make for the types of their functions."""
+"""The prefix of modules that compiled packages make for the types of their functions."""
 MAIN = ("__main__", "__mp_main__")
 """The script: under its second name `multiprocessing` imports it in the processes it starts."""
 
@@ -172,7 +172,7 @@ def _is_editable(name: str, place: str) -> bool:
 
 @functools.cache
 def _editable_roots() -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return the folders that editable distributions put on the path, and what is theirs there.
+    """Return the folders that editable distributions put on the path, with their names there.
 
     An empty set stands for everything: not every build backend says.
     """

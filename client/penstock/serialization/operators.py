@@ -22,7 +22,7 @@ from penstock.serialization.digest import ContentKeys, content_key, raw_bytes
 
 
 class Tag(StrEnum):
-    """What a tagged parameter is."""
+    """The kind of a tagged parameter."""
 
     NODE = "node"
     """Another stage, by number."""
@@ -45,7 +45,7 @@ class OperatorWriter:
 
     def __init__(self, keys: ContentKeys) -> None:
         self.owned: list[tuple[str, Any]] = []
-        """What is to be pickled, with the operator that it belongs to."""
+        """The objects to pickle, each with the operator that it belongs to."""
         self.contents: dict[str, memoryview] = {}
         self._keys = keys
         self._numbers: dict[int, int] = {}
@@ -123,7 +123,7 @@ class OperatorWriter:
 
 
 class OperatorReader:
-    """Builds the nodes of one pipeline; *codes* are what was unpickled for it."""
+    """Builds the nodes of one pipeline; *codes* are its unpickled objects."""
 
     def __init__(self, codes: Sequence[Any], contents: Mapping[str, memoryview]) -> None:
         self._codes, self._contents = codes, contents

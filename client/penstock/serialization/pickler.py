@@ -1,4 +1,4 @@
-"""What pickles users' objects: functions and classes of local modules by value.
+"""Pickles users' objects: functions and classes of local modules by value.
 
 `class_forms` and `special_forms` say how some values travel; cloudpickle does all others.
 """

@@ -1,4 +1,4 @@
-"""Users' objects as bytes: pickled together, so that what they share stays shared.
+"""Users' objects as bytes: pickled together, so that they still share what they shared.
 
 Functions and classes of local modules go by value. A local module itself goes as those of its
 names that are used; one that is used in any other way than ``module.name`` goes whole. Objects
@@ -70,7 +70,7 @@ def load(pickled: Pickled, contents: dict[str, memoryview], *, adopt: bool = Fal
             modules that came with them.
 
     Raises:
-        DefinitionError: naming what is missing in this process.
+        DefinitionError: naming the module or object that is missing in this process.
     """
     # Arrays that could be written to before they travelled can be afterwards: a copy for each.
     buffers = (bytearray(contents[key]) for key in pickled.buffers)

@@ -1,4 +1,4 @@
-"""What code refers to beyond its arguments: globals, attributes of modules, imports inside."""
+"""Finds the references of code beyond its arguments: globals, attributes, imports inside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLACES = {
     "__annotations__", "__builtins__", "__cached__", "__doc__", "__file__", "__loader__",
     "__name__", "__package__", "__path__", "__spec__",
 }  # fmt: skip
-"""Globals that say where a module lies, not what it does."""
+"""Globals that describe the place of a module, not its effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """What a piece of code refers to, the code nested in it included."""
+    """The references of a piece of code, including the code nested in it."""
 
     chains: tuple[Chain, ...]
     rebound: frozenset[str]
@@ -55,7 +55,7 @@ class Uses:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A global that a function uses; through local modules, down to what is not one."""
+    """A global that a function uses; through local modules, down to another value."""
 
     chain: Chain
     value: Any
@@ -93,7 +93,7 @@ def uses(code: CodeType) -> Uses:
 def references(code: CodeType, names: Mapping[str, Any]) -> Iterator[Reference]:
     """Yield what *code* uses of its globals, *names*; each path once, in order.
 
-    What it assigns itself is left out, and what only says where its module lies.
+    Names that it assigns itself are left out, and those that describe the place of its module.
     """
     found = uses(code)
     seen: set[Chain] = set()
@@ -110,8 +110,8 @@ def local_imports(
 ) -> Iterator[tuple[ModuleType, tuple[str, ...]]]:
     """Yield the local modules that *code* imports when it runs, and the names it takes of each.
 
-    No names stand for the whole module. What cannot be imported is left out: perhaps the code
-    can do without.
+    No names stand for the whole module. A module that cannot be imported is left out: perhaps the
+    code can do without.
     """
     for each in uses(code).imports:
         name = each.absolute(names.get("__package__"))
@@ -144,7 +144,7 @@ def _attributes(done: Sequence[Step], at: int) -> Iterator[str]:
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield *code*, and the code of what is defined in it."""
+    """Yield *code*, and the code of functions and classes defined in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

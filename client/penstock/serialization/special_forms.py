@@ -62,7 +62,7 @@ def _reduce_cached(cached: Any) -> Any:
 
 
 def new_cached(maxsize: int | None, typed: bool) -> Any:
-    """Return a function with an empty cache, made before what it calls, as above."""
+    """Return a function with an empty cache, made before the function that it calls."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return call.target(*args, **kwargs)  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ def _reduce_code(code: CodeType) -> tuple[Any, tuple[Any, ...]]:
     """Return how *code* travels, with the name of its file: tracebacks from workers show it.
 
     From 3.1.3 on cloudpickle writes a word in its place. It is copied, so that equal names of files
-    are no shared object: that would make the bytes depend on what was interned.
+    are no shared object: then the bytes would depend on which names Python has interned.
     """
     make, parts = _reduce_code_of_cloudpickle(code)
     named = "".join(code.co_filename)
@@ -111,7 +111,7 @@ class _Gone:
 
 
 def dead_ref() -> weakref.ref[Any]:
-    """Return a reference to what is gone."""
+    """Return a reference to an object that no longer exists."""
     return weakref.ref(_Gone())
 
 

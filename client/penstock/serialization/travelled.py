@@ -27,7 +27,7 @@ log = logging.getLogger("penstock.definition")
 
 _loading = threading.local()
 _replaced: dict[str, ModuleType | None] = {}
-"""What was in `sys.modules` before the modules that were adopted last."""
+"""The modules that the modules adopted last replaced in `sys.modules`."""
 
 
 class TravelledModule(ModuleType):
@@ -155,7 +155,7 @@ def module_named(name: str) -> ModuleType:
 
 
 def namespace_of(name: str, places: dict[str, Any]) -> dict[str, Any]:
-    """Return the globals of module *name*; *places* are what it knows of where it lies."""
+    """Return the globals of module *name*; *places* are its file and package."""
     space = vars(module_named(name))
     for each, value in places.items():
         if space.get(each) is None:
@@ -183,7 +183,7 @@ def source_digest(file: str) -> str:
 
 
 def _restore() -> None:
-    """Put back what was there before the modules of the pipeline that was loaded last."""
+    """Put back the modules that those of the pipeline loaded last replaced."""
     for name, module in _replaced.items():
         if module is None:
             sys.modules.pop(name, None)

@@ -1,6 +1,6 @@
 """Which functions read pickles, and which of the user's classes they may find in them.
 
-Such a class travels although no function names it. It is pickled alone, and loaded alone when
+These classes travel although no function names them. Each is pickled alone, and loaded alone when
 `pickle` or a function asks its module for it. So a class that cannot be sent, or cannot be loaded
 on a worker, is an error only if it is needed. It refers to other names of local modules by name.
 """
@@ -21,7 +21,7 @@ from penstock.serialization.references import nested, references, uses
 _PICKLERS = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve"}
 _MAY_UNPICKLE = {("torch", "load"), ("pandas", "read_pickle")}
 _OPTION = "allow_pickle"
-"""What `numpy.load` is told to read pickles by."""
+"""The argument with which `numpy.load` reads pickles."""
 
 
 def unpickles(code: CodeType, names: Mapping[str, Any]) -> bool:
@@ -47,7 +47,7 @@ def unpickles(code: CodeType, names: Mapping[str, Any]) -> bool:
 def met_by(fn: FunctionType) -> Iterator[tuple[str, type]]:
     """Yield the classes that *fn* may unpickle and that have an attribute which it reads.
 
-    Others may change without any effect on what it returns: think of the model in the same script.
+    Other classes may change without any effect on its result, such as a model in the same script.
     """
     module = sys.modules.get(str(fn.__module__))
     if module is None or not unpickles(fn.__code__, fn.__globals__):
@@ -72,7 +72,7 @@ def classes_near(module: ModuleType) -> dict[str, type]:
 
 
 def key_of(value: Any) -> str:
-    """Return ``module:name`` for what is a name of the local module that it says it is of."""
+    """Return ``module:name`` if its local module has *value* under its own name, else nothing."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or not is_local(module):
         return ""
@@ -144,7 +144,7 @@ MOST_BYTES, MOST_OF_ALL = 1 << 16, 1 << 18
 
 
 class TooLargeError(Exception):
-    """What is pickled has more bytes than it may have."""
+    """A pickle has more bytes than it may have."""
 
 
 class Bounded(io.BytesIO):

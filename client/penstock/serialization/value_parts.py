@@ -1,4 +1,4 @@
-"""What a value is made of: a label that says all that is plain, and parts with names.
+"""Takes values apart: into a label that holds all plain data, and parts with names.
 
 Two values that mean the same have equal labels and equal parts in every process: nothing here
 depends on where code lies, on hash seeds or on addresses. `digest` compares values by it,

@@ -23,10 +23,10 @@ def as_dataset(dataset: Any, element_spec: Any = None) -> tf.data.Dataset:
     axis that may differ, as the rows of a last batch; text is ``tf.string``, in UTF-8.
     TensorFlow takes no element before it is asked for one, and does not shard the dataset.
 
-    The dataset, and each iterator over it, can be given to ``tf.train.Checkpoint``: what is saved
-    is the place behind the last element that TensorFlow took from the newest iterator, and the next
-    pass (of a restored iterator: what comes next) goes on from there. What a ``prefetch`` behind it
-    took counts as read.
+    ``tf.train.Checkpoint`` can save the dataset and each iterator over it. It saves the position
+    after the last element that TensorFlow took from the newest iterator. After a restore, the next
+    pass, or the restored iterator, continues there. Elements that a later ``prefetch`` took count
+    as read.
 
     Args:
         dataset: what to read. Its batches are the elements.
@@ -56,11 +56,11 @@ class _Values(FrameworkLoader):
         return values(element)
 
     def _leave(self, before: LoaderPass) -> None:
-        """Let a pass go on: several iterators over one `tf.data.Dataset` may be at work."""
+        """Leave the pass open: several iterators over one `tf.data.Dataset` may be in use."""
 
 
 class _Saved:
-    """What is saved with a checkpoint: the loader's state, as JSON in one string."""
+    """Saves the loader's state with a checkpoint, as JSON in one string."""
 
     _loader: FrameworkLoader
 
@@ -72,7 +72,7 @@ class _Saved:
 
 
 class PlacedDataset(_Saved, tf.data.Dataset):  # type: ignore[misc]
-    """What `as_dataset` returns: the dataset of a generator, with a place."""
+    """The result of `as_dataset`: the dataset of a generator, with a position."""
 
     def __init__(self, loader: FrameworkLoader, spec: Any) -> None:
         self._loader = loader

@@ -18,8 +18,8 @@ def as_iterable(dataset: Any) -> PassedOn:
 
     Read it by ``DataLoader(as_iterable(dataset), batch_size=None)``: batches are the dataset's own.
     It has ``state_dict`` and ``load_state_dict``, which `torchdata`'s ``StatefulDataLoader`` calls.
-    Processes of a ``DataLoader`` (``num_workers=1`` and more) are refused: each would read the job
-    by itself, and workers of Penstock do what they are for.
+    Processes of a ``DataLoader`` (``num_workers=1`` and more) are refused: each would read all of
+    the job. Workers of Penstock make elements in parallel instead.
 
     Args:
         dataset: what to read.
@@ -40,7 +40,7 @@ def as_iterable(dataset: Any) -> PassedOn:
 
 
 class PassedOn(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """What `as_iterable` returns."""
+    """The result of `as_iterable`."""
 
     def __init__(self, dataset: Any) -> None:
         self._loader = _Tensors(dataset, prefetch=0)
@@ -60,16 +60,16 @@ class PassedOn(torch.utils.data.IterableDataset):  # type: ignore[misc]
         return self._loader.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Have the next ``iter()`` go on from a state; see `Loader.load_state_dict`."""
+        """Make the next ``iter()`` continue from a state; see `Loader.load_state_dict`."""
         self._loader.load_state_dict(state)
 
 
 class Counted(PassedOn):
-    """The same, where it is known how many elements a pass has: others must have no length."""
+    """A `PassedOn` whose number of elements is known: others must have no length."""
 
     @property
     def known(self) -> bool:
-        """Whether it is."""
+        """Whether the number of elements is known."""
         return self._loader.cardinality >= 0
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ _EXTENDED = {
     "float8_e5m2": (np.uint8, torch.float8_e5m2),
     "float8_e5m2fnuz": (np.uint8, torch.float8_e5m2fnuz),
 }
-"""Number formats that NumPy has not: as what it takes their bytes for, and as a torch dtype."""
+"""Number formats that NumPy does not have: a NumPy dtype of the same size, and torch's dtype."""
 
 
 def tensors_of(element: Element) -> Any:
