@@ -6,41 +6,12 @@ import numpy as np
 import pytest
 
 from penstock.analysis.index_selection import selected
-from penstock.analysis.sharding import assignments, split_providers
+from penstock.analysis.sharding import split_providers
 from penstock.dataset.dataset import Dataset
 from penstock.dataset.iterator import DatasetIterator
-from penstock.engine.context import Context
-from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError
-from penstock.graph.run import open_root
-from penstock.protocol.splits import Split
 from tests.analysis.bare_nodes import labels
-
-
-def deal(rng, stream, tasks):
-    """Deal the units of *stream* to the logs of tasks, in random splits, pass after pass."""
-    logs = [[] for _ in range(tasks)]
-    for _ in range(stream.passes):
-        start = 0
-        while start < stream.units:
-            stop = min(start + stream.align * rng.randint(1, 3), stream.units)
-            rng.choice(logs).append(Split(start, stop))
-            start = stop
-        for log in logs:
-            log.append(Split(stream.units, stream.units))
-    return logs
-
-
-def run_task(node, streams, logs):
-    """Return what a task makes that drew *logs*, one for each stream."""
-    splits = SplitReader(lambda stream, position: logs[stream][position])
-    context = Context(1, splits=splits, providers=assignments(streams))
-    run = open_root(selected(node), context)
-    out = []
-    while block := run.block(3):
-        out += block
-    return out
-
+from tests.analysis.dealt_splits import deal, run_task
 
 RANGE = Dataset.range(12)
 

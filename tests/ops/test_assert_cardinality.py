@@ -12,11 +12,6 @@ def wrong(expected, found):
     )
 
 
-def test_what_is_as_expected_comes_through(check_states):
-    check_states(lambda: Dataset.range(7).assert_cardinality(7), list(range(7)))
-    check_states(lambda: Dataset.range(0).assert_cardinality(0), [])
-
-
 def test_fewer_are_an_error_at_the_end(check_states):
     check_states(lambda: Dataset.range(2).assert_cardinality(5), [0, 1, wrong(5, "only 2")])
 
@@ -62,10 +57,6 @@ def test_it_has_as_many_elements_as_it_says(expected):
     dataset = Dataset.range(20).filter(lambda x: x < 7).assert_cardinality(expected)
 
     assert dataset.cardinality() == expected
-
-
-def test_each_pass_is_counted_by_itself(check_states):
-    check_states(lambda: Dataset.range(3).assert_cardinality(3).repeat(2), [0, 1, 2, 0, 1, 2])
 
 
 @pytest.mark.parametrize("expected", [-3, 1.5, None, True, "7"])

@@ -10,37 +10,12 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, ElementError, TransformError
 from penstock.graph.node import UNKNOWN
+from tests.ops.waiting import failing_at
 
 
 class Pair(NamedTuple):
     left: Any
     right: Any
-
-
-def runs(values, size, drop=False):
-    cut = [values[i : i + size] for i in range(0, len(values), size)]
-    return [np.array(run) for run in cut if len(run) == size or not drop]
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
-
-
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("size", [1, 2, 5, 12, 13])
-def test_runs_are_stacked_and_a_state_is_exact_everywhere(check_states, size, drop):
-    check_states(lambda: Dataset.range(12).batch(size, drop), runs(list(range(12)), size, drop))
-
-
-def test_batches_of_batches_keep_their_places(check_states):
-    outcome = check_states(lambda: Dataset.range(22).batch(2).batch(3, drop_remainder=True))
-
-    assert len(outcome) == 3
 
 
 def test_a_nest_is_stacked_leaf_by_leaf():

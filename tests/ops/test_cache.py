@@ -69,10 +69,6 @@ def test_caches_on_caches_and_side_by_side(check_states):
     check_states(halves)
 
 
-def test_a_cache_inside_a_repeat_inside_a_repeat(check_states):
-    check_states(lambda: Dataset.range(3).map(noisy).repeat(2).cache().repeat(2))
-
-
 def test_an_iterator_on_a_cache_that_another_one_filled_has_exact_states():
     dataset = Dataset.range(6).map(noisy).cache()
     filled = list(dataset)

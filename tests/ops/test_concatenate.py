@@ -5,25 +5,6 @@ from penstock.errors import DatasetError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
 
 
-@pytest.mark.parametrize("sizes", [(5, 3), (0, 3), (5, 0), (0, 0)])
-def test_one_dataset_follows_the_other(check_states, sizes):
-    first, second = sizes
-
-    check_states(
-        lambda: Dataset.range(first).concatenate(Dataset.range(100, 100 + second)),
-        [*range(first), *range(100, 100 + second)],
-    )
-
-
-def test_several_in_a_row_and_several_passes(check_states):
-    r = Dataset.range
-
-    check_states(
-        lambda: r(2).concatenate(r(3).concatenate(r(1))).concatenate(r(2)).repeat(2),
-        [0, 1, 0, 1, 2, 0, 0, 1] * 2,
-    )
-
-
 def test_errors_keep_their_places(check_states):
     def picky(x):
         if x == 2:

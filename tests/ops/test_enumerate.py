@@ -12,10 +12,6 @@ def test_enumerate_numbers_the_elements(check_states, start):
     )
 
 
-def test_numbers_start_anew_in_each_pass(check_states):
-    check_states(lambda: Dataset.range(2).enumerate().repeat(2), [(0, 0), (1, 1)] * 2)
-
-
 def test_numbers_are_int64_scalars():
     assert {type(number) for number, _ in Dataset.range(3).enumerate()} == {np.int64}
 

@@ -18,20 +18,6 @@ def picky(x):
     return x % 3 == 1
 
 
-@pytest.mark.parametrize("modulus", [1, 2, 5, 50])
-def test_filter_keeps_what_the_predicate_wants(check_states, modulus):
-    check_states(
-        lambda: Dataset.range(23).filter(lambda x: x % modulus == 0), list(range(0, 23, modulus))
-    )
-
-
-def test_filters_stand_on_filters_and_maps(check_states):
-    check_states(
-        lambda: Dataset.range(40).filter(is_odd).map(lambda x: x * 3).filter(lambda x: x % 5 != 0),
-        [3 * x for x in range(1, 40, 2) if x % 5],
-    )
-
-
 def test_an_error_belongs_to_its_element(check_states):
     def failed(i):
         return TransformError("filter(picky)", i, f"ValueError: not {i}")

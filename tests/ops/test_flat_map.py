@@ -10,6 +10,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, ElementError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
+from tests.ops.waiting import failing_at
 
 LENGTHS = [3, 0, 5, 1, 1, 7, 0, 0, 2, 4, 1]
 
@@ -20,21 +21,6 @@ def rows(n):
 
 def inner(n):
     return Dataset.range(100 * n, 100 * n + LENGTHS[n])
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
-
-
-def test_one_dataset_comes_after_the_other_and_a_state_is_exact(check_states):
-    expected = [x for n in range(11) for x in rows(n)]
-
-    check_states(lambda: Dataset.range(11).flat_map(inner), expected)
 
 
 @pytest.mark.slow
@@ -93,19 +79,6 @@ def test_nothing_but_errors_ends(check_states):
     outcome = check_states(lambda: Dataset.range(5).flat_map(failing_at(*range(5))))
 
     assert [type(x).__name__ for x in outcome] == ["Failure"] * 5
-
-
-def test_nests_keep_their_places(check_states):
-    def middle(n):
-        return Dataset.range(n).flat_map(lambda m: Dataset.range(10 * m, 10 * m + m).shuffle(2))
-
-    outcome = check_states(
-        lambda: Dataset.range(7).shuffle(3).flat_map(middle).batch(4).prefetch(2)
-    )
-
-    assert sum(text.count(",") + 1 for _, _, text in outcome) == sum(
-        m for n in range(7) for m in range(n)
-    )
 
 
 def test_splits_are_read_again_from_the_open_dataset(check_states):

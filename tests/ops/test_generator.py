@@ -7,10 +7,6 @@ from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.node import UNKNOWN
 
 
-def test_a_generator_is_read(check_states):
-    check_states(lambda: Dataset.from_generator(lambda: iter(range(9))), list(range(9)))
-
-
 def test_arguments_are_passed_on():
     assert list(Dataset.from_generator(range, (2, 5))) == [2, 3, 4]
     assert list(Dataset.from_generator(range, args=[3])) == [0, 1, 2]
@@ -53,10 +49,6 @@ def test_nothing_runs_before_an_element_is_wanted():
 
     assert runs == []
     assert list(it) == [1]
-
-
-def test_each_pass_runs_it_again(check_states):
-    check_states(lambda: Dataset.from_generator(lambda: iter("ab")).repeat(2), ["a", "b"] * 2)
 
 
 def test_a_generator_that_waits_for_its_consumer_is_not_run_ahead():

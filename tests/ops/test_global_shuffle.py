@@ -23,7 +23,7 @@ from penstock.engine.draws import Permutation
 from penstock.engine.splits import SplitReader
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.graph.run import open_root
-from penstock.protocol.splits import Split
+from tests.analysis.dealt_splits import deal
 from tests.sent_definitions import travelled
 
 LETTERS = "abcdefghijklmnopqrstuvw"
@@ -317,24 +317,10 @@ def test_an_error_does_not_keep_a_dropped_iterator_alive(make):
 # --- splits ---
 
 
-def deal(rng, stream, tasks):
-    """Deal the units of *stream* to the logs of tasks, in random splits, pass after pass."""
-    logs = [[] for _ in range(tasks)]
-    for _ in range(stream.passes):
-        start = 0
-        while start < stream.units:
-            stop = min(start + stream.align * rng.randint(1, 9), stream.units)
-            rng.choice(logs).append(Split(start, stop))
-            start = stop
-        for log in logs:
-            log.append(Split(stream.units, stream.units))
-    return logs
-
-
 def read_by_tasks(ds, job_seed, deal_seed, tasks=3):
     """Return what each of *tasks* tasks makes of splits that are dealt at random."""
     streams = split_providers(ds.node)
-    logs = [deal(random.Random(deal_seed), stream, tasks) for stream in streams]
+    logs = [deal(random.Random(deal_seed), stream, tasks, 9) for stream in streams]
     made = []
     for task in range(tasks):
         splits = SplitReader(lambda stream, at, task=task: logs[stream][task][at])

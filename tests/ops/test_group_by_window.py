@@ -37,16 +37,6 @@ def same(key, window):
     return window
 
 
-@pytest.mark.quick(4)
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 50])
-@pytest.mark.parametrize("keys", [1, 2, 3, 7])
-def test_groups_come_as_they_are_full_and_then_by_key(check_states, size, keys):
-    check_states(
-        lambda: Dataset.range(23).group_by_window(lambda x: -x % keys, same, size),
-        flattened(range(23), lambda x: -x % keys, lambda key: size),
-    )
-
-
 def test_the_order_is_that_of_the_reference():
     values = [0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
     ds = Dataset.from_tensor_slices(values).group_by_window(
@@ -54,25 +44,6 @@ def test_the_order_is_that_of_the_reference():
     )
 
     assert [x.tolist() for x in ds] == [[0] * 4, [1] * 4, [0] * 3, [1]]
-
-
-def test_a_group_may_become_any_number_of_elements(check_states):
-    check_states(
-        lambda: Dataset.range(20).group_by_window(
-            lambda x: x % 4, lambda key, window: window.filter(lambda x: x % 8 == key).repeat(2), 3
-        ),
-        [x for g in grouped(range(20), lambda x: x % 4, lambda k: 3)
-         for x in [x for x in g if x % 8 == g[0] % 4] * 2],
-    )  # fmt: skip
-
-
-def test_sizes_may_depend_on_the_key(check_states):
-    check_states(
-        lambda: Dataset.range(30).group_by_window(
-            lambda x: x % 3, same, window_size_func=lambda key: key + 2
-        ),
-        flattened(range(30), lambda x: x % 3, lambda key: key + 2),
-    )
 
 
 def test_a_group_is_made_of_whole_elements(check_states):

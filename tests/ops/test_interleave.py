@@ -12,6 +12,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Closed, DatasetError, StateError, TransformError
 from penstock.graph.node import UNKNOWN
+from tests.ops.waiting import failing_at, threads, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_threads_of_other_tests")
 
@@ -44,38 +45,6 @@ def rows(n):
 
 def inner(n):
     return Dataset.range(100 * n, 100 * n + LENGTHS[n])
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
-
-
-def threads():
-    return [t for t in threading.enumerate() if t.name.startswith("penstock")]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in ten seconds"
-        time.sleep(0.001)
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize(
-    ("cycle", "length"), [(1, 1), (1, 3), (2, 1), (3, 1), (3, 2), (4, 3), (11, 1), (30, 2)]
-)
-def test_the_order_is_that_of_the_model_and_a_state_is_exact(check_states, cycle, length):
-    expected = model(map(rows, range(11)), cycle, length)
-
-    check_states(
-        lambda: Dataset.range(11).interleave(inner, cycle, length), expected, max_state=2000
-    )
 
 
 @pytest.mark.slow
@@ -211,18 +180,6 @@ def test_inner_shuffles_differ_and_come_back(check_states):
 
     orders = [tuple(outcome[i:18:2]) for i in range(2)]
     assert orders[0] != orders[1]
-
-
-def test_nests_of_interleaves_keep_their_places(check_states):
-    def middle(n):
-        return Dataset.range(n).interleave(lambda m: Dataset.range(10 * m, 10 * m + m), 2)
-
-    outcome = check_states(
-        lambda: Dataset.range(6).shuffle(3).interleave(middle, 3, 2).batch(4).prefetch(2),
-        max_state=3000,
-    )
-
-    assert sum(text.count(",") + 1 for _, _, text in outcome) == 20
 
 
 def test_splits_are_read_again_from_the_oldest_open_dataset(check_states):

@@ -33,18 +33,6 @@ PICKED = [
 ]
 
 
-def test_map_applies_a_function(check_states):
-    check_states(lambda: Dataset.range(13).map(double), [2 * i for i in range(13)])
-
-
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("calls", [1, 3, 20])
-def test_parallel_calls_keep_the_order(check_states, calls):
-    expected = [2 * i for i in range(13)]
-
-    check_states(lambda: Dataset.range(13).map(double, num_parallel_calls=calls), expected)
-
-
 def test_parallel_calls_that_overtake_each_other_lose_nothing(check_states):
     def uneven(x):
         time.sleep(0.002 * (x % 3 == 0))
@@ -200,11 +188,6 @@ def test_each_pass_of_a_repeat_has_random_numbers_of_its_own():
     passes = list(Dataset.range(4).map(lambda x, *, rng: rng.integers(1 << 30)).repeat(2))
 
     assert len(set(passes)) == 8
-
-
-def test_random_numbers_survive_a_restore(check_states):
-    check_states(lambda: Dataset.range(9).map(lambda x, *, rng: rng.random()).repeat(2))
-    check_states(lambda: Dataset.range(9).map(lambda x, *, rng: rng.random(), 2).repeat(2))
 
 
 def test_a_function_without_a_signature_can_be_used():

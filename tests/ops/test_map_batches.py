@@ -37,11 +37,6 @@ PICKED = [
 ]
 
 
-@pytest.mark.parametrize("calls", [None, 1, 3])
-def test_it_makes_of_each_element_what_map_makes(check_states, calls):
-    check_states(lambda: Dataset.range(13).map_batches(double, calls), [2 * i for i in range(13)])
-
-
 @pytest.mark.parametrize("calls", [None, 3])
 def test_errors_are_those_of_single_elements(check_states, calls):
     check_states(lambda: Dataset.range(13).map_batches(picky, calls), PICKED)

@@ -14,28 +14,9 @@ from penstock.engine.context import Context
 from penstock.errors import Closed, DatasetError, TransformError
 from penstock.graph.run import open_root
 from penstock.ops import prefetch
+from tests.ops.waiting import failing_at, threads, wait_until
 
 pytestmark = pytest.mark.usefixtures("no_threads_of_other_tests")
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
-
-
-def threads():
-    return [t for t in threading.enumerate() if t.name.startswith("penstock")]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in ten seconds"
-        time.sleep(0.001)
 
 
 @pytest.mark.quick(1)

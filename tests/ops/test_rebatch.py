@@ -10,16 +10,6 @@ from penstock.errors import DatasetError, ElementError
 from penstock.graph.node import UNKNOWN
 
 
-@pytest.mark.quick(14)
-@pytest.mark.parametrize("drop", [False, True])
-@pytest.mark.parametrize("after", [1, 2, 5, 30])
-@pytest.mark.parametrize("before", [1, 3, 40])
-def test_it_equals_unbatch_and_batch_and_a_state_is_exact(check_states, before, after, drop):
-    expected = list(Dataset.range(17).batch(before).unbatch().batch(after, drop))
-
-    check_states(lambda: Dataset.range(17).batch(before).rebatch(after, drop), expected)
-
-
 def test_batches_of_all_sizes_are_cut(check_states):
     sizes = [0, 3, 0, 0, 1, 11, 0, 2, 0, 4, 0]
     rows = np.concatenate([10 * i + np.arange(size) for i, size in enumerate(sizes)])

@@ -5,11 +5,6 @@ from penstock.errors import DatasetError
 from penstock.graph.node import INFINITE, UNKNOWN
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_repeat_makes_several_passes(check_states, count):
-    check_states(lambda: Dataset.range(4).repeat(count), list(range(4)) * count)
-
-
 @pytest.mark.parametrize("count", [None, -1])
 def test_repeat_without_a_count_never_ends(check_states, count):
     check_states(lambda: Dataset.range(3).repeat(count), [0, 1, 2] * 8, limit=24)
@@ -26,14 +21,6 @@ def test_repeat_without_a_count_never_ends(check_states, count):
 )
 def test_an_endless_repeat_ends_with_an_empty_pass(check_states, make):
     check_states(make, [])
-
-
-def test_passes_without_elements_count(check_states):
-    check_states(lambda: Dataset.range(0).repeat(5), [])
-
-
-def test_repeats_of_repeats(check_states):
-    check_states(lambda: Dataset.range(2).repeat(2).take(3).repeat(2), [0, 1, 0] * 2)
 
 
 def test_each_pass_has_seeds_of_its_own_also_in_nested_repeats(check_states):

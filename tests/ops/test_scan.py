@@ -9,16 +9,6 @@ def scan(dataset, initial, fn):
     return dataset.scan(initial, fn)
 
 
-def add(total, x):
-    return total + x, total
-
-
-def test_what_is_carried_on_comes_back_with_the_next_element(check_states):
-    check_states(
-        lambda: scan(Dataset.range(30), 100, add), [100 + i * (i - 1) // 2 for i in range(30)]
-    )
-
-
 def test_anything_an_element_may_be_can_be_carried_on(check_states):
     initial = {
         "text": "", "bytes": b"\xff", "array": np.zeros((2, 2), ">i2"), "empty": np.zeros((0, 3)),

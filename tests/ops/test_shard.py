@@ -20,16 +20,6 @@ def test_shards_may_be_many(check_states):
     check_states(lambda: Dataset.range(3000).shard(1000, 7), [7, 1007, 2007])
 
 
-def test_shards_of_shards(check_states):
-    check_states(lambda: Dataset.range(60).shard(3, 1).shard(2, 1), list(range(60))[1::3][1::2])
-
-
-def test_shard_counts_what_a_filter_keeps(check_states):
-    check_states(
-        lambda: Dataset.range(40).filter(lambda x: x % 2 == 0).shard(3, 1), list(range(2, 40, 6))
-    )
-
-
 def test_shards_of_the_infinite_are_infinite():
     assert Dataset.range(3).repeat().shard(2, 0).cardinality() == INFINITE
 

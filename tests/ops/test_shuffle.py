@@ -12,6 +12,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.engine import draws
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.ops.shuffle import contents
+from tests.ops.waiting import failing_at
 
 
 def model(values, size, seed):
@@ -28,15 +29,6 @@ def model(values, size, seed):
             slots[slot] = slots[left - 1]
             slots.pop()
     return out
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
 
 
 @pytest.mark.quick(5)
@@ -83,19 +75,6 @@ def test_what_the_slots_hold_follows_from_counters(size, total):
             assert contents(5, size, n, None).tolist() == at[n]
 
 
-def test_empty_input(check_states):
-    check_states(lambda: Dataset.range(0).shuffle(5), [])
-
-
-@pytest.mark.slow
-def test_shuffles_of_shuffles_and_batches_keep_their_places(check_states):
-    outcome = check_states(
-        lambda: Dataset.range(60).shuffle(7).batch(3).shuffle(5).unbatch().shuffle(4)
-    )
-
-    assert len(set(outcome)) == 60
-
-
 def test_splits_need_not_be_read_again_before_the_oldest_element(check_states):
     log = [(0, 5), (9, 20), (20, 21), None, (40, 47), None]
 
@@ -126,16 +105,6 @@ def test_a_seed_gives_every_iterator_one_order_and_every_pass_another():
     assert list(dataset) == list(dataset) == passes[:100]
     assert passes[100:] != passes[:100]
     assert sorted(passes[100:]) == list(range(100))
-
-
-@pytest.mark.parametrize("seed", [None, 4])
-def test_passes_are_equal_where_the_user_asks_for_it(check_states, seed):
-    def make():
-        return Dataset.range(9).shuffle(5, seed, reshuffle_each_iteration=False).repeat(3)
-
-    outcome = check_states(make)
-
-    assert outcome[:9] == outcome[9:18] == outcome[18:]
 
 
 @pytest.mark.slow

@@ -10,14 +10,6 @@ def test_skip_drops_the_first(check_states, count):
     check_states(lambda: Dataset.range(9).skip(count), list(range(9))[count if count >= 0 else 9 :])
 
 
-def test_each_pass_skips_anew(check_states):
-    check_states(lambda: Dataset.range(4).skip(2).repeat(3), [2, 3] * 3)
-
-
-def test_skip_counts_what_a_filter_keeps(check_states):
-    check_states(lambda: Dataset.range(20).filter(lambda x: x % 2 == 0).skip(3), [*range(6, 20, 2)])
-
-
 def test_an_error_on_the_way_is_raised_and_does_not_count(check_states):
     def picky(x):
         if x == 1:

@@ -10,10 +10,6 @@ def test_take_keeps_the_first(check_states, count):
     check_states(lambda: Dataset.range(9).take(count), list(range(9))[: count if count >= 0 else 9])
 
 
-def test_each_pass_takes_anew(check_states):
-    check_states(lambda: Dataset.range(9).take(2).repeat(3), [0, 1] * 3)
-
-
 def test_no_more_is_made_than_is_taken(counted):
     fn = counted(lambda x: x)
 

@@ -6,13 +6,6 @@ from penstock.errors import DatasetError, TransformError
 from penstock.graph.node import UNKNOWN
 
 
-@pytest.mark.parametrize("limit", [0, 1, 5, 10, 99])
-def test_elements_come_up_to_the_first_no(check_states, limit):
-    check_states(
-        lambda: Dataset.range(10).take_while(lambda x: x < limit), list(range(min(limit, 10)))
-    )
-
-
 def test_what_would_hold_again_later_is_not_taken():
     seen = list(Dataset.range(10).take_while(lambda x: x % 4 != 3))
 

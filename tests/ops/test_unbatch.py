@@ -17,11 +17,6 @@ class Pair(NamedTuple):
     right: Any
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 20])
-def test_it_undoes_batch_and_a_state_is_exact_everywhere(check_states, size):
-    check_states(lambda: Dataset.range(13).batch(size).unbatch(), list(range(13)))
-
-
 def test_batches_of_all_sizes_and_none_follow_one_another(check_states):
     sizes = [0, 3, 0, 0, 1, 5, 0, 2, 0]
     rows = [10 * i + k for i, size in enumerate(sizes) for k in range(size)]
@@ -91,10 +86,6 @@ def test_a_restored_run_makes_the_current_batch_again_and_no_other(counted):
         with dataset.iterator(state) as it:
             assert next(it) == taken
         assert fn.calls[0] == taken // 4
-
-
-def test_skipped_rows_are_not_made(check_states):
-    check_states(lambda: Dataset.range(12).batch(4).unbatch().shuffle(3, seed=4))
 
 
 def test_cardinality_is_not_known():

@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import TransformError
@@ -10,17 +8,6 @@ from penstock.graph.node import UNKNOWN
 
 def unique(dataset):
     return dataset.unique()
-
-
-@settings(
-    max_examples=40,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=40))
-def test_each_comes_when_it_comes_first(check_states, values):
-    check_states(
-        lambda: unique(Dataset.from_tensor_slices(np.array(values))), list(dict.fromkeys(values))
-    )
 
 
 def test_what_was_dropped_before_an_element_is_not_looked_at_again(check_states, counted):

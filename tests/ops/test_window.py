@@ -12,6 +12,7 @@ from penstock.engine.context import Context
 from penstock.errors import DatasetError, DefinitionError, ElementError
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.graph.run import open_root
+from tests.ops.waiting import failing_at
 
 
 def windows(n, size, shift, stride, drop):
@@ -19,15 +20,6 @@ def windows(n, size, shift, stride, drop):
         list(range(n))[start:][: (size - 1) * stride + 1 : stride] for start in range(0, n, shift)
     ]
     return [window for window in cut if len(window) == size or not drop]
-
-
-def failing_at(*bad):
-    def check(x):
-        if x in bad:
-            raise ValueError(f"{x} is bad")
-        return x
-
-    return check
 
 
 @pytest.mark.quick(13)

@@ -26,13 +26,6 @@ def parallel(dataset, **kwargs):
     return dataset.map(lambda x: x, 2, **kwargs)
 
 
-def test_elements_and_states_are_the_same(check_states):
-    check_states(
-        lambda: Dataset.range(10).with_options(Options(threads=1)).map(lambda x: x * 2, 2),
-        list(range(0, 20, 2)),
-    )
-
-
 @pytest.mark.parametrize(
     ("make", "expected"),
     [

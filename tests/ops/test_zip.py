@@ -20,13 +20,6 @@ def fives(x):
     return x
 
 
-def test_zip_puts_elements_side_by_side(check_states):
-    check_states(
-        lambda: Dataset.zip((Dataset.range(9), Dataset.range(10, 19))),
-        [(i, 10 + i) for i in range(9)],
-    )
-
-
 @pytest.mark.parametrize("sizes", [(5, 9), (9, 5), (0, 5), (5, 0), (9, 5, 7), (4,)])
 def test_the_shortest_ends_it(check_states, sizes):
     check_states(
@@ -98,13 +91,6 @@ def test_a_restored_zip_calls_the_functions_for_nothing_already_returned(counted
         assert next(it) == (40, 40)
 
     assert min(left.calls) == min(right.calls) == 40
-
-
-def test_passes_of_a_zip_whose_inputs_differ_in_length(check_states):
-    check_states(
-        lambda: Dataset.zip((Dataset.range(3), Dataset.range(5))).repeat(3),
-        [(i, i) for i in range(3)] * 3,
-    )
 
 
 def test_the_cardinality():

@@ -1,0 +1,32 @@
+"""Drivers that tests of operators with threads share: functions that fail, threads, and waiting."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def failing_at(*bad: int) -> Callable[[Any], Any]:
+    """Return a function that returns its argument, and raises for those in *bad*."""
+
+    def check(x: Any) -> Any:
+        if x in bad:
+            raise ValueError(f"{x} is bad")
+        return x
+
+    return check
+
+
+def threads() -> list[threading.Thread]:
+    """Return Penstock's threads in this process."""
+    return [t for t in threading.enumerate() if t.name.startswith("penstock")]
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until *condition* holds, for ten seconds at the most."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that in ten seconds"
+        time.sleep(0.001)
