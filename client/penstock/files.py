@@ -10,10 +10,12 @@ import glob
 import hashlib
 import io
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Generic, TypeAlias, TypeVar
 
 from penstock.errors import DatasetError, MissingFile
 from penstock.protocol.splits import FilePattern
@@ -21,17 +23,12 @@ from penstock.runtime.interrupts import interruptible, is_interrupt
 
 if TYPE_CHECKING:
     import numpy as np
-from abc import abstractmethod
-from contextlib import suppress
-from typing import IO, Generic, TypeVar
 
 Order: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 """The numbers of names, in the order in which the names are read."""
 
-
 CHUNK = 1 << 18
 """How many bytes are read at a time."""
-
 
 F = TypeVar("F", bound="io.IOBase | IO[bytes]")
 
@@ -78,6 +75,27 @@ class ForwardFile(io.RawIOBase, Generic[F]):
         """See `io.RawIOBase.close`."""
         super().close()
         self._inner.close()
+
+
+class _Begun(ForwardFile[Any]):
+    """The bytes *head*, which were read of *file*, and then the rest of that."""
+
+    def __init__(self, head: bytes, file: Any) -> None:
+        super().__init__(file)
+        self._head = head
+
+    def fill(self, buffer: Any) -> int:
+        """See `ForwardFile.fill`."""
+        head, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
+        if not head:
+            return int(self._inner.readinto1(buffer))
+        buffer[: len(head)] = head
+        return len(head)
+
+
+def begun(head: bytes, file: BinaryIO) -> io.BufferedReader[Any]:
+    """Return *file* from its first byte on again, although *head* was read: it may be a pipe."""
+    return io.BufferedReader(_Begun(head, file), CHUNK)
 
 
 def names(op: str, parameter: str, value: Any, *, patterns: bool = False) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -50,7 +50,7 @@ def check_seed(op: str, value: Any) -> int:
     return check_count(op, "seed", value, least=0)
 
 
-T = TypeVar("T")
+T = TypeVar("T", "Options", "AutotuneOptions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +148,14 @@ class Options:
         >>> Options(threads=2).under(Options(threads=8, deterministic=False)).deterministic
         False
         """
-        mine, theirs = self.autotune, earlier.autotune
-        return Options(
-            _first(self.deterministic, earlier.deterministic),
-            _first(self.threads, earlier.threads),
-            AutotuneOptions(
-                _first(mine.enabled, theirs.enabled),
-                _first(mine.cpu_budget, theirs.cpu_budget),
-                _first(mine.ram_budget, theirs.ram_budget),
-            ),
-            _first(self.external_state_policy, earlier.external_state_policy),
-            _first(self.seed, earlier.seed),
-        )
+        autotune = _filled(self.autotune, earlier.autotune)
+        return replace(_filled(self, earlier), autotune=autotune)
 
 
-def _first(one: T | None, other: T | None) -> T | None:
-    return other if one is None else one
+def _filled(later: T, earlier: T) -> T:
+    """Return *later*, with the fields of *earlier* in the place of those that are None."""
+    unset = (each.name for each in fields(later) if getattr(later, each.name) is None)
+    return replace(later, **{name: getattr(earlier, name) for name in unset})
 
 
 def _check_flag(name: str, value: object) -> None:

@@ -98,6 +98,8 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
     ...     dataset.element_spec, list(dataset.unbatch().batch(4))
     (ArraySpec(shape=(2,), dtype=dtype('int64')), [array([0, 1, 2, 3])])
     """
+    given = {**locals()}  # a copy: a debugger changes the dict itself
+    del given["dataset_id"], given["element_spec"]
     name = arguments.job_name_of(job_name)
     if name is not None:
         whole = scoped(checked_id(dataset_id), name)
@@ -107,30 +109,7 @@ def from_dataset_id(  # noqa: PLR0913  # see `penstock.reader.distribute.distrib
                 f"job_name and dataset_id may take {LONGEST_NAME} bytes together: give a shorter "
                 "job_name"
             )
-    read_with = partial(
-        distribute,
-        processing_mode,
-        service,
-        name,
-        consumer_index,
-        num_consumers,
-        max_outstanding_requests,
-        data_transfer_protocol,
-        cross_trainer_cache=cross_trainer_cache,
-        target_workers=target_workers,
-        ordered=ordered,
-        remainder=remainder,
-        writable=writable,
-        timeout=timeout,
-        on_finished=on_finished,
-        start_round=start_round,
-        patience=patience,
-        when_full=when_full,
-        on_error=on_error,
-        max_errors=max_errors,
-        credentials=credentials,
-        seed=seed,
-    )
+    read_with = partial(distribute, **given | {"job_name": name})
     read_with()  # what is malformed is said before anybody is called
     asked = Asked(service, name, consumer_index, num_consumers, cross_trainer_cache)
     address = arguments.service_of(filled_in(asked).service, credentials)

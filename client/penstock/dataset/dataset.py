@@ -144,32 +144,9 @@ class Dataset(Sources, FileSources, FrameworkSources, Elementwise, Regrouping):
         ...     list(squares.distribute("distributed_epoch", cluster.target).batch(4))
         [array([0, 1, 4, 9])]
         """
-        return self.apply(
-            distribute(
-                processing_mode,
-                service,
-                job_name,
-                consumer_index,
-                num_consumers,
-                max_outstanding_requests,
-                data_transfer_protocol,
-                compression,
-                cross_trainer_cache,
-                target_workers,
-                ordered=ordered,
-                remainder=remainder,
-                writable=writable,
-                timeout=timeout,
-                on_finished=on_finished,
-                start_round=start_round,
-                patience=patience,
-                when_full=when_full,
-                on_error=on_error,
-                max_errors=max_errors,
-                credentials=credentials,
-                seed=seed,
-            )
-        )
+        arguments = {**locals()}  # a copy: a debugger changes the dict itself
+        del arguments["self"]
+        return self.apply(distribute(**arguments))
 
     # --- reading ---
 

@@ -227,25 +227,3 @@ def by_session(parts: Iterable[Tags]) -> dict[int, RangeSet]:
 def only_tags(parts: Iterable[Tags]) -> UnackedBySession:
     """Return the unacked elements, if these are exactly the tags of all *parts*."""
     return {key: Unacked(runs, NOTHING_UNACKED.tail) for key, runs in by_session(parts).items()}
-
-
-__all__ = [
-    "NOTHING_UNACKED",
-    "AckTracker",
-    "Tags",
-    "Unacked",
-    "UnackedBySession",
-    "acked_between",
-    "by_session",
-    "has_exactly",
-    "joined",
-    "only_tags",
-    "opens_again",
-    "straight_run",
-    "tags_of",
-    "unacked_exactly",
-    "unacked_from",
-    "unacked_from_start",
-    "unacked_in",
-    "without_unacked",
-]

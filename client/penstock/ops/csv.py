@@ -11,7 +11,7 @@ import io
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, BinaryIO, ClassVar, Literal, cast
+from typing import Any, BinaryIO, ClassVar, Literal
 
 from penstock import files
 from penstock.element import Element
@@ -225,25 +225,7 @@ class _Again:
 
     def begin(self) -> BinaryIO:
         """Return the file as if nothing had been read of it."""
-        return self._file if not self._read else cast("BinaryIO", _Replayed(self._file, self._read))
-
-
-class _Replayed:
-    """The bytes that were read of a file, and then the rest of the file."""
-
-    def __init__(self, file: BinaryIO, read: bytearray) -> None:
-        self._file, self._before, self._length = file, bytes(read), len(read)
-
-    def read(self, size: int) -> bytes:
-        data, self._before = self._before[:size], self._before[size:]
-        return data or self._file.read(size)
-
-    def seek(self, offset: int) -> None:
-        if offset < self._length:
-            self._before = self._before[offset:]
-        else:
-            self._before = b""
-            self._file.seek(offset)
+        return files.begun(bytes(self._read), self._file) if self._read else self._file
 
 
 def _agreed(node: Csv, names: tuple[str, ...]) -> Format:

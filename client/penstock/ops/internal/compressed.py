@@ -10,7 +10,7 @@ import zlib
 from typing import Any, BinaryIO, Protocol, cast
 
 from penstock.errors import DatasetError
-from penstock.files import CHUNK, ForwardFile
+from penstock.files import CHUNK, ForwardFile, begun
 from penstock.frames.compression import zstd_module
 
 GUESSED = "AUTO"
@@ -81,23 +81,7 @@ def _with_whole_head(file: io.BufferedReader[Any]) -> io.BufferedReader[Any]:
     head = file.peek(_LONGEST)
     if len(head) >= _LONGEST or not any(m.startswith(head) for m in (*_MAGIC, *_REFUSED)):
         return file
-    return io.BufferedReader(_Begun(file.read(_LONGEST), file), CHUNK)
-
-
-class _Begun(ForwardFile["io.BufferedReader[Any]"]):
-    """The bytes *head*, which were read of *file*, and then the rest of that."""
-
-    def __init__(self, head: bytes, file: io.BufferedReader[Any]) -> None:
-        super().__init__(file)
-        self._head = head
-
-    def fill(self, buffer: Any) -> int:
-        """See `ForwardFile.fill`."""
-        head, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
-        if not head:
-            return self._inner.readinto1(buffer)
-        buffer[: len(head)] = head
-        return len(head)
+    return begun(file.read(_LONGEST), file)
 
 
 def _guess(file: io.BufferedReader[Any]) -> str:
