@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, assert_never
@@ -193,23 +193,44 @@ class Act:
         return self.restore_dispatcher
 
     def _to_reader(self, fault: Fault) -> Undo | None:
-        if fault.kind is Kind.ADD_READER:
-            self._join()
-            return nothing
-        live = [r for r in self.mesh.readers if r.process.alive and not r.process.stopped]
+        live = [r for r in self._readers() if r.process.alive and not r.process.stopped]
         reader = one(fault, live)
-        if reader is None or (fault.kind is Kind.LEAVE_READER and not others_stay(reader, live)):
+        if fault.kind is Kind.ADD_READER:
+            return self._add(fault, reader)
+        leaves = fault.kind is Kind.LEAVE_READER
+        if reader is None or (leaves and not self._may_leave(reader, live)):
             return None
+        self._touch(reader)
         if fault.kind is Kind.STOP_READER:
             reader.process.stop()
             return reader.process.proceed
-        if fault.kind is Kind.LEAVE_READER:
+        if leaves:
             reader.leaving = True
             reader.process.say("leave")
-            return nothing
-        reader.process.kill()
-        self.killed_readers += 1
-        return self._join
+        else:
+            reader.process.kill()
+            self.killed_readers += 1
+        return self._gone(fault, reader)
+
+    def _readers(self) -> Iterable[Reader]:
+        """Return those that faults of readers are for."""
+        return self.mesh.readers
+
+    def _touch(self, reader: Reader) -> None:
+        """Note that something is done to *reader*."""
+
+    def _may_leave(self, reader: Reader, live: Sequence[Reader]) -> bool:
+        """Return whether the pass comes to its end without *reader*."""
+        return others_stay(reader, live)
+
+    def _add(self, fault: Fault, reader: Reader | None) -> Undo | None:
+        """Start one more, where that is wanted beside *reader*."""
+        self._join()
+        return nothing
+
+    def _gone(self, fault: Fault, reader: Reader) -> Undo:
+        """Return what has somebody read in the place of one that leaves, or was killed."""
+        return nothing if fault.kind is Kind.LEAVE_READER else self._join
 
     def _join(self) -> None:
         self._joining += 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.acts import Act, Undo, nothing, one
+from chaos.acts import Act, Undo, nothing
 from chaos.mesh import Mesh, Reader, Role
-from chaos.plan import Back, Fault, Kind, Life, Rounds
+from chaos.plan import Back, Fault, Life, Rounds
 
 
 @dataclass
@@ -91,24 +92,20 @@ class ConsumersAct(Act):
             if not self._reads(index):
                 self._start(index, number)
 
-    def _to_reader(self, fault: Fault) -> Undo | None:
-        live = [r for r in self.newest.values() if r.process.alive and not r.process.stopped]
-        reader = one(fault, live)
+    def _readers(self) -> Iterable[Reader]:
+        return self.newest.values()
+
+    def _may_leave(self, reader: Reader, live: Sequence[Reader]) -> bool:
+        return True
+
+    def _add(self, fault: Fault, reader: Reader | None) -> Undo | None:
         if reader is None:
             return None
+        self._start(reader.role.consumer)
+        return nothing
+
+    def _gone(self, fault: Fault, reader: Reader) -> Undo:
         index = reader.role.consumer
-        match fault.kind:
-            case Kind.STOP_READER:
-                reader.process.stop()
-                return reader.process.proceed
-            case Kind.ADD_READER:
-                self._start(index)
-                return nothing
-            case Kind.LEAVE_READER:
-                reader.process.say("leave")
-            case _:
-                reader.process.kill()
-                self.killed_readers += 1
         self._away.add(index)
         return lambda: self._back(index, reader, fault.back)
 

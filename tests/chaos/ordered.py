@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from chaos import counting
-from chaos.acts import Act, Undo, nothing, one
+from chaos.acts import Act, Undo, nothing
 from chaos.mesh import Mesh, Reader, Role
-from chaos.plan import Fault, Kind, Life, Ordered, Plan
+from chaos.plan import Fault, Life, Ordered, Plan
 
 ASCENDING = frozenset({"range", "batch"})
 """The pipelines whose order is that of their ids."""
@@ -46,24 +46,17 @@ class StridedAct(Act):
             if not self._away[index] and not self._is_read(index):
                 self._start(index)
 
-    def _to_reader(self, fault: Fault) -> Undo | None:
-        live = [r for r in self.mesh.readers if r.process.alive and not r.process.stopped]
-        reader = one(fault, live)
+    def _may_leave(self, reader: Reader, live: Sequence[Reader]) -> bool:
+        return True
+
+    def _add(self, fault: Fault, reader: Reader | None) -> Undo | None:
         if reader is None:
             return None
+        self._start(reader.role.consumer or 0)
+        return nothing
+
+    def _gone(self, fault: Fault, reader: Reader) -> Undo:
         index = reader.role.consumer or 0
-        match fault.kind:
-            case Kind.STOP_READER:
-                reader.process.stop()
-                return reader.process.proceed
-            case Kind.ADD_READER:
-                self._start(index)
-                return nothing
-            case Kind.LEAVE_READER:
-                reader.process.say("leave")
-            case _:
-                reader.process.kill()
-                self.killed_readers += 1
         self._away[index] += 1
         return lambda: self._back(index, reader)
 

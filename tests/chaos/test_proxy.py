@@ -63,29 +63,6 @@ def says_nothing(peer, seconds=0.1):
         peer.settimeout(SOON)
 
 
-def test_a_link_is_a_wire(links, echo):
-    link = links.link(echo)
-
-    with call(link) as one, call(link) as two:
-        one.sendall(b"one")
-        two.sendall(b"two")
-
-        assert (one.recv(3), two.recv(3)) == (b"one", b"two")
-        assert link.connections == 2
-        assert link.passed == 12
-
-
-def test_the_end_of_a_connection_comes_through(links, echo):
-    link = links.link(echo)
-
-    with call(link) as peer:
-        peer.sendall(b"last")
-        peer.shutdown(socket.SHUT_WR)
-
-        assert peer.recv(4) == b"last"
-        assert peer.recv(1) == b""
-
-
 def test_held_bytes_come_later_in_order(links, echo):
     link = links.link(echo)
     link.set(Flow.HOLD)

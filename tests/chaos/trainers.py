@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from chaos.acts import Act, Undo, nothing, one
@@ -65,25 +65,17 @@ class TrainersAct(Act):
             if not self._away[trainer] and not any(r.process.alive or r.saw_end for r in readers):
                 self._start(trainer)
 
-    def _to_reader(self, fault: Fault) -> Undo | None:
-        if fault.kind is Kind.ADD_READER:
-            return self._add(fault)
-        live = [r for r in self.mesh.readers if r.process.alive and not r.process.stopped]
-        reader = one(fault, live)
-        if reader is None:
-            return None
+    def _may_leave(self, reader: Reader, live: Sequence[Reader]) -> bool:
+        return True
+
+    def _touch(self, reader: Reader) -> None:
+        self.disturbed.add(reader.role.trainer)
+
+    def _gone(self, fault: Fault, reader: Reader) -> Undo:
         trainer = reader.role.trainer
-        self.disturbed.add(trainer)
-        match fault.kind:
-            case Kind.STOP_READER:
-                reader.process.stop()
-                return reader.process.proceed
-            case Kind.LEAVE_READER:
-                reader.process.say("leave")
-                return nothing
-            case _:
-                reader.process.kill()
-                self.killed[trainer] += 1
+        if fault.kind is Kind.LEAVE_READER:
+            return nothing
+        self.killed[trainer] += 1
         self._away[trainer] += fault.lasts is not None
         return lambda: self._back(trainer)
 
@@ -95,7 +87,7 @@ class TrainersAct(Act):
                 self.disturbed.add(reader.role.trainer)
         return super()._to_link(fault)
 
-    def _add(self, fault: Fault) -> Undo:
+    def _add(self, fault: Fault, reader: Reader | None) -> Undo | None:
         names = [*self._roles, f"trainer {len(self._roles)}"]
         name = names[fault.target % len(names)]
         if name not in self._roles:

@@ -47,16 +47,6 @@ def test_a_cluster_that_has_no_folder_raises_that_and_can_be_closed():
         pass
 
 
-def test_a_cluster_in_a_folder_that_cannot_be_made_names_it(tmp_path):
-    (tmp_path / "file").write_text("")
-
-    with (
-        pytest.raises(ConfigError, match="cannot be made"),
-        LocalCluster(work_dir=tmp_path / "file"),
-    ):
-        pass
-
-
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

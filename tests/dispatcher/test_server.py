@@ -108,17 +108,6 @@ def test_a_fault_ends_a_server_in_this_process_with_an_error_for_all_who_use_it(
     assert time.monotonic() - began < 20
 
 
-def test_join_returns_when_another_thread_stops_the_server():
-    server = DispatchServer()
-    joining = threading.Thread(target=server.join)
-    joining.start()
-
-    server.stop()
-
-    joining.join(5)
-    assert not joining.is_alive()
-
-
 def test_a_server_whose_loop_closes_before_its_first_step_is_not_waited_for(monkeypatch):
     spawn, gate = LoopThread.spawn, threading.Event()
 
@@ -133,14 +122,6 @@ def test_a_server_whose_loop_closes_before_its_first_step_is_not_waited_for(monk
         monkeypatch.setattr(LoopThread, "spawn", cancelled)
         with pytest.raises(Closed, match="loop was closed while the dispatcher started"):
             DispatchServer()
-
-
-def test_a_port_in_use_is_named():
-    with DispatchServer() as server:
-        with pytest.raises(ConfigError, match=str(server.port)):
-            DispatchServer(DispatcherConfig(port=server.port))
-
-    assert not loop_threads()
 
 
 def test_a_work_dir_that_cannot_be_made_is_named(tmp_path):
@@ -210,13 +191,6 @@ def test_settings_come_from_the_environment_and_flags_go_first():
         assert process.stdout.readline().strip().endswith(f":{port}")
     with running("--port", str(port), PENSTOCK_PORT="7") as process:
         assert process.stdout.readline().strip().endswith(f":{port}")
-
-
-@pytest.mark.slow
-def test_a_process_that_cannot_have_its_port_says_so_and_fails():
-    with DispatchServer() as server, running("--port", str(server.port)) as process:
-        assert process.wait(60) == ExitCode.MISUSED
-        assert f"127.0.0.1:{server.port}" in process.stderr.read()
 
 
 def test_the_parent_process_reads_the_address_and_takes_the_process_along():

@@ -39,10 +39,6 @@ def test_pools_are_roles(pool, index, role, consumer):
     assert found.source == "cluster_spec"
 
 
-def test_one_that_is_not_set_is_none():
-    assert resolve({}) is None
-
-
 @pytest.mark.parametrize(
     ("variables", "said"),
     [

@@ -30,11 +30,6 @@ def test_that_is_told_beside_it():
         cluster_environment({**env, "PENSTOCK_NUM_CONSUMERS": "4"})
 
 
-def test_nothing_is_none():
-    assert resolve_leader_worker_set({}) is None
-    assert resolve_indexed_job({}) is None
-
-
 def test_an_index_beyond_its_group_is_named():
     with pytest.raises(ConfigError, match="LWS_WORKER_INDEX must be below LWS_GROUP_SIZE"):
         resolve_leader_worker_set({"LWS_WORKER_INDEX": "3", "LWS_GROUP_SIZE": "3"})

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-import penstock
 from penstock import Dataset, PreemptionHandler, TerminationConfig
 from penstock.errors import Closed, ConfigError, Refused, Unavailable
 from penstock.protocol.calls import PreemptionVerdict
@@ -370,10 +369,6 @@ def test_one_handler_a_process(begun):
 def test_what_is_of_another_kind_is_named(make, said):
     with pytest.raises(ConfigError, match=said):
         make()
-
-
-def test_they_are_public():
-    assert penstock.PreemptionHandler is PreemptionHandler
 
 
 def test_an_exit_fn_that_returns_ends_the_block_and_the_program_goes_on_behind_it(begun):

@@ -47,10 +47,6 @@ def loop():
         yield held
 
 
-def test_a_coroutine_runs_in_the_loops_thread(loop):
-    assert loop.run(where(), 5) == "penstock-loop"
-
-
 def test_all_users_share_one_thread_that_ends_with_the_last():
     with LoopThread.shared() as one:
         with LoopThread.shared() as other:

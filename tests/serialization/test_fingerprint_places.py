@@ -152,16 +152,6 @@ def _path(folder):
     return os.pathsep.join([str(folder), penstock])
 
 
-def test_a_pipeline_written_twice_has_one_fingerprint():
-    def build():
-        k = 3
-        return (
-            Dataset.range(10).map(lambda x: x * k).map(lambda x: [y + 1 for y in (1, k)]).batch(2)
-        )
-
-    assert fingerprint(build().node) == fingerprint(build().node)
-
-
 def test_a_decoded_pipeline_has_the_fingerprint_it_was_sent_with():
     table = np.arange(5000)
     ds = Dataset.range(10).map(lambda x: table[x]).batch(2)

@@ -1,6 +1,6 @@
 import asyncio
 import dataclasses
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
 import pytest
 
@@ -113,16 +113,9 @@ class FakeDispatcher:
             self.ended.set()
 
 
-@asynccontextmanager
-async def near():
-    """A dispatcher in this very process, with no wire at all."""
-    api = FakeDispatcher()
-    yield api, api
-
-
-@asynccontextmanager
-async def far():
-    """The same dispatcher behind a real port."""
+@pytest.fixture
+async def far_dispatcher():
+    """A client of a dispatcher behind a real port, and the dispatcher."""
     api = FakeDispatcher()
     handlers = dispatcher_handlers(api)
     async with (
@@ -132,16 +125,9 @@ async def far():
         yield DispatcherClient(channel), api
 
 
-@pytest.fixture(params=[near, far], ids=["near", "far"])
-async def dispatcher(request):
-    async with request.param() as (api, _):
-        yield api
-
-
 @pytest.fixture
-async def far_dispatcher():
-    async with far() as pair:
-        yield pair
+def dispatcher(far_dispatcher):
+    return far_dispatcher[0]
 
 
 async def one_by_one(*values):
@@ -160,14 +146,6 @@ async def test_ids_cross_with_what_is_known_of_them(dispatcher):
 
     found = await dispatcher.find_dataset("corpus")
     assert found == RegisteredDataset("corpus", dataset, Codec.LZ4, b"spec", b"outline")
-
-
-async def test_a_dataset_is_registered_once_and_found_again(dispatcher):
-    first = await dispatcher.register_dataset(b"\x00graph", VERSIONS)
-    second = await dispatcher.register_dataset(b"\x00graph", VERSIONS)
-
-    assert first == second
-    assert await dispatcher.get_definition(first) == b"\x00graph"
 
 
 async def test_an_iteration_is_opened(dispatcher):

@@ -8,14 +8,13 @@ import pytest
 from penstock.protocol.control import AttemptProgress, ElementCounts
 from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
 from penstock.protocol.splits import Split
-from penstock.protocol.types import AT_START, Checkpoint
+from penstock.protocol.types import Checkpoint
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
 from penstock.wire.field_code import alone, pairs, scalar, scalars, written
 
 PROGRESS = form(AttemptProgress)
 NAMES = scalars("names", tuple)
-RANGES = form(RangeSet)
 
 
 @dataclass(frozen=True)
@@ -47,26 +46,11 @@ def test_zeros_that_somebody_sends_all_the_same_are_read_as_zeros():
     assert read == AttemptProgress(1, 0, NOTHING_ACKED, counts=ElementCounts())
 
 
-def test_a_message_that_may_be_missing_is_told_from_an_empty_one():
-    without, empty = (
-        AttemptProgress(1, 0, NOTHING_ACKED),
-        AttemptProgress(1, 0, NOTHING_ACKED, checkpoint=AT_START),
-    )
-
-    assert PROGRESS.decode(PROGRESS.encode(without)).checkpoint is None
-    assert PROGRESS.decode(PROGRESS.encode(empty)).checkpoint == Checkpoint()
-
-
 def test_maps_that_are_empty_are_not_shared():
     first, other = (PROGRESS.decode(b"").trainers for _ in range(2))
 
     assert first == other == {}
     assert first is not other
-
-
-@pytest.mark.parametrize("spans", [(), ((1, 2),), ((1, 2), (4, 9))])
-def test_pairs_are_sent_one_after_another(spans):
-    assert RANGES.decode(RANGES.encode(RangeSet(spans))) == RangeSet(spans)
 
 
 @pytest.mark.parametrize("numbers", [(1,), (1, 2, 3)])

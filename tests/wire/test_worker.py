@@ -142,11 +142,6 @@ async def test_a_failure_of_the_task_comes_as_the_end_of_the_stream(reach):
     assert isinstance(end.failure.error(), TransformError)
 
 
-async def test_status_is_the_services_own_bytes(reach):
-    async with reach(FakeWorker()) as worker:
-        assert await worker.status() == b"{}"
-
-
 @pytest.mark.slow
 async def test_no_frame_is_lost_though_the_reader_writes_when_the_stream_ends():
     class Hasty(FakeWorker):

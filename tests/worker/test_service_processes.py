@@ -54,15 +54,6 @@ def mesh(busy, dispatcher, nothing_left):
     return run
 
 
-async def test_a_whole_copy_is_read_in_order(mesh, dispatcher):
-    async with mesh(Dataset.range(10_000).map(lambda x: x * 2)) as (_, reader):
-        one = reader()
-        await one.open()
-
-        assert await one.take_all() == list(range(0, 20_000, 2))
-        await dispatcher.until_done(1)
-
-
 async def test_splits_make_the_elements_of_their_units(mesh, dispatcher):
     async with mesh(Dataset.range(100).map(lambda x: x + 1), units=100) as (_, reader):
         one = reader()

@@ -3,18 +3,7 @@
 import json
 
 from penstock.dataset.dataset import Dataset
-from penstock.protocol.types import PROTOCOL, Versions
 from penstock_cluster.cli import status
-from penstock_dispatcher.core.stats import (
-    WorkerSummary,
-)
-
-VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")
-
-
-def worker(address, silent=0.1, *, connected=True, draining=False, versions=VERSIONS):
-    stats = {"elements_made": 12_345_678, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
-    return WorkerSummary(address, 1, silent, connected, draining, (1,), stats, 0, versions)
 
 
 def test_jobs_as_json_are_a_list(cluster):

@@ -100,11 +100,6 @@ def test_a_file_that_cannot_be_written_is_named_before_anything_is_asked(tmp_pat
         trace("127.0.0.1:1", 1.0, tmp_path / "nowhere" / "trace.json")
 
 
-def test_a_dispatcher_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1"):
-        trace("127.0.0.1:1", 1.0, tmp_path / "trace.json")
-
-
 def test_a_trace_that_fails_leaves_no_new_file_and_an_old_one_as_it_was(tmp_path):
     new, old = tmp_path / "new.json", tmp_path / "old.json"
     old.write_text("[]")

@@ -163,15 +163,6 @@ async def test_a_disk_that_hangs_does_not_keep_a_dispatcher_from_stopping(
         assert "j" in journal.state.jobs
 
 
-async def test_two_dispatchers_do_not_share_a_folder(config):
-    async with dispatching(config):
-        with pytest.raises(ConfigError, match=r"work is in use by another .*process \d+"):
-            async with dispatching(config):
-                pass
-    async with dispatching(config):
-        pass
-
-
 async def test_what_is_wrong_with_the_folder_is_an_error_at_the_start(config, caplog):
     async with dispatching(config):
         pass

@@ -158,23 +158,6 @@ def dispatching(folder, *options, port=0, program=("-m", "penstock_dispatcher"))
             process.kill()
 
 
-def test_a_second_process_in_a_folder_names_the_first_and_fails(tmp_path):
-    with dispatching(tmp_path) as (process, _):
-        second = subprocess.run(
-            [sys.executable, "-m", "penstock_dispatcher", "--work-dir", str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
-    assert second.returncode == 2
-    assert f"work_dir: {tmp_path} is in use" in second.stderr
-    assert f"process {process.pid} on " in second.stderr
-    with dispatching(tmp_path):
-        pass
-
-
 @pytest.mark.slow
 def test_without_a_folder_the_process_says_what_a_restart_loses():
     command = [sys.executable, "-m", "penstock_dispatcher", "--port", "0"]
