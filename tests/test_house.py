@@ -23,7 +23,6 @@ PACKAGES = {
 """Each package, and where below `tests` its tests are."""
 
 VALUES = {
-    "penstock.autotune.process_share",
     "penstock.executors.messages",
     "penstock.explanation.looks",
     "penstock.protocol.cache",
@@ -117,9 +116,7 @@ TRIED_THROUGH = {
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
-    "penstock_cluster.cli.client": "cluster/cli/test_status.py",
     "penstock_cluster.cli.look": "cluster/cli/test_picture.py",
-    "penstock_cluster.member": "cluster/test_local.py",
     "penstock_cluster.preloaded": "cluster/test_nursery.py",
     # What operators share is tried through them, at every state.
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.autotune.budget import Budget
+from penstock.autotune.budget import Budget, ProcessShare
 from penstock.autotune.executors import ExecutorTuner, Move
 from penstock.autotune.meter import Meter
-from penstock.autotune.process_share import ProcessShare
 from penstock.autotune.threads import Period, ThreadChange
 
 

@@ -18,7 +18,7 @@ import penstock_cluster
 from penstock import errors, service
 from penstock.dataset.dataset import Dataset
 from penstock.executors.process_pool import ProcessSettings
-from penstock.runtime import settings, variables
+from penstock.runtime import settings
 from penstock.runtime.exit_codes import ExitCode
 from penstock.wire import tracing
 from penstock_cluster.cli.app import app
@@ -205,8 +205,8 @@ def test_the_known_variables_are_those_that_are_read():
     fields = {field.name for config in SETTINGS for field in dataclasses.fields(config)}
     read = re.findall(r"\"PENSTOCK_([A-Z_]*[A-Z])\"", code())
 
-    assert {name for name in fields if name != "_"} <= variables.KNOWN
-    assert {name.lower() for name in read} <= variables.KNOWN
+    assert {name for name in fields if name != "_"} <= settings.KNOWN
+    assert {name.lower() for name in read} <= settings.KNOWN
 
 
 def sh_commands():

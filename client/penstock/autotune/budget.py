@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-
-from penstock.autotune.process_share import ProcessShare
 
 RAM_BUDGET = 256 << 20
 """Bytes for tuned buffers, unless options say otherwise."""
@@ -78,3 +77,11 @@ class Budget:
         """Record that *who* uses nothing any more."""
         with self._lock:
             self._bytes.pop(id(who), None)
+
+
+@dataclass(slots=True)
+class ProcessShare:
+    """Calls may move to *most* processes, together; *used* are: a `Budget` counts them, locked."""
+
+    most: int = 1
+    used: int = 0

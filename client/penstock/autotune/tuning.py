@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.autotune.budget import RAM_BUDGET, Budget
+from penstock.autotune.budget import RAM_BUDGET, Budget, ProcessShare
 from penstock.autotune.buffers import FIRST
 from penstock.autotune.meter import Meter
-from penstock.autotune.process_share import ProcessShare
 from penstock.options import AUTOTUNE, Options
 from penstock.runtime.cores import cores
 

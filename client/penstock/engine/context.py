@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from penstock.autotune.process_share import ProcessShare
+from penstock.autotune.budget import ProcessShare
 from penstock.autotune.tuning import Tuning
 from penstock.engine import seeds
 from penstock.engine.iterator import OpIterator, State

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from penstock.engine.iterator import OpIterator
 from penstock.engine.rows import Block
-from penstock.runtime.core_wait import CoreWait
+from penstock.runtime.cores import CoreWait
 from penstock.runtime.interrupts import breathe
 
 

@@ -6,16 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from penstock.environment import (
-    cluster_spec,
-    jax,
-    kubernetes,
-    mpi,
-    own_variables,
-    slurm,
-    tf_config,
-    torchrun,
-)
+from penstock.environment import cluster_spec, launchers, own_variables, slurm, tf_config
 from penstock.environment.cluster import ClusterEnvironment, Role
 from penstock.errors import ConfigError
 
@@ -25,12 +16,12 @@ SYSTEMS: Mapping[str, Resolver] = {
     "penstock": own_variables.resolve,
     "tf_config": tf_config.resolve,
     "cluster_spec": cluster_spec.resolve,
-    "torchrun": torchrun.resolve,
-    "jax": jax.resolve,
-    "leader_worker_set": kubernetes.resolve_leader_worker_set,
-    "kubernetes": kubernetes.resolve_indexed_job,
+    "torchrun": launchers.resolve_torchrun,
+    "jax": launchers.resolve_jax,
+    "leader_worker_set": launchers.resolve_leader_worker_set,
+    "kubernetes": launchers.resolve_indexed_job,
     "slurm": slurm.resolve,
-    "mpi": mpi.resolve,
+    "mpi": launchers.resolve_mpi,
 }
 """By what *prefer* calls them; of several that agree the first is believed."""
 

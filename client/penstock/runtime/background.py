@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 from penstock.errors import Closed, PenstockError
 from penstock.protocol.types import Failure
-from penstock.runtime.deferred_close import close_dropped
 from penstock.runtime.event_loop import LoopStage, LoopThread, at_exit
+from penstock.runtime.interrupts import close_dropped
 
 log = logging.getLogger("penstock.runtime.background")
 

@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # of `signal`, without its enums: much faster
 import _thread
+import contextlib
 import itertools
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -30,6 +32,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, TypeAlias, TypeVar
+
+from penstock.errors import Reentered
 
 T = TypeVar("T")
 
@@ -238,3 +242,61 @@ def in_main_thread() -> bool:
 
 _SECTIONS = {uninterrupted.__code__, _hold.__code__}
 _WINDOW = interruptible.__code__
+
+
+A_MOMENT = 0.5
+"""Seconds that a finaliser waits by default; the closing may continue after that."""
+
+OURS = "penstock-"
+"""The prefix of Penstock's own threads. They do not wait, because others wait for them."""
+
+
+def close_dropped(close: Callable[[], object], seconds: float = A_MOMENT) -> None:
+    """Call *close* in another thread, and wait at most *seconds*. For finalisers only.
+
+    The garbage collector runs finalisers in any thread, at any point, and that thread may hold any
+    lock. So a finaliser that must take a lock or wait starts a thread that does the closing. Most
+    finalisers run where the last reference was dropped. That thread waits a short time, so that
+    ``del iterator`` does what one expects.
+    """
+    if sys.is_finalizing():
+        return  # threads have stopped where they were, perhaps with a lock held
+    # Python may refuse a new thread while the process ends, or if there are too many.
+    with contextlib.suppress(RuntimeError):
+        # A daemon, so that a closing that hangs does not keep the process alive.
+        thread = threading.Thread(target=close, name=f"{OURS}close", daemon=True)
+        uninterrupted(thread.start)
+        if not in_own_thread():
+            thread.join(seconds)
+
+
+def in_own_thread() -> bool:
+    """Return whether this is one of Penstock's own threads."""
+    return threading.current_thread().name.startswith(OURS)
+
+
+class SingleEntry(InterruptibleCondition):
+    """A condition that raises `Reentered` in a thread that is inside already.
+
+    A signal handler runs in the main thread at any point, even during a change that this thread is
+    making. With a plain lock, the thread would wait for itself. With a re-entrant lock, the handler
+    would work on half-changed data.
+    """
+
+    def __init__(self) -> None:
+        self._entry = threading.RLock()
+        super().__init__(self._entry)
+        self._is_inside = self._entry._is_owned  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def __enter__(self) -> bool:
+        if self._is_inside():
+            raise Reentered(
+                "a signal handler called this in the middle of another call, where it cannot be "
+                "done: let the handler set a flag, and look at that between two elements"
+            )
+        try:
+            return self._entry.acquire()  # on the way of every block: `super` would cost as much
+        except BaseException:  # of a signal handler, outside of any section: the lock may be taken
+            with suppress(RuntimeError):
+                self._entry.release()
+            raise

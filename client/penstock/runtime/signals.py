@@ -19,7 +19,7 @@ from penstock.errors import InternalError, describe
 from penstock.ipc.standard_files import fill_standard_files
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
-from penstock.runtime.variables import misspelt
+from penstock.runtime.settings import misspelt
 from penstock.runtime.versions import versions
 
 log = logging.getLogger("penstock.process")

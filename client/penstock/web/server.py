@@ -20,7 +20,7 @@ from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.local import is_loopback
 from penstock.errors import ConfigError, PenstockError, Refused
 from penstock.protocol.malformed import glimpse
-from penstock.runtime.accepted import most_files
+from penstock.runtime.descriptors import most_files
 from penstock.web.door import BACKLOG, Door
 
 log = logging.getLogger("penstock.http")

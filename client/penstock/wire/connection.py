@@ -18,9 +18,8 @@ from penstock.credentials.entrance import Entrance
 from penstock.credentials.folder import ServiceCredentials, Tls, WatchedFolder
 from penstock.credentials.limits import MOST
 from penstock.errors import ConfigError, InternalError
-from penstock.runtime.accepted import most_files
 from penstock.runtime.address import is_address, join, split
-from penstock.runtime.descriptors import check_room
+from penstock.runtime.descriptors import check_room, most_files
 from penstock.wire.admission import TOKEN, Admission
 from penstock.wire.connections import Connections, watching
 from penstock.wire.tracing import tracing

@@ -16,8 +16,8 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from penstock.errors import Overloaded
-from penstock.runtime.accepted import AcceptedConnections, open_files
 from penstock.runtime.clock import now
+from penstock.runtime.descriptors import AcceptedConnections, open_files
 
 log = logging.getLogger("penstock.wire")
 

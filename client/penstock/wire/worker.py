@@ -27,7 +27,7 @@ from penstock.protocol.data import (
 )
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.trace import TraceEvent, decode_events
-from penstock.runtime.freed_memory import freed_memory
+from penstock.runtime.malloc import freed_memory
 from penstock.wire.codec import Form, form
 from penstock.wire.connection import Channel
 from penstock.wire.rpc import StreamRpc, UnaryRpc

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
-from penstock.runtime.deferred_close import close_dropped, in_own_thread
+from penstock.runtime.interrupts import close_dropped, in_own_thread
 from penstock.runtime.linux import check_service
 from penstock.runtime.settings import to_env
 from penstock_cluster.member import Member

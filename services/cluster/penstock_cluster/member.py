@@ -7,7 +7,7 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from penstock.errors import Closed, ConfigError, WaitedTooLong
@@ -212,3 +212,32 @@ def _read_line(fd: int, deadline: float) -> str | None:
             return ""
         text += part
     return text.decode()
+
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at the processes."""
+
+
+def look_after(
+    dispatcher: Member | None,
+    workers: Iterable[Member],
+    over: threading.Event,
+    say: Callable[[str], None],
+) -> None:
+    """Start members that end again, until *over* is set; report each with *say*.
+
+    A worker that was drained is not started again.
+    """
+    watched = [*([] if dispatcher is None else [dispatcher]), *workers]
+    while not over.wait(LOOK_EVERY):
+        for member in [member for member in watched if not member.running]:
+            if member is not dispatcher and member.exit_code == 0:
+                watched.remove(member)
+                say(f"{member.name} at {member.address} has left, as it was told to")
+                continue
+            code = member.exit_code
+            try:
+                member.restart()
+            except Closed:
+                return
+            say(f"[yellow]{member.name} ended ({code}), and was started again")

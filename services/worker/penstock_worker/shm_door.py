@@ -21,7 +21,7 @@ from typing import Protocol
 from penstock.credentials.per_identity import PerIdentity
 from penstock.errors import ConfigError, Overloaded
 from penstock.protocol.data import ReadRequest
-from penstock.runtime.accepted import most_files
+from penstock.runtime.descriptors import most_files
 from penstock.runtime.linux import boot_id
 from penstock.transport.shm_messages import FromWorker
 from penstock_worker.config import WorkerConfig

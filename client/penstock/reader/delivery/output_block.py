@@ -17,7 +17,7 @@ from penstock.engine.unacked import UnackedBySession, acked_between, by_session,
 from penstock.graph.run import END, LoopBlock
 from penstock.protocol.ranges import NO_RANGES, RangeSet
 from penstock.runtime import clock
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 ALL: Final = 1 << 62
 """More delivery tags than there are."""

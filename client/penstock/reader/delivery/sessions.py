@@ -22,7 +22,7 @@ from penstock.protocol.ranges import RangeSet
 from penstock.reader.core.replay import Run
 from penstock.reader.delivery.iterator_state import IteratorState, PassNumbers, SavedJob
 from penstock.reader.delivery.operators_state import SavedOperators
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.loop_time import LoopClock

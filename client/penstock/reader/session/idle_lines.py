@@ -11,8 +11,8 @@ from penstock.credentials.caller import caller_of
 from penstock.errors import PenstockError
 from penstock.ipc.idle_pool import IdlePool
 from penstock.runtime import clock
-from penstock.runtime.deferred_close import in_own_thread
 from penstock.runtime.event_loop import LoopStage, LoopThread, at_exit
+from penstock.runtime.interrupts import in_own_thread
 from penstock.wire.connection import Channel
 
 SECONDS = 1.0

@@ -11,7 +11,7 @@ from penstock.reader.core.task_stream import held_by_worker
 from penstock.reader.session.deadlines import wait_reason
 from penstock.reader.session.network import SessionConfig, SessionNetwork
 from penstock.runtime import clock
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.loop_time import LoopClock

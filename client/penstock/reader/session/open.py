@@ -39,10 +39,8 @@ from penstock.reader.session.mismatch import explained
 from penstock.reader.session.network import SessionConfig
 from penstock.reader.session.session import Session
 from penstock.runtime import log_lines
-from penstock.runtime.event_loop import LoopThread
-from penstock.runtime.freed_memory import freed_memory
-from penstock.runtime.malloc import tune
-from penstock.runtime.switch_interval import short_turns
+from penstock.runtime.event_loop import LoopThread, short_turns
+from penstock.runtime.malloc import freed_memory, tune
 from penstock.runtime.versions import versions
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from penstock.reader.core.session_core import NoElement, SessionCore
 from penstock.reader.session import open_sessions
 from penstock.runtime import clock
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 T = TypeVar("T")
 

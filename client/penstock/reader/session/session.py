@@ -41,8 +41,7 @@ from penstock.reader.session.ticks import Ticks
 from penstock.reader.session.unacked_read import UnackedRead
 from penstock.runtime import clock
 from penstock.runtime.event_loop import LoopThread
-from penstock.runtime.interrupts import outcome
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry, outcome
 
 if TYPE_CHECKING:
     pass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.reader.core.replay import Run
 from penstock.reader.core.session_core import SessionCore
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 if TYPE_CHECKING:
     from penstock.engine.unacked import AckTracker

@@ -16,16 +16,25 @@ from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
 from penstock.reader.arguments import service_of
 from penstock.runtime.exit_codes import ExitCode
-from penstock.runtime.variables import misspelt
+from penstock.runtime.settings import misspelt
 from penstock.runtime.versions import versions
-from penstock_cluster.cli.client import PATIENCE, ask, errors, explained, screen
+from penstock_cluster.cli.client import (
+    DISPATCHER,
+    PATIENCE,
+    TARGET,
+    Target,
+    ask,
+    errors,
+    explained,
+    screen,
+    split_places,
+)
 from penstock_cluster.cli.errors_page import show_error
 from penstock_cluster.cli.explain import explanations_json, show_explanations
 from penstock_cluster.cli.full_screen import show_until_quit
 from penstock_cluster.cli.keys import app as keys_app
 from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.status import jobs_json, show_jobs, show_status, status_json
-from penstock_cluster.cli.target import DISPATCHER, TARGET, Target, split_places
 from penstock_cluster.cli.top import Order, Subject, drawn, top_once
 from penstock_cluster.cli.trace import trace as run_trace
 from penstock_cluster.cli.up import up as run_cluster

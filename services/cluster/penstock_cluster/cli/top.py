@@ -17,9 +17,9 @@ from penstock.protocol.names import printable
 from penstock_cluster.cli.client import screen
 from penstock_cluster.cli.grid import Give, Grid, GridColumn
 from penstock_cluster.cli.job_choice import passes_meant
+from penstock_cluster.cli.picture import busy_cores, running_tasks
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import rate
-from penstock_cluster.cli.workers import busy_cores, running_tasks
 from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view

@@ -11,8 +11,8 @@ from dataclasses import replace
 from penstock.runtime.cores import cores
 from penstock.runtime.settings import variable
 from penstock_cluster.cli.client import errors, screen
-from penstock_cluster.launch.supervision import look_after
 from penstock_cluster.local import LocalCluster
+from penstock_cluster.member import look_after
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 

@@ -16,7 +16,7 @@ from typing import assert_never
 
 import msgspec
 
-from penstock.autotune.process_share import ProcessShare
+from penstock.autotune.budget import ProcessShare
 from penstock.errors import StateError
 from penstock.frames.codec_choice import FAST_LINK
 from penstock.ipc.framing import READ_NBYTES, Unpacker, pack

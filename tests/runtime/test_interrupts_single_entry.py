@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from penstock.errors import Reentered
-from penstock.runtime.single_entry import SingleEntry
+from penstock.runtime.interrupts import SingleEntry
 
 
 def test_a_thread_that_is_inside_is_refused_and_stays_inside():

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.runtime import accepted as module
-from penstock.runtime.accepted import AcceptedConnections, open_files
+from penstock.runtime import descriptors as module
+from penstock.runtime.descriptors import AcceptedConnections, open_files
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Variables that nothing reads are named, with the one that is most like them."""
 
-from penstock.runtime.variables import KNOWN, misspelt
+from penstock.runtime.settings import KNOWN, misspelt
 
 
 def test_a_misspelt_variable_is_named_with_the_nearest_one():

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from penstock.runtime.switch_interval import INTERVAL, short_turns
+from penstock.runtime.event_loop import INTERVAL, short_turns
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.runtime.deferred_close import close_dropped, in_own_thread
+from penstock.runtime.interrupts import close_dropped, in_own_thread
 
 
 def test_another_thread_closes_and_is_waited_for():

@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from penstock.protocol.types import PROTOCOL, Versions
-from penstock_cluster.cli.workers import workers_table
+from penstock_cluster.cli.picture import workers_table
 from penstock_dispatcher.core.stats import WorkerSummary
 
 VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")

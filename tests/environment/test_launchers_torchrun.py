@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.environment.torchrun import resolve
+from penstock.environment.launchers import resolve_torchrun
 from penstock.errors import ConfigError
 
 
@@ -15,7 +15,7 @@ def test_ranks_are_consumers_and_the_first_is_the_chief():
         "MASTER_PORT": "29",
     }
 
-    found = resolve(env)
+    found = resolve_torchrun(env)
 
     assert (found.role, found.index, found.consumer_index, found.num_consumers) == (
         "worker",
@@ -28,7 +28,7 @@ def test_ranks_are_consumers_and_the_first_is_the_chief():
 
 
 def test_nothing_is_none():
-    assert resolve({"LOCAL_RANK": "0"}) is None
+    assert resolve_torchrun({"LOCAL_RANK": "0"}) is None
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_nothing_is_none():
 )
 def test_what_is_malformed_is_named(env, said):
     with pytest.raises(ConfigError, match=said):
-        resolve(env)
+        resolve_torchrun(env)

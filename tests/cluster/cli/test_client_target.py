@@ -5,7 +5,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock_cluster.cli.app import app
-from penstock_cluster.cli.target import TARGET
+from penstock_cluster.cli.client import TARGET
 
 NOBODY = "127.0.0.1:1"
 COMMANDS = [

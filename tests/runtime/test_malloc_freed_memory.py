@@ -1,6 +1,5 @@
-from penstock.runtime import freed_memory
-from penstock.runtime.freed_memory import TRIM_EVERY, FreedMemory, TrimTimes
-from penstock.runtime.malloc import MMAP_THRESHOLD
+from penstock.runtime import malloc
+from penstock.runtime.malloc import MMAP_THRESHOLD, TRIM_EVERY, FreedMemory, TrimTimes
 
 
 def test_memory_is_given_back_at_once_and_then_once_in_a_period():
@@ -24,7 +23,7 @@ def test_what_was_to_be_given_back_later_is_given_back_when_a_reader_ends():
 
 def test_small_messages_give_nothing_back(monkeypatch):
     given_back = []
-    monkeypatch.setattr(freed_memory, "trim", lambda: given_back.append(1))
+    monkeypatch.setattr(malloc, "trim", lambda: given_back.append(1))
     memory = FreedMemory()
 
     memory.received(MMAP_THRESHOLD - 1)

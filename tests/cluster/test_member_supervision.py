@@ -3,7 +3,7 @@
 import threading
 
 from penstock.errors import Closed
-from penstock_cluster.launch.supervision import look_after
+from penstock_cluster.member import look_after
 
 
 class FakeMember:

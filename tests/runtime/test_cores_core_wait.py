@@ -1,6 +1,6 @@
 """Whether threads wait for a core: computing that is held up by others is not taken for sleep."""
 
-from penstock.runtime.core_wait import EVERY, CoreWait
+from penstock.runtime.cores import EVERY, CoreWait
 
 
 def folder(tmp_path, **threads):

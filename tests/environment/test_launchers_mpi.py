@@ -3,7 +3,7 @@
 import pytest
 
 from penstock import cluster_environment
-from penstock.environment.mpi import resolve
+from penstock.environment.launchers import resolve_mpi
 from penstock.errors import ConfigError
 
 
@@ -20,14 +20,14 @@ from penstock.errors import ConfigError
     ],
 )
 def test_ranks_are_consumers(env):
-    found = resolve(env)
+    found = resolve_mpi(env)
 
     assert (found.role, found.index, found.consumer_index) == ("worker", 1, 2)
     assert (found.num_consumers, found.local_rank) == (3, 0)
 
 
 def test_of_pmix_alone_the_number_of_ranks_is_told_beside_it():
-    assert resolve({"PMIX_RANK": "1"}).num_consumers is None
+    assert resolve_mpi({"PMIX_RANK": "1"}).num_consumers is None
 
     found = cluster_environment({"PMIX_RANK": "1", "PENSTOCK_NUM_CONSUMERS": "3"})
 
@@ -36,9 +36,9 @@ def test_of_pmix_alone_the_number_of_ranks_is_told_beside_it():
 
 
 def test_nothing_is_none():
-    assert resolve({"PMI_SIZE": "2"}) is None
+    assert resolve_mpi({"PMI_SIZE": "2"}) is None
 
 
 def test_a_rank_without_their_number_is_named():
     with pytest.raises(ConfigError, match="PMI_SIZE is not set"):
-        resolve({"PMI_RANK": "0"})
+        resolve_mpi({"PMI_RANK": "0"})

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock import cluster_environment
-from penstock.environment.kubernetes import resolve_indexed_job, resolve_leader_worker_set
+from penstock.environment.launchers import resolve_indexed_job, resolve_leader_worker_set
 from penstock.errors import ConfigError
 
 
