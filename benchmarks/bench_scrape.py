@@ -16,7 +16,7 @@ from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Mode, Versions, WorkerId
-from penstock.web.exposition import openmetrics, text
+from penstock.web.metrics import openmetrics_text, prometheus_text
 from penstock_dispatcher import DispatcherConfig
 from penstock_dispatcher.core.events import Call, OpenIteration, RegisterDataset, StartHistory
 from penstock_dispatcher.service import DispatcherService
@@ -58,8 +58,8 @@ async def _figures(tasks: int, runs: int) -> list[Figure]:
     by_library = _Gathered(metrics)
     ways = (
         (f"scrape by prometheus_client, {whole}", lambda: generate_latest(by_library)),
-        (f"scrape, {whole}", lambda: text(metrics())),
-        (f"scrape as OpenMetrics, {whole}", lambda: openmetrics(metrics())),
+        (f"scrape, {whole}", lambda: prometheus_text(metrics())),
+        (f"scrape as OpenMetrics, {whole}", lambda: openmetrics_text(metrics())),
     )
     timed = [(name, lambda way=way: 1000 * seconds(way)) for name, way in ways]
     look = measure(f"look, {whole}", "ms", lambda: 1000 * seconds(sampler.look), runs)

@@ -9,8 +9,8 @@ import pytest
 
 from penstock import Dataset
 from penstock.credentials import authority
+from penstock.credentials.access import AccessRole
 from penstock.credentials.folder import TRUSTED
-from penstock.credentials.roles import AccessRole
 from penstock_cluster import LocalCluster
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from penstock.credentials.access import TABLE, check, needs_nothing
-from penstock.credentials.roles import AccessRole, Identity
+from penstock.credentials.access import TABLE, AccessRole, Identity, check, needs_nothing
 from penstock.errors import WrongRole
 from penstock.wire import tensorflow
 from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers

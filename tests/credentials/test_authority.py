@@ -7,8 +7,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from penstock.credentials import authority
+from penstock.credentials.access import AccessRole
 from penstock.credentials.folder import load_client, load_service
-from penstock.credentials.roles import AccessRole
 from penstock.credentials.token import TrustedKeys
 from penstock.errors import ConfigError, Unauthenticated
 from tests.credentials.keyring import NOW, made

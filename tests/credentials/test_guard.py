@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.credentials import authority
-from penstock.credentials.access import TABLE, check
+from penstock.credentials.access import TABLE, AccessRole, check
 from penstock.credentials.folder import LOOK, WatchedFolder, load_client, load_service
 from penstock.credentials.guard import (
     ANYBODY,
@@ -16,7 +16,6 @@ from penstock.credentials.guard import (
     TokenGuard,
 )
 from penstock.credentials.local import LocalKey
-from penstock.credentials.roles import AccessRole
 from penstock.errors import Unauthenticated, WrongRole
 from tests.credentials.keyring import made
 

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.credentials import authority
-from penstock.credentials.access import TABLE
+from penstock.credentials.access import TABLE, AccessRole
 from penstock.credentials.folder import LOOK, WatchedFolder, load_client, load_service
 from penstock.credentials.guard import LocalGuard, TokenGuard
 from penstock.credentials.http import admit, refusal, server_context
 from penstock.credentials.local import LocalKey
-from penstock.credentials.roles import AccessRole
 from penstock.errors import Unauthenticated, WrongRole
 from tests.credentials.keyring import made
 

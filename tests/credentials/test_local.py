@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from penstock.credentials.access import EVERY_ROLE
 from penstock.credentials.local import FILE, LASTS, LocalKey, is_loopback, user_folder
-from penstock.credentials.roles import EVERY_ROLE
 from penstock.errors import ConfigError, Unauthenticated
 
 

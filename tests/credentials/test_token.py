@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.credentials.roles import AccessRole
+from penstock.credentials.access import AccessRole
 from penstock.credentials.token import LONGEST, SKEW, TrustedKeys, issue, key_id, seconds_of
 from penstock.errors import ConfigError, Unauthenticated
 

@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fuzz.mutations import damaged, repacked, twisted
 from penstock import Dataset, cluster_environment
 from penstock.credentials import http
-from penstock.credentials.access import check
-from penstock.credentials.roles import AccessRole
+from penstock.credentials.access import AccessRole, check
 from penstock.credentials.token import TrustedKeys, issue
 from penstock.errors import ConfigError, PenstockError
 from penstock.ipc.framing import pack

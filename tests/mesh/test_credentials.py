@@ -136,8 +136,7 @@ def test_the_worker_asks_for_a_token_too(secured, keys):
 
 
 def trace(address, who):
-    from penstock.transport.over_grpc import SERVER
-    from penstock.wire.worker import WorkerClient
+    from penstock.wire.worker import SERVER, WorkerClient
 
     async def run():
         async with connect(address, caller=who, server=SERVER) as channel:

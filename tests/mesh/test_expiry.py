@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from penstock.credentials import authority, caller
+from penstock.credentials.access import AccessRole
 from penstock.credentials.caller import caller_with
 from penstock.credentials.folder import TOKEN
-from penstock.credentials.roles import AccessRole
 from penstock.credentials.secret_file import write_file
 from penstock.credentials.token import SKEW
 from penstock.dataset.dataset import Dataset

@@ -8,9 +8,10 @@ import pytest
 
 from penstock.errors import Unavailable
 from penstock.protocol.nearness import Distance, KnownWorker, WorkerProfile
-from penstock.transport import in_process, over_grpc, pool, registry
+from penstock.transport import in_process, pool, registry
 from penstock.transport.pool import TransportPool
 from penstock.transport.registry import TransportKind
+from penstock.wire import worker as wire
 
 
 @dataclass
@@ -34,8 +35,8 @@ def channels(monkeypatch):
         yield Way(worker)
         seen.append(("close", worker))
 
-    monkeypatch.setattr(over_grpc, "connect", connect)
-    monkeypatch.setattr(over_grpc, "WorkerClient", lambda channel: channel)
+    monkeypatch.setattr(wire, "connect", connect)
+    monkeypatch.setattr(wire, "WorkerClient", lambda channel: channel)
     return seen
 
 

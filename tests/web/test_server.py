@@ -11,13 +11,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from penstock.credentials.access import AccessRole
 from penstock.credentials.authority import token
 from penstock.credentials.entrance import entrance_of
-from penstock.credentials.roles import AccessRole
 from penstock.errors import ConfigError
 from penstock.web import server
-from penstock.web.health import health_routes
-from penstock.web.server import serving
+from penstock.web.server import health_routes, serving
 from tests.credentials.keyring import made
 
 

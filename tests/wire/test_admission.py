@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import grpc
 import pytest
 
+from penstock.credentials.access import Identity
 from penstock.credentials.caller import LocalCaller
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.limits import limits_of
-from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded, PenstockError, Refused, Unauthenticated
 from penstock.wire.connection import connect, listening
 from penstock.wire.dispatcher import DispatcherClient, dispatcher_handlers

@@ -8,11 +8,10 @@ import grpc
 import pytest
 
 from penstock.credentials import authority
-from penstock.credentials.access import TABLE
+from penstock.credentials.access import TABLE, AccessRole
 from penstock.credentials.caller import LocalCaller, caller_with
 from penstock.credentials.entrance import entrance_of
 from penstock.credentials.folder import load_client
-from penstock.credentials.roles import AccessRole
 from penstock.errors import (
     PenstockError,
     Unauthenticated,

@@ -7,10 +7,10 @@ import socket
 import grpc
 import pytest
 
+from penstock.credentials.access import Identity
 from penstock.credentials.entrance import Entrance, Security
 from penstock.credentials.guard import OpenGuard
 from penstock.credentials.limits import limits_of
-from penstock.credentials.roles import Identity
 from penstock.errors import Overloaded
 from penstock.wire import connections
 from penstock.wire.connection import connect, listening

@@ -21,7 +21,7 @@ from penstock.protocol.data import Ack, FrameHeader, StreamEnd, Subscribe
 from penstock.protocol.nearness import KnownWorker, WorkerProfile
 from penstock.protocol.ranges import NO_RANGES, AckedSet, RangeSet
 from penstock.protocol.types import Codec
-from penstock.transport import borrowed, over_grpc, pool, shared_memory
+from penstock.transport import borrowed, pool, shared_memory
 from penstock.transport.pool import TransportPool
 from penstock.transport.shared_memory import SharedMemoryTransport, to_worker
 from penstock.transport.shm_messages import (
@@ -33,6 +33,7 @@ from penstock.transport.shm_messages import (
     OpenStream,
     Welcome,
 )
+from penstock.wire import worker as wire
 from penstock_worker import shm_door, shm_reader
 from penstock_worker.config import WorkerConfig
 from penstock_worker.runner.messages import FrameReady
@@ -279,7 +280,7 @@ async def test_the_while_that_it_gets_begins_anew_when_it_was_reached(met, monke
     _, _, known = met
     now = [100.0]
     monkeypatch.setattr(pool, "clock", SimpleNamespace(now=lambda: now[0]))
-    monkeypatch.setattr(over_grpc, "lives", lives)
+    monkeypatch.setattr(wire, "lives", lives)
     hidden = replace(known, profile=replace(known.profile, shm_socket="/no"))
     async with TransportPool("shm") as transports:
         with pytest.raises(Unavailable):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from penstock.credentials import folder as names
-from penstock.credentials.roles import AccessRole, certified_name
+from penstock.credentials.access import AccessRole, certified_name
 from penstock.credentials.secret_file import read_public, read_secret, write_file
 from penstock.credentials.token import issue
 from penstock.errors import ConfigError

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
-from penstock.credentials.call_counts import CallCounts
 from penstock.credentials.folder import ServiceCredentials, WatchedFolder, folder_of, load_service
 from penstock.credentials.guard import Guard, LocalGuard, OpenGuard, TensorFlowGuard, TokenGuard
 from penstock.credentials.limits import limits_of
 from penstock.credentials.local import LocalKey, is_loopback, user_folder
-from penstock.credentials.seal import check_seal, seal
-from penstock.errors import ConfigError
+from penstock.credentials.per_identity import CallCounts
+from penstock.errors import ConfigError, TamperedDefinition
 
 
 class Security(Enum):
@@ -118,3 +119,33 @@ def entrance_of(host: str, credentials: str | None, *, insecure: bool, role: str
     port = BoundPort()
     guard = LocalGuard(LocalKey(user_folder()), port, time.time)
     return Entrance(Security.LOCAL, guard, port=port)
+
+
+# --- seals of definitions: a worker's proof that a trainer gave its dispatcher a definition ---
+
+SIZE = 32
+"""Bytes of a seal."""
+
+
+def seal(key: bytes, dataset: str, definition: bytes) -> bytes:
+    """Return the seal of *definition*, registered as *dataset*: who has no *key* cannot make it."""
+    name = dataset.encode()
+    mac = hmac.new(key, struct.pack("<I", len(name)) + name, "sha256")
+    mac.update(definition)
+    return mac.digest()
+
+
+def check_seal(key: bytes, dataset: str, definition: bytes, found: bytes) -> None:
+    """Return if *found* is the seal of *definition*.
+
+    Raises:
+        TamperedDefinition: when it is not.
+    """
+    if hmac.compare_digest(seal(key, dataset, definition), found):
+        return
+    why = "has another seal than" if found else "has no seal of"
+    raise TamperedDefinition(
+        f"the definition of dataset {dataset[:80]} {why} this worker's dispatcher: it was changed "
+        "after a trainer registered it, or the two have different definitions.key files. It is not "
+        "run; compare the keys, and look who can write to the dispatcher's work_dir"
+    )

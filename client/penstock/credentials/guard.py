@@ -7,11 +7,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from penstock.credentials.access import check, named, needs_nothing
+from penstock.credentials.access import (
+    EVERY_ROLE,
+    Identity,
+    certified_roles,
+    check,
+    named,
+    needs_nothing,
+)
 from penstock.credentials.folder import LOOK, ServiceCredentials, WatchedFolder
 from penstock.credentials.local import SCHEME as LOCAL
 from penstock.credentials.local import LocalKey
-from penstock.credentials.roles import EVERY_ROLE, Identity, certified_roles
 from penstock.credentials.token import TrustedKeys
 from penstock.errors import Unauthenticated
 

@@ -13,10 +13,9 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.credentials.access import named, needs_nothing
+from penstock.credentials.access import Identity, named, needs_nothing
 from penstock.credentials.folder import CERTIFICATE, KEY, WatchedFolder
 from penstock.credentials.guard import Guard
-from penstock.credentials.roles import Identity
 from penstock.errors import ConfigError, PenstockError, Unauthenticated
 
 LONGEST = 4096

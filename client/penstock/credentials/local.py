@@ -17,7 +17,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.credentials.roles import EVERY_ROLE, Identity
+from penstock.credentials.access import EVERY_ROLE, Identity
 from penstock.credentials.secret_file import read_secret
 from penstock.errors import ConfigError, Unauthenticated
 

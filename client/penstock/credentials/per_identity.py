@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 from penstock.errors import Overloaded
 
@@ -68,3 +69,13 @@ class PerIdentity:
         self._had[name] -= count
         if self._had[name] <= 0:
             del self._had[name]
+
+
+@dataclass(slots=True)
+class CallCounts:
+    """Calls since the service began, streams among them; those of health checks are not counted."""
+
+    opened: Counter[str] = field(default_factory=Counter)
+    """By path."""
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By path, and by what refused or ended them: the name of the error, or gRPC's status."""

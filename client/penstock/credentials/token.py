@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.credentials.roles import AccessRole, Identity
+from penstock.credentials.access import AccessRole, Identity
 from penstock.errors import ConfigError, Unauthenticated
 from penstock.protocol.malformed import MALFORMED
 
@@ -122,7 +122,7 @@ def issue(key: Ed25519PrivateKey, role: AccessRole, name: str, *, now: float, la
         ConfigError: when *lasts* is not above 0, or *name* has no or more than 100 characters.
 
     >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    >>> from penstock.credentials.roles import AccessRole
+    >>> from penstock.credentials.access import AccessRole
     >>> from penstock.credentials.token import TrustedKeys, issue
     >>> key = Ed25519PrivateKey.generate()
     >>> token = issue(key, AccessRole.READER, "ann", now=1000.0, lasts=60.0)

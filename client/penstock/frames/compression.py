@@ -10,7 +10,7 @@ from typing import Any, assert_never
 
 import lz4.block
 
-from penstock.errors import VersionMismatch
+from penstock.errors import DatasetError, VersionMismatch
 from penstock.protocol.malformed import MALFORMED
 from penstock.protocol.types import Codec
 
@@ -129,3 +129,19 @@ def _zstd_compressor() -> Any:
     if not hasattr(_contexts, "compressor"):
         _contexts.compressor = zstd_module().ZstdCompressor(_LEVEL)
     return _contexts.compressor
+
+
+def snappy_block(content: bytes) -> bytes:
+    """Return *content* as one block of Snappy, without a frame around it.
+
+    Raises:
+        DatasetError: when the extra is not installed.
+    """
+    try:
+        import cramjam  # noqa: PLC0415  # an extra
+    except ModuleNotFoundError as exc:
+        raise DatasetError(
+            "the dataset is registered with compression='SNAPPY', and this worker has no Snappy: "
+            "pip install 'penstock[snappy]' on all workers, or register it with compression=None"
+        ) from exc
+    return bytes(cramjam.snappy.compress_raw(content))

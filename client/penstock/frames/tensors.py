@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.element import Element, is_namedtuple
 from penstock.errors import DatasetError
-from penstock.frames.snappy import snappy_block
+from penstock.frames.compression import snappy_block
 
 DTYPES: dict[str, int] = {
     "float32": 1,

@@ -18,10 +18,9 @@ from penstock.protocol.nearness import KnownWorker, distance
 from penstock.protocol.types import WorkerId
 from penstock.runtime import clock
 from penstock.runtime.linux import boot_id
-from penstock.transport import over_grpc  # now: later the process may have no room to load it
-from penstock.transport.choice import choose
 from penstock.transport.in_process import in_this_loop
-from penstock.transport.registry import KINDS, Transport, TransportKind
+from penstock.transport.registry import KINDS, Transport, TransportKind, choose
+from penstock.wire import worker as wire  # now: later the process may have no room to load it
 
 log = logging.getLogger("penstock.reader")
 
@@ -164,7 +163,7 @@ class TransportPool:
         )
 
     async def _lives(self, worker: KnownWorker) -> bool:
-        return await over_grpc.lives(worker, self._caller, ANSWER_WITHIN)
+        return await wire.lives(worker, self._caller, ANSWER_WITHIN)
 
     def _say(self, worker: KnownWorker, why: str) -> None:
         """Log, once for each reason, why the reader does not use the wanted transport."""

@@ -1,4 +1,7 @@
-"""The transports there are, by name. A module of a transport is loaded when it is first needed."""
+"""The transports by name, and those that lead to a worker, the best first.
+
+The module of a transport is loaded when it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from penstock.protocol.nearness import GRPC, LOCAL_TRANSPORT, SHARED_MEMORY, Dis
 
 if TYPE_CHECKING:
     from penstock.wire.worker import Replies
+from collections.abc import Mapping
 
 
 class Transport(Protocol):
@@ -74,7 +78,7 @@ def names() -> list[str]:
 
 
 def _over_grpc(worker: KnownWorker, caller: Caller) -> AbstractAsyncContextManager[Transport]:
-    from penstock.transport.over_grpc import to_worker  # noqa: PLC0415  # it loads gRPC
+    from penstock.wire.worker import to_worker  # noqa: PLC0415  # it loads gRPC
 
     return to_worker(worker, caller)
 
@@ -95,3 +99,33 @@ KINDS: dict[str, TransportKind] = {}
 register(TransportKind(GRPC, Distance.ELSEWHERE, _over_grpc))
 register(TransportKind(SHARED_MEMORY, Distance.SAME_HOST, _shared_memory, insists=True))
 register(TransportKind(LOCAL_TRANSPORT, Distance.SAME_PROCESS, _in_process))
+
+
+@dataclass(frozen=True, slots=True)
+class TransportChoice:
+    """The *kinds* to try in turn; *refused* says why the wanted transport is not among them."""
+
+    kinds: tuple[TransportKind, ...]
+    refused: str = ""
+
+
+def choose(
+    wanted: str | None, worker: KnownWorker, distance: Distance, kinds: Mapping[str, TransportKind]
+) -> TransportChoice:
+    """Return the transports to try for *worker*: *wanted* or the nearest ones, then gRPC.
+
+    gRPC is last because it reaches every worker.
+    """
+    offered, everywhere = worker.profile.offered, kinds[GRPC]
+    if wanted is None:
+        near = [
+            kinds[name]
+            for name in offered
+            if name in kinds and name != GRPC and distance <= kinds[name].farthest
+        ]
+        return TransportChoice((*sorted(near, key=lambda kind: kind.farthest), everywhere))
+    if wanted == GRPC:
+        return TransportChoice((everywhere,))
+    if wanted not in offered:
+        return TransportChoice((everywhere,), f"it offers {', '.join(offered)}")
+    return TransportChoice((kinds[wanted], everywhere))

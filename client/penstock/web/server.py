@@ -7,7 +7,7 @@ import errno
 import logging
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -208,3 +208,22 @@ def _refused(refusal: http.HttpRefusal) -> web.Response:
     for name, value in refusal.headers:
         response.headers.add(name, value)
     return response
+
+
+def health_routes(unready: Callable[[], str]) -> Sequence[web.RouteDef]:
+    """Return ``/healthz``, which says that the event loop runs, and ``/readyz``.
+
+    They need no credential.
+
+    Args:
+        unready: returns why the service is not ready; empty if it is.
+    """
+
+    async def healthz(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.StreamResponse:
+        why = unready()
+        return web.Response(status=503 if why else 200, text=f"{why or 'ok'}\n")
+
+    return [web.get("/healthz", healthz), web.get("/readyz", readyz)]

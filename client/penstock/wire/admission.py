@@ -8,9 +8,8 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from penstock.credentials.call_counts import CallCounts
-from penstock.credentials.per_identity import PerIdentity, answer_to
-from penstock.credentials.roles import Identity
+from penstock.credentials.access import Identity
+from penstock.credentials.per_identity import CallCounts, PerIdentity, answer_to
 from penstock.errors import Overloaded, PenstockError, Unauthenticated
 from penstock.wire.connections import Connections, peer_named
 from penstock.wire.status import abort

@@ -9,13 +9,15 @@ a message costs hardly depends on its size.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
 import grpc
 import msgspec
 
-from penstock.errors import VersionMismatch
+from penstock.credentials.access import certified_name
+from penstock.credentials.caller import Caller
+from penstock.errors import PenstockError, VersionMismatch
 from penstock.protocol.calls import StatusReply, StatusRequest, TraceReply, TraceRequest
 from penstock.protocol.data import (
     AllSent,
@@ -26,10 +28,11 @@ from penstock.protocol.data import (
     StreamEnd,
 )
 from penstock.protocol.malformed import MALFORMED
+from penstock.protocol.nearness import KnownWorker
 from penstock.protocol.trace import TraceEvent, decode_events
 from penstock.runtime.malloc import freed_memory
 from penstock.wire.codec import Form, form
-from penstock.wire.connection import Channel
+from penstock.wire.connection import Channel, connect
 from penstock.wire.rpc import StreamRpc, UnaryRpc
 
 Replies = list[tuple[ReadReply, memoryview]]
@@ -99,6 +102,36 @@ class WorkerClient:
             return decode_events(reply.events), reply
         except ValueError as exc:
             raise VersionMismatch(f"the worker is of another version: {exc}") from exc
+
+
+SERVER = certified_name("worker")
+"""The name in every worker's certificate, whatever its host; the dispatcher tells the address."""
+
+
+@asynccontextmanager
+async def to_worker(worker: KnownWorker, caller: Caller) -> AsyncIterator[WorkerClient]:
+    """Open a transport to *worker* as *caller*; the first read opens the connection."""
+    async with connect(worker.address, caller=caller, server=SERVER) as channel:
+        yield WorkerClient(channel)
+
+
+class _StatusSeen(msgspec.Struct):
+    incarnation: int
+
+
+async def lives(worker: KnownWorker, caller: Caller, timeout: float) -> bool:
+    """Return whether *worker* answers *caller* within *timeout* seconds, in this incarnation.
+
+    Another process that has its address by now does not count.
+    """
+    try:
+        async with connect(worker.address, caller=caller, server=SERVER) as channel:
+            stats = await WorkerClient(channel, timeout=timeout).status()
+        return msgspec.json.decode(stats, type=_StatusSeen).incarnation == worker.incarnation
+    except PenstockError:
+        return False
+    except MALFORMED:  # it is of another version, and so not what was registered
+        return False
 
 
 def worker_handlers(api: WorkerApi) -> grpc.GenericRpcHandler:

@@ -5,8 +5,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from penstock.credentials.access import AccessRole
 from penstock.credentials.folder import load_client, load_service
-from penstock.credentials.roles import AccessRole
 from penstock.credentials.token import TrustedKeys
 from penstock_cluster.cli.app import app
 

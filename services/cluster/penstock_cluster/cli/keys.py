@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.credentials.roles import AccessRole
+from penstock.credentials.access import AccessRole
 from penstock.credentials.token import seconds_of
 from penstock_cluster.cli.client import explained, screen
 

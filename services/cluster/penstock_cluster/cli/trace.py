@@ -14,9 +14,8 @@ from penstock.explanation.trace import journeys, trace_json
 from penstock.protocol.names import printable_lines
 from penstock.protocol.trace import TraceEvent
 from penstock.reader.arguments import service_of
-from penstock.transport.over_grpc import SERVER
 from penstock.wire.connection import connect
-from penstock.wire.worker import WorkerClient
+from penstock.wire.worker import SERVER, WorkerClient
 from penstock_cluster.cli.client import PATIENCE, errors, screen
 from penstock_cluster.cli.pass_details import reader_name
 from penstock_cluster.cli.status import look

@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import Metric
 from penstock.credentials.entrance import Entrance
 from penstock.runtime.clock import now
 from penstock.runtime.versions import versions
-from penstock.web.expiry import certificate_end
 from penstock.web.metrics import (
+    certificate_end,
     counter,
     counters,
     gauge,

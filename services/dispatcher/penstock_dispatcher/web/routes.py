@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from penstock.credentials.entrance import Entrance
-from penstock.web.health import health_routes
 from penstock.web.metrics import metrics_route
+from penstock.web.server import health_routes
 from penstock_dispatcher.page.feed import PageFeed
 from penstock_dispatcher.page.routes import page_routes
 from penstock_dispatcher.service import DispatcherService

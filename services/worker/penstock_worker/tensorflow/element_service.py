@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias, assert_never
 
+from penstock.credentials.access import AccessRole
 from penstock.credentials.caller import choose_first
 from penstock.credentials.folder import folder_of
-from penstock.credentials.roles import AccessRole
 from penstock.errors import DatasetError, PenstockError, UnknownIteration, WrongRole
 from penstock.protocol.tensorflow import LANES, ElementRequest, FindTaskRequest, FoundTask
 from penstock_worker.tensorflow.consumer_reader import ConsumerReader

@@ -9,8 +9,7 @@ from prometheus_client.metrics_core import Metric
 
 from penstock.credentials.entrance import Entrance
 from penstock.runtime.versions import versions
-from penstock.web.expiry import certificate_end
-from penstock.web.metrics import counter, gauge, gauges, of_every_service
+from penstock.web.metrics import certificate_end, counter, gauge, gauges, of_every_service
 from penstock_worker.service import WorkerService
 from penstock_worker.stats import BufferStats
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from penstock.credentials.entrance import Entrance
-from penstock.web.health import health_routes
 from penstock.web.metrics import metrics_route
+from penstock.web.server import health_routes
 from penstock_worker.service import WorkerService
 from penstock_worker.web.metrics import WorkerMetrics
 

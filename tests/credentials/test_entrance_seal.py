@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.credentials.seal import SIZE, check_seal, seal
+from penstock.credentials.entrance import SIZE, check_seal, seal
 from penstock.errors import TamperedDefinition
 
 KEY = b"k" * 32

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from penstock.credentials import authority
-from penstock.credentials.certificate import trouble
+from penstock.credentials.access import AccessRole
+from penstock.credentials.caller import trouble
 from penstock.credentials.folder import Tls, load_client
-from penstock.credentials.roles import AccessRole
 from tests.credentials.keyring import NOW, made
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from penstock.protocol.nearness import Distance, KnownWorker, WorkerProfile
-from penstock.transport.choice import choose
-from penstock.transport.registry import TransportKind
+from penstock.transport.registry import TransportKind, choose
 
 KINDS = {
     name: TransportKind(name, farthest, None)

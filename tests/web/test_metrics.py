@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from penstock.runtime.histogram import Durations
-from penstock.web import exposition
+from penstock.web import metrics
 from penstock.web.metrics import content_type_for, counter, counters, gauge, gauges, histograms
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
@@ -47,14 +47,14 @@ def samples(read, data):
 
 @given(families())
 def test_prometheus_reads_what_its_own_library_would_have_written(found):
-    ours = samples(read_text, exposition.text(found))
+    ours = samples(read_text, metrics.prometheus_text(found))
 
     assert ours == samples(read_text, generate_latest(Registry(found)))
 
 
 @given(families())
 def test_openmetrics_reads_what_its_own_library_would_have_written(found):
-    ours = samples(read_openmetrics, exposition.openmetrics(found))
+    ours = samples(read_openmetrics, metrics.openmetrics_text(found))
 
     assert ours == samples(read_openmetrics, generate_openmetrics(Registry(found)))
 

@@ -6,7 +6,7 @@ import cramjam
 import pytest
 
 from penstock.errors import DatasetError
-from penstock.frames.snappy import snappy_block
+from penstock.frames.compression import snappy_block
 
 
 @pytest.mark.parametrize("content", [b"", b"a", bytes(100_000), bytes(range(256)) * 7])
