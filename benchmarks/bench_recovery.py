@@ -24,7 +24,8 @@ from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint, Codec, IterationId, Mode, TaskId, WorkerId
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.core.datasets import DatasetRegistered
+from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal.journal import DurableJournal, open_journal
@@ -38,7 +39,7 @@ AT_ONCE = 50
 STATE = '{"v":1,"k":"shuffle","buffer":[' + ",".join(map(str, range(0, 60_000, 300))) + "]}"
 """About 1 KB, which is large for an engine's state."""
 
-PARAMETERS = f.JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
+PARAMETERS = JobParameters("d", Mode.DYNAMIC, Codec.NONE, None, False, "AUTO", False, "drop")
 
 
 class _Deaf:

@@ -8,7 +8,7 @@ from chaos import cached
 from chaos.mesh import Reader, Role
 from chaos.plan import Cached, Life, Plan
 from penstock_dispatcher.core.account import Account, TrainerAccount
-from penstock_dispatcher.core.facts import InDoubt
+from penstock_dispatcher.core.fact_values import InDoubt
 
 ALL = Plan(0, (Life(),), elements=50, sharing=Cached((1,)))
 SMALL = Plan(0, (Life(),), elements=50, sharing=Cached((1,), "skip", 1 << 18))

@@ -10,7 +10,7 @@ from chaos.counting import Logged, check
 from chaos.mesh import Reader
 from chaos.plan import Life, Plan
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.facts import InDoubt
+from penstock_dispatcher.core.fact_values import InDoubt
 
 PLAN = Plan(0, (Life(),), elements=100)
 OFF = replace(PLAN, mode="parallel_epochs")

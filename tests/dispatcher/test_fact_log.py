@@ -6,13 +6,13 @@ from penstock.protocol.control import SaveResult
 from penstock.protocol.ranges import NOTHING_ACKED
 from penstock.protocol.types import Codec, Failure, Mode
 from penstock_dispatcher import fact_log
-from penstock_dispatcher.core.dataset_facts import DatasetForgotten, IdRegistered
+from penstock_dispatcher.core.datasets import DatasetForgotten, IdRegistered
+from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
     IterationDeleted,
     IterationFinished,
     IterationOpened,
-    JobParameters,
     SaveCompleted,
     TaskFailed,
     WorkerLost,

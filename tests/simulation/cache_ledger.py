@@ -9,7 +9,6 @@ from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import ReaderHeartbeat, ReaderView
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
 from penstock_dispatcher.core.account import Account, TrainerAccount
-from penstock_dispatcher.core.cache_facts import TrainerDone, TrainersReported
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
     CheckpointSaved,
@@ -18,6 +17,8 @@ from penstock_dispatcher.core.facts import (
     ReaderJoined,
     ReaderRemoved,
     TaskCreated,
+    TrainerDone,
+    TrainersReported,
     WorkerLost,
 )
 from penstock_dispatcher.core.state import DispatcherState

@@ -15,18 +15,19 @@ from penstock_dispatcher.core.account import Account
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
     CheckpointSaved,
+    ConsumerJoined,
     Fact,
     IterationDeleted,
     IterationOpened,
     IterationRestored,
     ReaderJoined,
     ReaderRemoved,
+    RoundsAdvanced,
     SaveCompleted,
     TaskCreated,
     TaskDone,
 )
 from penstock_dispatcher.core.records import IterationRecord
-from penstock_dispatcher.core.rounds_facts import ConsumerJoined, RoundsAdvanced
 from penstock_dispatcher.core.state import DispatcherState
 from simulation.dispatcher import SETTINGS
 from simulation.pipeline import Element

@@ -92,7 +92,7 @@ def _workers(mesh: MeshFacts) -> Trouble | None:
     if heard:
         return None
     if mesh.up < REUNION and not any(one.connected for one in workers):
-        known = f"{_counted(len(workers), 'worker')} to reconnect" if workers else "workers"
+        known = f"{counted(len(workers), 'worker')} to reconnect" if workers else "workers"
         sentence = f"The dispatcher started {_ago(mesh.up)}, and waits for {known}"
         return Trouble(TroubleKind.RECOVERING, sentence)
     if not workers:
@@ -102,7 +102,7 @@ def _workers(mesh: MeshFacts) -> Trouble | None:
         return Trouble(TroubleKind.NO_WORKER, sentence)
     least = min(one.silent for one in workers)
     sentence = (
-        f"None of {_counted(len(workers), 'worker')} answers: the last was heard {_ago(least)}"
+        f"None of {counted(len(workers), 'worker')} answers: the last was heard {_ago(least)}"
     )
     return Trouble(TroubleKind.WORKERS_SILENT, sentence)
 
@@ -126,7 +126,7 @@ def readers_lost(lost: int, silent: int, all_of: int) -> str:
     >>> readers_lost(31, 0, 32), readers_lost(2, 1, 4), readers_lost(0, 1, 1)
     ('31 of 32 readers died', '2 of 4 readers died, and 1 is silent', '1 of 1 reader is silent')
     """
-    of = f" of {_counted(all_of, 'reader')}"
+    of = f" of {counted(all_of, 'reader')}"
     quiet = "is silent" if silent == 1 else "are silent"
     if lost:
         return f"{lost:,}{of} died" + f", and {silent:,} {quiet}" * bool(silent)
@@ -149,5 +149,10 @@ def duration(seconds: float) -> str:
     return f"{minutes:.1f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return *number* with its noun.
+
+    >>> counted(1200, "task"), counted(1, "task")
+    ('1,200 tasks', '1 task')
+    """
     return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -8,9 +8,7 @@ from typing import ClassVar
 
 from penstock.errors import ConfigError
 from penstock.runtime.settings import FINITE, FLAG, FOLDER, SECONDS, Check, ServiceSettings, words
-from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.worker_list import is_exact
-from penstock_dispatcher.registered_bytes import RegisteredBytes
+from penstock_dispatcher.core.settings import CoreSettings, is_exact
 
 DURABILITIES = ("process", "power")
 
@@ -192,11 +190,10 @@ class DispatcherConfig(ServiceSettings):
         return self.durability == "power"
 
     @property
-    def of_definitions(self) -> tuple[int, RegisteredBytes]:
-        """The largest size of a definition, and the count of the bytes of all definitions."""
-        sums = ("max_registered_bytes", "max_registered_bytes_per_identity")
-        registered = RegisteredBytes(*(self.limits[name] for name in sums))
-        return self.limits["max_definition_bytes"], registered
+    def of_definitions(self) -> tuple[int, int, int]:
+        """The largest size of a definition, and of those of all identities and of each one."""
+        largest, most = self.limits["max_definition_bytes"], self.limits["max_registered_bytes"]
+        return largest, most, self.limits["max_registered_bytes_per_identity"]
 
     @property
     def of_readers(self) -> tuple[int, str, str]:

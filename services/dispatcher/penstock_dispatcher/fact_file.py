@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from penstock.preemption.agreement import Agreements, Fact
 from penstock_dispatcher.atomic_file import make_private_file, remove_unfinished, write_whole
 
 log = logging.getLogger("penstock.dispatcher")
@@ -66,3 +67,18 @@ class FactFile(Generic[F]):
 
 def _line(fact: object) -> bytes:
     return _ENCODER.encode(fact) + b"\n"
+
+
+AGREEMENTS = "preemption.jsonl"
+
+LOST_AGREEMENTS = "after a restart trainers that were told to stop agree anew"
+
+
+def agreements_at(work_dir: str | None) -> Agreements:
+    """Return what groups in a folder agreed on, if anything; what is decided is written there."""
+    file = FactFile[Fact](
+        None if work_dir is None else Path(work_dir) / AGREEMENTS, Fact, LOST_AGREEMENTS
+    )
+    needed = Agreements(list(file.read()), lambda _: None).facts()
+    file.rewrite(needed)
+    return Agreements(needed, file.keep)

@@ -11,7 +11,7 @@ from penstock.protocol.control import SaveResult
 from penstock.protocol.names import printable, printable_lines
 from penstock.protocol.types import Failure, IterationId, ReaderStatus
 from penstock.runtime import log_lines
-from penstock_dispatcher.core.dataset_facts import DatasetForgotten, IdRegistered
+from penstock_dispatcher.core.datasets import DatasetForgotten, IdRegistered
 from penstock_dispatcher.core.facts import (
     AttemptStarted,
     Fact,

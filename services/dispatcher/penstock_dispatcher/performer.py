@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias, assert_never
 
 from penstock import files
 from penstock.protocol.control import ReaderView, WorkerCommand, WorkerRefused
 from penstock.protocol.types import WorkerId
+from penstock.runtime.histogram import Durations
 from penstock_dispatcher.calls import PendingCalls
 from penstock_dispatcher.core.events import (
     CloseReaderStream,
+    Effect,
+    Event,
     FilesOrdered,
     ListSourceFiles,
     OrderSourceFiles,
@@ -25,6 +30,23 @@ from penstock_dispatcher.core.events import (
 )
 from penstock_dispatcher.outbox import Outboxes
 from penstock_dispatcher.probe import is_refused
+
+Decide = Callable[[Event, float], list[Effect]]
+
+
+class DecisionTimes:
+    """Times since the process began, by the name of the event's class."""
+
+    def __init__(self) -> None:
+        self.by_event: defaultdict[str, Durations] = defaultdict(Durations)
+
+    def timed(self, decide: Decide, event: Event, now: float) -> list[Effect]:
+        """Return what *decide* returns of *event*, and note how long that took."""
+        began = time.perf_counter()
+        effects = decide(event, now)
+        self.by_event[type(event).__name__].observe(time.perf_counter() - began)
+        return effects
+
 
 log = logging.getLogger("penstock.dispatcher")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from penstock.credentials.per_identity import identity_answered
-from penstock.errors import UnknownDataset
+from penstock.credentials.per_identity import PerIdentity, identity_answered
+from penstock.errors import Overloaded, UnknownDataset
 from penstock.protocol.calls import OpenIterationRequest, RegisteredDataset, Registration
 from penstock.protocol.definition import Definition
 from penstock.protocol.types import DatasetId, Versions
@@ -18,7 +18,68 @@ from penstock_dispatcher.core import admission
 from penstock_dispatcher.core.events import Call, FindDataset, RegisterDataset
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.definition_store import DefinitionStore
-from penstock_dispatcher.registered_bytes import RegisteredBytes
+
+
+class RegisteredBytes:
+    """Counts definitions. Those that were there before this process are nobody's in particular.
+
+    Args:
+        most: how many bytes they may take together.
+        most_each: how many of these one identity may have brought.
+    """
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most = most
+        self._each = PerIdentity(
+            most_each, "bytes of pipelines", "max_registered_bytes_per_identity"
+        )
+        self._kept: dict[DatasetId, dict[str, tuple[int, str | None]]] = {}
+        self.total = 0
+        """Bytes that are kept."""
+
+    def found(self, dataset: DatasetId, python: str, nbytes: int) -> None:
+        """Count a definition that was there before."""
+        self._note(dataset, python, nbytes, None)
+
+    def take(self, dataset: DatasetId, python: str, nbytes: int, who: str) -> bool:
+        """Count a definition that *who* brings; return False if it is counted already.
+
+        Raises:
+            Overloaded: when there is no room for it.
+        """
+        if python in self._kept.get(dataset, {}):
+            return False
+        if self.total + nbytes > self._most:
+            raise Overloaded(
+                f"the pipeline takes {nbytes} bytes, those that are registered here take "
+                f"{self.total}, and together they may take {self._most}: wait until those that "
+                "nothing uses are forgotten (dataset_gc_timeout), keep large data in files, or "
+                "start the dispatcher with a larger max_registered_bytes"
+            )
+        self._each.take(who, nbytes)
+        self._note(dataset, python, nbytes, who)
+        return True
+
+    def give_back(self, dataset: DatasetId, python: str) -> None:
+        """Count a definition no more."""
+        variants = self._kept.get(dataset, {})
+        nbytes, who = variants.pop(python, (0, None))
+        self.total -= nbytes
+        if who is not None:
+            self._each.give_back(who, nbytes)
+        if not variants:
+            self._kept.pop(dataset, None)
+
+    def forget(self, datasets: Iterable[DatasetId]) -> None:
+        """Count the definitions of *datasets* no more."""
+        for dataset in datasets:
+            for python in tuple(self._kept.get(dataset, ())):
+                self.give_back(dataset, python)
+
+    def _note(self, dataset: DatasetId, python: str, nbytes: int, who: str | None) -> None:
+        self._kept.setdefault(dataset, {})[python] = nbytes, who
+        self.total += nbytes
+
 
 Ask: TypeAlias = Callable[[Callable[[Call], RegisterDataset | FindDataset]], Awaitable[Any]]
 """Have the core decide on the event that is made of a call, and return its reply."""
@@ -27,7 +88,7 @@ Ask: TypeAlias = Callable[[Callable[[Call], RegisterDataset | FindDataset]], Awa
 class Registrar:
     """Definitions of at most *largest* bytes, in *store*, and what *core* knows of them.
 
-    *kept* counts what all of them take.
+    Together they take at most *most* bytes, and those of one identity *most_each*.
     """
 
     def __init__(
@@ -35,17 +96,18 @@ class Registrar:
         core: DispatcherCore,
         store: DefinitionStore,
         largest: int,
-        kept: RegisteredBytes,
+        most: int,
+        most_each: int,
         ask: Ask,
     ) -> None:
         self._core, self._store, self._largest, self._ask = core, store, largest, ask
-        self._kept = kept
+        self._kept = RegisteredBytes(most, most_each)
         self._keeping: set[asyncio.Future[None]] = set()
         """Those that are being written, also for callers that have gone."""
         self._new: dict[tuple[DatasetId, str], asyncio.Future[None]] = {}
         """Those of them that are counted for whoever brought them, and not known to be kept."""
         for dataset, python, nbytes in store.sizes():
-            kept.found(dataset, python, nbytes)
+            self._kept.found(dataset, python, nbytes)
         self._used: AbstractSet[DatasetId] | None = None
 
     async def register(

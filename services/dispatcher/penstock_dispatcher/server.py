@@ -24,18 +24,16 @@ from penstock.web.answering import answering
 from penstock.wire import tensorflow
 from penstock.wire.connection import listening
 from penstock.wire.dispatcher import dispatcher_handlers, preemption_handlers
-from penstock_dispatcher.agreement_store import agreements_at
+from penstock_dispatcher.calls import Openings
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.stats import OpenedPort
+from penstock_dispatcher.fact_file import agreements_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
-from penstock_dispatcher.openings import Openings
 from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
-from penstock_dispatcher.tensorflow.client_store import clients_at
+from penstock_dispatcher.tensorflow.client_store import clients_at, expiring
 from penstock_dispatcher.tensorflow.clients import TensorFlowClients
-from penstock_dispatcher.tensorflow.expiry import expiring
-from penstock_dispatcher.tensorflow.knowledge import DispatcherKnowledge
-from penstock_dispatcher.tensorflow.opened import OpenedDatasets
+from penstock_dispatcher.tensorflow.opened import DispatcherKnowledge, OpenedDatasets
 from penstock_dispatcher.tensorflow.service import TensorFlowService
 from penstock_dispatcher.web.sampler import Sampler, sampling
 

@@ -36,7 +36,7 @@ from penstock.runtime.clock import now
 from penstock.runtime.usage import usage
 from penstock.runtime.versions import versions
 from penstock_dispatcher import fact_log, request_checks
-from penstock_dispatcher.calls import PendingCalls
+from penstock_dispatcher.calls import PendingCalls, ReaderSessions
 from penstock_dispatcher.clock import new_history
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.events import (
@@ -55,15 +55,12 @@ from penstock_dispatcher.core.events import (
 )
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.stats import DispatcherStats, OpenedPort
-from penstock_dispatcher.decision_times import DecisionTimes
 from penstock_dispatcher.deferred import DeferredEvents, view_meanwhile
 from penstock_dispatcher.definition_store import definitions_at
 from penstock_dispatcher.journal.journal import Journal, NullJournal
-from penstock_dispatcher.listing import listed
-from penstock_dispatcher.listing_store import listings_at
+from penstock_dispatcher.listing_store import listed, listings_at
 from penstock_dispatcher.outbox import Outbox
-from penstock_dispatcher.performer import OutwardEffect, Performer
-from penstock_dispatcher.reader_sessions import ReaderSessions
+from penstock_dispatcher.performer import DecisionTimes, OutwardEffect, Performer
 from penstock_dispatcher.registrar import Registrar
 
 log = logging.getLogger("penstock.dispatcher")

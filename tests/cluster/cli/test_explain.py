@@ -12,8 +12,7 @@ from penstock_cluster.cli import explain, status
 from penstock_cluster.cli.client import screen
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.picture import picture
-from penstock_dispatcher.core.counts import Counts
-from penstock_dispatcher.core.stats import DispatcherStats
+from penstock_dispatcher.core.stats import Counts, DispatcherStats
 
 
 def slow(x):

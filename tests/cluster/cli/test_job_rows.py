@@ -15,7 +15,7 @@ from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.top import Order, Subject, moment_of_job, top
-from penstock_dispatcher.page.job_grade import Grade
+from penstock_dispatcher.page.job_view import Grade
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 

@@ -26,7 +26,7 @@ from penstock_dispatcher.core.events import (
     StartHistory,
     Tick,
 )
-from penstock_dispatcher.core.rounds_facts import RoundsAdvanced
+from penstock_dispatcher.core.facts import RoundsAdvanced
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore

@@ -8,7 +8,7 @@ from penstock.protocol.control import AttemptProgress, ElementCounts
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import Checkpoint, Mode, ReaderStatus
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.cache_facts import TrainerDone
+from penstock_dispatcher.core.facts import TrainerDone
 from penstock_dispatcher.core.settings import CoreSettings
 from tests.dispatcher.core.cached import CachedWorld
 

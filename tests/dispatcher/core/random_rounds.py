@@ -7,7 +7,7 @@ from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import Checkpoint, Mode, ReaderStatus
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.events import AppendFact, Tick, WorkerDead, WorkerDisconnected
-from penstock_dispatcher.core.rounds_facts import ConsumerJoined, RoundsAdvanced
+from penstock_dispatcher.core.facts import ConsumerJoined, RoundsAdvanced
 from penstock_dispatcher.core.settings import CoreSettings
 from tests.dispatcher.core.coordinated import Consumer, Coordinated
 

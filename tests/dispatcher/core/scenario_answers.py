@@ -6,7 +6,7 @@ from penstock.protocol.calls import OpenIterationReply, RegisteredDataset
 from penstock.protocol.control import Assignment, SplitGrant, WorkerRefused
 from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import Failure, ReaderStatus
-from penstock_dispatcher.core import dataset_facts as d
+from penstock_dispatcher.core import datasets
 from penstock_dispatcher.core import facts as f
 from penstock_dispatcher.core.events import (
     AppendFact,
@@ -127,13 +127,13 @@ class Answers:
 
     def fact(self, fact):
         match fact:
-            case d.DatasetRegistered(dataset):
+            case datasets.DatasetRegistered(dataset):
                 return f"dataset {dataset} is registered"
-            case d.IdRegistered(dataset_id, dataset, codec, spec, explicit):
+            case datasets.IdRegistered(dataset_id, dataset, codec, spec, explicit):
                 chosen = "chosen" if explicit else "made"
                 spec = f", spec {spec.decode()}" if spec else ""
                 return f"{dataset_id}, {chosen}, is {dataset} with codec {codec.value}{spec}"
-            case d.DatasetForgotten(dataset):
+            case datasets.DatasetForgotten(dataset):
                 return f"dataset {dataset} is forgotten"
             case f.JobCreated(job, parameters):
                 return f"job {job} is made of {parameters.dataset}, {parameters.mode.value}"

@@ -26,7 +26,7 @@ from penstock_dispatcher.core.events import (
     WorkerDead,
     WorkerDisconnected,
 )
-from penstock_dispatcher.core.facts import InDoubt, JobParameters, Unfinished
+from penstock_dispatcher.core.fact_values import InDoubt, JobParameters, Unfinished
 from penstock_dispatcher.core.records import JobRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.state import DispatcherState

@@ -6,8 +6,8 @@ from penstock.protocol.cache import Cached, CacheView, TrainerProgress, WhenFull
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import Mode, ReaderStatus
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.cache_facts import TrainerDone
 from penstock_dispatcher.core.cache_record import TrainerTotals, join, sum_up
+from penstock_dispatcher.core.facts import TrainerDone
 from tests.dispatcher.core.cached import CachedWorld, Reader, told
 
 

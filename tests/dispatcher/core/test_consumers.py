@@ -7,7 +7,7 @@ import pytest
 from penstock.protocol.control import ReaderHeartbeat, UnreachableWorker
 from penstock.protocol.types import ReaderStatus
 from penstock_dispatcher.core.events import Tick
-from penstock_dispatcher.core.rounds_facts import ConsumerEnded
+from penstock_dispatcher.core.facts import ConsumerEnded
 from penstock_dispatcher.core.settings import CoreSettings
 from tests.dispatcher.core.coordinated import Coordinated
 

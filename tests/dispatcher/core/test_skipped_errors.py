@@ -20,7 +20,6 @@ from penstock.protocol.control import (
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Failure, Mode, Versions
-from penstock_dispatcher.core.error_limit import LETTERS_KEPT, LONGEST
 from penstock_dispatcher.core.events import (
     AppendFact,
     OpenIteration,
@@ -32,6 +31,7 @@ from penstock_dispatcher.core.events import (
     WorkerDisconnected,
 )
 from penstock_dispatcher.core.settings import CoreSettings
+from penstock_dispatcher.core.skipped_errors import LETTERS_KEPT, LONGEST
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.state_machine import DispatcherCore
 

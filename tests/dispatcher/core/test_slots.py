@@ -17,7 +17,7 @@ from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.nearness import WorkerProfile
 from penstock.protocol.ranges import NOTHING_ACKED
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher.core import made_tasks, slots
+from penstock_dispatcher.core import slots
 from penstock_dispatcher.core.events import (
     AppendFact,
     OpenIteration,
@@ -100,7 +100,7 @@ class World:
         return [n for n, task in tasks.items() if worker is None or task.worker == worker]
 
     def made(self, job, worker):
-        return made_tasks.at_work(self.state, self.core.ctx.soft_state, worker, self.jobs[job])
+        return slots.at_work(self.state, self.core.ctx.soft_state, worker, self.jobs[job])
 
     def ask(self, name):
         """Have the worker of a task ask for the next split of it; return whether it gets one."""
@@ -204,14 +204,14 @@ def test_status_says_how_many_slots_are_used():
     world.read("j")
     world.read("o", Mode.OFF)
 
-    assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 3
+    assert slots.slots_used(world.state, world.core.ctx.soft_state, "a") == 3
 
     (alone,) = world.tasks("o")
     spread = AttemptProgress(1, 10, NOTHING_ACKED, processes=2)
     world.handle(
         WorkerHeartbeat("a", world.incarnations["a"], world.state.revision, {alone: spread})
     )
-    assert made_tasks.slots_used(world.state, world.core.ctx.soft_state, "a") == 5
+    assert slots.slots_used(world.state, world.core.ctx.soft_state, "a") == 5
 
 
 def test_what_a_task_of_another_kind_is_spread_over_is_not_shared_up_to_an_equal_part():

@@ -10,8 +10,9 @@ import pytest
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Mode
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
-from penstock_dispatcher.core.rounds_facts import RoundsFact
+from penstock_dispatcher.core.datasets import DatasetRegistered
+from penstock_dispatcher.core.fact_values import RestoredTask
+from penstock_dispatcher.core.facts import RoundsFact
 from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.random_cluster import run_world
 
@@ -195,7 +196,7 @@ def test_ids_are_never_used_twice():
         world = settled(seed)
         ids = [
             fact.task
-            if isinstance(fact, f.TaskCreated | f.RestoredTask)
+            if isinstance(fact, f.TaskCreated | RestoredTask)
             else fact.iteration
             if isinstance(fact, f.IterationOpened | f.IterationRestored)
             else fact.reader
@@ -204,7 +205,7 @@ def test_ids_are_never_used_twice():
             if isinstance(
                 fact,
                 f.TaskCreated
-                | f.RestoredTask
+                | RestoredTask
                 | f.IterationOpened
                 | f.IterationRestored
                 | f.ReaderJoined,

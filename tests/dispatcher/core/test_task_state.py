@@ -4,7 +4,7 @@ from penstock.protocol.control import ElementCounts, SkippedError, SkippedErrors
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Codec, DatasetId, Mode
-from penstock_dispatcher.core.facts import JobParameters
+from penstock_dispatcher.core.fact_values import JobParameters
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord, totals
 from penstock_dispatcher.core.task_state import grant, settle
 

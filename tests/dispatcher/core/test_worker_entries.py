@@ -8,7 +8,7 @@ from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher.core import runner_shortage, worker_entries
+from penstock_dispatcher.core import placement, worker_entries
 from penstock_dispatcher.core.events import (
     DrainWorker,
     OpenIteration,
@@ -308,7 +308,7 @@ def test_a_worker_without_room_fails_its_own_part_only_when_it_refused_often():
     world.read()
     name, task = list(world.core.state.iterations[1].tasks.items())[1]
 
-    for beat in range(runner_shortage.ROUNDS):
+    for beat in range(placement.ROUNDS):
         progress = AttemptProgress(task.attempt, 0, AckedSet(), lacking="no memory")
         ended = frozenset({(name, task.attempt)})
         world.handle(WorkerHeartbeat("b:1", 1, -1, {name: progress}, ended))

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import JournalError
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.core.datasets import DatasetRegistered
 from penstock_dispatcher.journal import encoding
 from penstock_dispatcher.journal.store import Store
 from tests.dispatcher.journal.random_facts import loaded

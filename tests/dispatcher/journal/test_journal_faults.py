@@ -15,7 +15,8 @@ from penstock.errors import ConfigError, InternalError, JournalError, Unavailabl
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Codec, Mode
 from penstock_dispatcher import service
-from penstock_dispatcher.core.facts import JobCreated, JobParameters
+from penstock_dispatcher.core.fact_values import JobParameters
+from penstock_dispatcher.core.facts import JobCreated
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal import journal as module
 from penstock_dispatcher.journal.journal import open_journal

@@ -35,7 +35,8 @@ WRITER = """
 import asyncio, os, random, resource, sys
 from pathlib import Path
 from penstock.protocol.types import Codec, Mode
-from penstock_dispatcher.core.facts import JobCreated, JobParameters
+from penstock_dispatcher.core.fact_values import (JobParameters)
+from penstock_dispatcher.core.facts import (JobCreated)
 from penstock_dispatcher.journal import journal as module, open_journal
 
 module.LEAST, module.RETRY = int(sys.argv[2]), 0.05

@@ -15,7 +15,7 @@ from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, SplitGra
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import Checkpoint, ReaderStatus
 from penstock_dispatcher.core.counting import HALTED
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.core.datasets import DatasetRegistered
 from penstock_dispatcher.journal import journal as module
 from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.journal.store import Store

@@ -6,8 +6,9 @@ import pytest
 
 from penstock.errors import StoreFull
 from penstock.protocol.types import Codec, Mode
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
-from penstock_dispatcher.core.facts import JobCreated, JobParameters
+from penstock_dispatcher.core.datasets import DatasetRegistered
+from penstock_dispatcher.core.fact_values import JobParameters
+from penstock_dispatcher.core.facts import JobCreated
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.journal.snapshot import Changes
 from penstock_dispatcher.journal.store import Store

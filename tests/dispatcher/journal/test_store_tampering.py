@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from penstock.errors import ConfigError, JournalError
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.core.datasets import DatasetRegistered
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.folder_key import KEY
 from penstock_dispatcher.journal.snapshot import Changes

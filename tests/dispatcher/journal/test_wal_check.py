@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from penstock.errors import JournalError
-from penstock_dispatcher.core.dataset_facts import DatasetRegistered
+from penstock_dispatcher.core.datasets import DatasetRegistered
 from penstock_dispatcher.folder_key import KEY
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.store import Store

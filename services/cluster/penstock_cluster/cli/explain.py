@@ -13,7 +13,7 @@ from penstock_cluster.cli.job_rows import JobRow, healthy_jobs, job_rows
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import counted
-from penstock_dispatcher.page.job_grade import Grade
+from penstock_dispatcher.page.job_view import Grade
 
 WORST = 8
 """The number of passes that are explained; ``--all`` explains the others."""

@@ -14,9 +14,8 @@ from penstock.explanation.looks import JobLook, MeshLook
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock_cluster.cli.words import counted, more_of, rate
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats
-from penstock_dispatcher.page.job_grade import Grade, graded
-from penstock_dispatcher.page.standing import standing_of_worker
-from penstock_dispatcher.page.worker_load import NOT_HEARD
+from penstock_dispatcher.page.job_view import Grade, graded
+from penstock_dispatcher.page.standing import NOT_HEARD, standing_of_worker
 
 HEALTHY_NAMED = 6
 """The number of healthy jobs whose names are shown; ``--all`` shows the others."""

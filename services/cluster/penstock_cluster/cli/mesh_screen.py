@@ -21,12 +21,14 @@ from penstock_dispatcher.page.mesh_view import WorkerNode, worker_groups
 from penstock_dispatcher.page.snapshot import PageSnapshot, Totals, whole
 from penstock_dispatcher.page.standing import (
     LOST,
+    NOT_HEARD,
     SLOW,
     PassStanding,
+    WorkerLoad,
     WorkerStanding,
+    load_of,
     standing_of_worker,
 )
-from penstock_dispatcher.page.worker_load import NOT_HEARD, WorkerLoad, load_of
 
 TONES = {
     Tone.GOOD.value: ("GOES ON", "green"),

@@ -23,9 +23,13 @@ from penstock_dispatcher.core.stats import (
     RegistrationStats,
     WorkerSummary,
 )
-from penstock_dispatcher.page.job_grade import Grade
-from penstock_dispatcher.page.standing import WorkerStanding, standing_of_worker
-from penstock_dispatcher.page.worker_load import WorkerLoad, load_of
+from penstock_dispatcher.page.job_view import Grade
+from penstock_dispatcher.page.standing import (
+    WorkerLoad,
+    WorkerStanding,
+    load_of,
+    standing_of_worker,
+)
 
 FINISHED_SHOWN = 5
 """The number of finished passes that have a line of their own; the newest are shown."""

@@ -23,7 +23,7 @@ from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.details import TaskRow, WorkerRow, task_row, worker_row
 from penstock_dispatcher.page.history import History, Moment
 from penstock_dispatcher.page.job_view import OperatorShare, job_view
-from penstock_dispatcher.page.worker_load import load_of
+from penstock_dispatcher.page.standing import load_of
 
 R = TypeVar("R", TaskRow, WorkerRow)
 

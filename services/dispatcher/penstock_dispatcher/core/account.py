@@ -9,7 +9,7 @@ from penstock.protocol.control import AttemptProgress
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import ReaderId, ReaderStatus, TaskId
 from penstock_dispatcher.core.cache_record import TrainerTotals, acked_by_any, known, sum_up
-from penstock_dispatcher.core.facts import AccountTotals, InDoubt
+from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord, add, totals
 from penstock_dispatcher.core.rounds_record import RoundsAccount
 from penstock_dispatcher.core.soft_state import SoftState

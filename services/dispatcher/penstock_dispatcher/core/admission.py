@@ -1,15 +1,16 @@
-"""Which workers may join, what they may request for, and which datasets they can run."""
+"""Checks of who may join: histories, versions of Python, limits on jobs, readers and datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.errors import PenstockError, Refused, VersionMismatch
+from penstock.errors import Overloaded, PenstockError, Refused, VersionMismatch
 from penstock.protocol.control import SplitRequest, WorkerHeartbeat
 from penstock.protocol.types import DatasetId
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.jobs import check_protocol
 from penstock_dispatcher.core.records import TaskRecord
+from penstock_dispatcher.core.state import DispatcherState
 
 LOST_HISTORY = "this dispatcher's history was lost or rolled back"
 
@@ -105,3 +106,64 @@ def _mismatch(ctx: DecisionContext, made_by: Sequence[str]) -> str:
         "functions travel between equal minor versions only. Start a worker with "
         f"{made_by[-1]}, or read with {have[-1]}"
     )
+
+
+def check_job(ctx: DecisionContext, who: str, *, new: bool) -> None:
+    """Refuse to open a *new* iteration where there are as many as there may be, in all or of *who*.
+
+    Raises:
+        Overloaded: when there are.
+    """
+    iterations, most = ctx.state.iterations, ctx.settings.max_jobs
+    if new:
+        _check_jobs_of(ctx, who)
+    if not new or len(iterations) < most:  # of those that are over, some are kept for a while
+        return
+    open_now = sum(1 for iteration in iterations.values() if not iteration.finished)
+    if open_now >= most:
+        raise Overloaded(
+            f"{open_now} jobs are being read here, which is all that may be: end some, wait until "
+            "those that nobody reads are forgotten (job_gc_timeout), or start the dispatcher with "
+            "a larger max_jobs"
+        )
+
+
+def _check_jobs_of(ctx: DecisionContext, who: str) -> None:
+    opened_by, most = ctx.soft_state.opened_by, ctx.settings.max_jobs_per_identity
+    if len(opened_by) < most:
+        return
+    theirs = sum(1 for name in opened_by.values() if name == who)
+    if theirs >= most:
+        raise Overloaded(
+            f"{who} opened {theirs} jobs that are being read here, which is all that one identity "
+            "may have: end some, wait until those that nobody reads are forgotten "
+            "(job_gc_timeout), or start the dispatcher with a larger max_jobs_per_identity"
+        )
+
+
+def check_reader(ctx: DecisionContext, session: str) -> None:
+    """Refuse the reader *session* where there are as many others as there may be.
+
+    Raises:
+        Overloaded: when there are.
+    """
+    others = ctx.soft_state.connected
+    if session not in others and len(others) >= ctx.settings.max_readers:
+        raise Overloaded(
+            f"{len(others)} readers are connected here, which is all that may be: close some, or "
+            "start the dispatcher with a larger max_readers"
+        )
+
+
+def check_dataset(state: DispatcherState, most: int) -> None:
+    """Refuse another dataset where there are *most*.
+
+    Raises:
+        Overloaded: when there are.
+    """
+    if len(state.datasets) >= most:
+        raise Overloaded(
+            f"{len(state.datasets)} datasets are registered here, which is all that may be: wait "
+            "until those that nothing uses are forgotten (dataset_gc_timeout), or start the "
+            "dispatcher with a larger max_datasets"
+        )

@@ -14,10 +14,9 @@ from penstock.protocol.cache import Cached, CacheView, TrainerProgress, WhenFull
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId
-from penstock_dispatcher.core.cache_facts import TrainerDone, TrainersReported
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, TrainerRecord
 from penstock_dispatcher.core.context import DecisionContext
-from penstock_dispatcher.core.facts import AttemptEnded
+from penstock_dispatcher.core.facts import AttemptEnded, TrainerDone, TrainersReported
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 
 

@@ -11,9 +11,8 @@ from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core.admission import LOST_HISTORY
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.events import CloseReaderStream
-from penstock_dispatcher.core.facts import ReaderJoined
+from penstock_dispatcher.core.facts import ConsumerEnded, ConsumerJoined, ReaderJoined
 from penstock_dispatcher.core.records import IterationRecord
-from penstock_dispatcher.core.rounds_facts import ConsumerEnded, ConsumerJoined
 from penstock_dispatcher.core.rounds_record import RoundsRecord
 from penstock_dispatcher.core.soft_state import ConsumersWaited, ReaderLiveness
 from penstock_dispatcher.core.stats import ConsumerStats, RoundsStats

@@ -1,4 +1,4 @@
-"""What all decisions read: durable state, soft state, settings; and who must be told."""
+"""The context of all decisions: durable state, soft state, settings, and pending notifications."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from penstock_dispatcher.core.cache_record import (
     acked_by_any,
     known,
 )
-from penstock_dispatcher.core.counts import Counts
 from penstock_dispatcher.core.events import AppendFact, CloseReaderStream, Effect
+from penstock_dispatcher.core.fact_values import AttemptTotals, Unfinished
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
-    AttemptTotals,
     Fact,
     IterationDeleted,
     IterationFinished,
     ReaderRemoved,
     TaskDone,
     TaskFailed,
-    Unfinished,
     WorkerLost,
 )
 from penstock_dispatcher.core.notifications import Notifications
@@ -32,6 +30,7 @@ from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.soft_state import ReaderLiveness, SoftState, WorkerLiveness
 from penstock_dispatcher.core.state import DispatcherState
+from penstock_dispatcher.core.stats import Counts
 
 DRIFT = 1.1
 """A reader expires after so many times its lease: clocks run at different rates."""

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from penstock.protocol.types import IterationId
-from penstock_dispatcher.core import account, made_tasks, skipped_errors
+from penstock_dispatcher.core import account, skipped_errors, slots
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.counts import Counts
 from penstock_dispatcher.core.records import IterationRecord
 from penstock_dispatcher.core.soft_state import SoftState
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.stats import (
     CacheStats,
+    Counts,
     DispatcherStats,
     ForgottenStats,
     IterationStats,
@@ -199,7 +199,7 @@ def _workers(state: DispatcherState, soft_state: SoftState, now: float) -> list[
             worker.profile.offered,
             worker.profile.tags,
             worker.slots,
-            made_tasks.slots_used(state, soft_state, name),
+            slots.slots_used(state, soft_state, name),
         )
         for name, worker in state.workers.items()
         for liveness in [soft_state.workers[name]]

@@ -11,131 +11,114 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.protocol.cache import TrainerProgress
-from penstock.protocol.control import ElementCounts, SaveResult
+from penstock.protocol.control import SaveResult, SkippedError
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
 from penstock.protocol.ranges import NOTHING_ACKED, AckedSet, RangeSet
-from penstock.protocol.splits import Split, SplitLog
+from penstock.protocol.splits import Split
 from penstock.protocol.types import (
     Checkpoint,
-    Codec,
-    DatasetId,
     Failure,
     IterationId,
-    Mode,
     ReaderId,
     ReaderStatus,
     TaskId,
     WorkerId,
 )
-from penstock_dispatcher.core.cache_facts import CacheFact
-from penstock_dispatcher.core.cache_record import TrainerTotals
-from penstock_dispatcher.core.dataset_facts import DatasetFact
-from penstock_dispatcher.core.error_facts import ErrorsSkipped
+from penstock_dispatcher.core.datasets import DatasetFact
+from penstock_dispatcher.core.fact_values import (
+    AccountTotals,
+    AttemptTotals,
+    JobParameters,
+    ProviderPosition,
+    RestoredRounds,
+    RestoredStride,
+    RestoredTask,
+    Unfinished,
+)
 from penstock_dispatcher.core.listings import ListingOutline
-from penstock_dispatcher.core.rounds_facts import RestoredRounds, RoundsFact
-from penstock_dispatcher.core.rounds_record import RoundsAccount
-from penstock_dispatcher.core.stride_facts import RestoredStride, TaskCounted
-
-# --- what facts are made of ---
 
 
 @dataclass(frozen=True, slots=True)
-class JobParameters:
-    """What all readers of one job must agree on; static sharding cuts it into *shards* parts."""
+class TaskCounted:
+    """All of a task was made: *total* elements. So it is known where the next one begins.
 
-    dataset: DatasetId
-    mode: Mode
-    codec: Codec
-    num_consumers: int | None
-    shared_cache: bool
-    target_workers: str
-    ordered: bool
-    remainder: str
-    patience: int | None = None
-    when_full: str = ""
-    dataset_id: str = ""
-    on_error: str = "raise"
-    max_errors: int | None = None
-    shards: int = 0
-    stride: int | None = None
-    """How many consumers there are of one order, each of which gets every n-th element."""
-    seed: int | None = None
-    """What readers gave as the job's seed; None lets the dispatcher draw one."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptTotals:
-    """What an attempt had cost by its last heartbeat, and the next number that it produces."""
-
-    head: int = 0
-    counts: ElementCounts = field(default_factory=ElementCounts)
-
-
-@dataclass(frozen=True, slots=True)
-class InDoubt:
-    """So many elements were requeued although one of *readers* may have consumed them.
-
-    None is an unknown number: all that was acked *since* then (in seconds since 1970).
-    """
-
-    readers: tuple[ReaderId, ...]
-    elements: int | None
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class AccountTotals:
-    """What became of elements, summed up. *unreported* readers may have consumed more."""
-
-    counts: ElementCounts = field(default_factory=ElementCounts)
-    elements: int = 0
-    acked: int = 0
-    consumed: int = 0
-    unreported: int = 0
-    splits: int = 0
-    units: int = 0
-    in_doubt: tuple[InDoubt, ...] = ()
-    rounds: RoundsAccount = field(default_factory=RoundsAccount)
-    trainers: Mapping[str, TrainerTotals] = field(default_factory=dict)
-    moved: bool = False
-    """Of a cached job: whether some attempt may have reported too little, as it ended early."""
-    errors: int = 0
-    letters: tuple[str, ...] = ()
-    """Dead letters of some of the *errors* that were left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """What was *acked* of a pass that was forgotten before its end; why it could not go on."""
-
-    acked: int
-    failure: Failure | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderPosition:
-    """Where a split provider stood: at *offset* in pass *pass_number*, over files of *listing*."""
-
-    pass_number: int
-    offset: int
-    listing: ListingOutline | None
-
-
-@dataclass(frozen=True, slots=True)
-class RestoredTask:
-    """A task to go on with. *ended* is how many passes end in each of its logs.
-
-    *place* is that of its first element, of one order that goes to several consumers.
+    Of one order that goes to several consumers; all tasks before this one are counted.
     """
 
     task: TaskId
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerJoined:
+    """A reader is consumer *index* of coordinated reads, from round *start* on."""
+
+    iteration: IterationId
+    reader: ReaderId
     index: int
-    checkpoint: Checkpoint
-    logs: tuple[SplitLog, ...]
-    ended: tuple[int, ...]
-    acked: AckedSet
-    place: int | None = None
+    stamp: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerEnded:
+    """A consumer took all rounds of the pass, of which its loop had *consumed* elements.
+
+    Its loop is told of the end behind this: it may be the last that anybody hears of that process.
+    """
+
+    iteration: IterationId
+    reader: ReaderId
+    consumed: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsAdvanced:
+    """These tasks are what the next rounds are made of; all rounds below *floor* are settled.
+
+    All groups of the tasks in *totals* are released, which have so many elements. Once it is known,
+    *last* is the round with which the pass ends, with *failed* because of that task.
+    """
+
+    iteration: IterationId
+    entries: tuple[TaskId, ...]
+    floor: int
+    totals: Mapping[TaskId, int] = field(default_factory=dict)
+    last: int | None = None
+    failed: TaskId | None = None
+
+
+RoundsFact: TypeAlias = ConsumerJoined | ConsumerEnded | RoundsAdvanced
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsSkipped:
+    """A task has left out *count* elements in all; *first* are those of them that are kept now."""
+
+    task: TaskId
+    count: int
+    first: tuple[SkippedError, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrainersReported:
+    """What became of a task's elements for *trainers*, as workers and readers reported it."""
+
+    task: TaskId
+    trainers: Mapping[str, TrainerProgress]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerDone:
+    """Nothing of a task comes to *trainer* any more: all there is was acked."""
+
+    task: TaskId
+    trainer: str
+    progress: TrainerProgress
+
+
+CacheFact: TypeAlias = TrainersReported | TrainerDone
 
 
 # --- jobs ---

@@ -29,7 +29,7 @@ from penstock.protocol.malformed import MALFORMED, glimpse
 from penstock.protocol.ranges import AckedSet, RangeSet
 from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Mode, ReaderId, TaskId
-from penstock_dispatcher.core.facts import AccountTotals, InDoubt
+from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord
 from penstock_dispatcher.core.rounds_record import FIRST, RoundsAccount

@@ -25,9 +25,11 @@ from penstock.protocol.rounds import Remainder
 from penstock.protocol.splits import FilePattern
 from penstock.protocol.types import PROTOCOL, IterationId, Mode, Versions
 from penstock_dispatcher.core import strides
+from penstock_dispatcher.core.datasets import DatasetRecord
 from penstock_dispatcher.core.events import OpenIteration
-from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated, JobParameters
-from penstock_dispatcher.core.records import DatasetRecord, JobRecord
+from penstock_dispatcher.core.fact_values import JobParameters
+from penstock_dispatcher.core.facts import Fact, IterationOpened, JobCreated
+from penstock_dispatcher.core.records import JobRecord
 from penstock_dispatcher.core.split_provider import SplitProvider, order_seed
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.strides import MOST_CONSUMERS

@@ -8,7 +8,6 @@ from typing import assert_never
 
 from penstock.protocol.control import ReaderHeartbeat, SaveBarrier, WorkerHeartbeat
 from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, WorkerId
-from penstock_dispatcher.core.cache_facts import TrainerDone
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
     AttemptStarted,
@@ -16,17 +15,18 @@ from penstock_dispatcher.core.facts import (
     IterationDeleted,
     IterationFinished,
     ReaderRemoved,
+    RoundsAdvanced,
     SaveCompleted,
+    TaskCounted,
     TaskCreated,
     TaskDone,
     TaskFailed,
+    TrainerDone,
     WorkerLost,
     WorkerRegistered,
 )
 from penstock_dispatcher.core.records import TaskRecord
-from penstock_dispatcher.core.rounds_facts import RoundsAdvanced
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.stride_facts import TaskCounted
 from penstock_dispatcher.core.task_views import IterationView, draw
 
 

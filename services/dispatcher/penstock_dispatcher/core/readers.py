@@ -6,7 +6,7 @@ from penstock.errors import PenstockError, Refused, UnknownIteration
 from penstock.protocol.control import ReaderHeartbeat
 from penstock.protocol.types import Failure, ReaderId, ReaderStatus
 from penstock_dispatcher.core import (
-    bounds,
+    admission,
     cache_members,
     consumers,
     jobs,
@@ -120,7 +120,7 @@ def _reader_id(
         return reader
     if heartbeat.leaving:
         return NOBODY  # a reader without unacked elements leaves without a trace
-    bounds.check_reader(ctx, heartbeat.session)
+    admission.check_reader(ctx, heartbeat.session)
     if iteration.rounds is not None:
         reader = consumers.join(ctx, heartbeat, iteration, now)
         ctx.dirty[heartbeat.iteration] = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.protocol.control import ElementCounts, SaveResult, SkippedErrors
-from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.names import printable
 from penstock.protocol.nearness import UNKNOWN_WORKER, WorkerProfile
@@ -14,8 +13,6 @@ from penstock.protocol.splits import SplitLog
 from penstock.protocol.types import (
     AT_START,
     Checkpoint,
-    Codec,
-    DatasetId,
     Failure,
     IterationId,
     Mode,
@@ -25,40 +22,16 @@ from penstock.protocol.types import (
     WorkerId,
 )
 from penstock_dispatcher.core.cache_record import TrainerRecord, acked_by_any, sum_up
-from penstock_dispatcher.core.error_facts import ErrorsSkipped
-from penstock_dispatcher.core.facts import (
+from penstock_dispatcher.core.fact_values import (
     AccountTotals,
     AttemptTotals,
     InDoubt,
     JobParameters,
     Unfinished,
 )
+from penstock_dispatcher.core.facts import ErrorsSkipped
 from penstock_dispatcher.core.rounds_record import RoundsRecord
 from penstock_dispatcher.core.split_provider import SplitProvider
-
-
-@dataclass(frozen=True, slots=True)
-class DatasetRecord:
-    """A registered pipeline: what is known of it without its functions."""
-
-    providers: tuple[SplitProviderSpec, ...]
-    unsplittable: str
-    nondeterministic: str = ""
-    outline: str = ""
-    pythons: tuple[str, ...] = ()
-    """The minor versions of Python that can load it, which made it; none if all can."""
-    unordered: str = ""
-    """Why its elements cannot be read in one order, if so."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrationRecord:
-    """An id that a dataset can be read by: *explicit* if a client chose it."""
-
-    dataset: DatasetId
-    codec: Codec
-    element_spec: bytes
-    explicit: bool
 
 
 @dataclass(slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from penstock.errors import DatasetError, PenstockError, UnknownDataset
 from penstock.protocol.calls import OpenIterationRequest, RegisteredDataset, Registration
 from penstock.protocol.types import Failure
-from penstock_dispatcher.core import bounds
+from penstock_dispatcher.core import admission
 from penstock_dispatcher.core.context import DecisionContext
-from penstock_dispatcher.core.dataset_facts import (
+from penstock_dispatcher.core.datasets import (
     DatasetForgotten,
     DatasetRegistered,
     IdRegistered,
+    RegistrationRecord,
 )
 from penstock_dispatcher.core.events import FindDataset, RegisterDataset, ReplyToCall
 from penstock_dispatcher.core.jobs import check_protocol
-from penstock_dispatcher.core.records import RegistrationRecord
 from penstock_dispatcher.core.state import DispatcherState
 
 
@@ -24,7 +24,7 @@ def on_register(ctx: DecisionContext, event: RegisterDataset) -> None:
         check_protocol("the client", event.versions)
         named = None if event.registration is None else _named(ctx.state, event, event.registration)
         if event.dataset not in ctx.state.datasets:
-            bounds.check_dataset(ctx.state, ctx.settings.max_datasets)
+            admission.check_dataset(ctx.state, ctx.settings.max_datasets)
     except PenstockError as exc:
         ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))
         return

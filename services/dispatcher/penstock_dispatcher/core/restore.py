@@ -22,19 +22,16 @@ from penstock.protocol.types import IterationId, ReaderStatus, TaskId
 from penstock_dispatcher.core import job_state, jobs, listings, saved_state, strides
 from penstock_dispatcher.core.context import REUNION, DecisionContext
 from penstock_dispatcher.core.events import OpenIteration
-from penstock_dispatcher.core.facts import (
-    Fact,
-    IterationFinished,
-    IterationRestored,
-    JobCreated,
+from penstock_dispatcher.core.fact_values import (
     JobParameters,
     ProviderPosition,
+    RestoredRounds,
     RestoredTask,
 )
+from penstock_dispatcher.core.facts import Fact, IterationFinished, IterationRestored, JobCreated
 from penstock_dispatcher.core.job_state import JobState, TaskState
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.records import IterationRecord, JobRecord
-from penstock_dispatcher.core.rounds_facts import RestoredRounds
 from penstock_dispatcher.core.rounds_record import FIRST
 from penstock_dispatcher.core.split_provider import ORDERS_KEPT, SplitProvider
 from penstock_dispatcher.core.state import DispatcherState

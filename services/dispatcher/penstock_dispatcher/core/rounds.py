@@ -18,9 +18,8 @@ from penstock.protocol.ranges import AckedSet
 from penstock.protocol.types import IterationId, TaskId
 from penstock_dispatcher.core import consumers
 from penstock_dispatcher.core.context import DecisionContext
-from penstock_dispatcher.core.facts import TaskDone
+from penstock_dispatcher.core.facts import RoundsAdvanced, TaskDone
 from penstock_dispatcher.core.records import IterationRecord
-from penstock_dispatcher.core.rounds_facts import RoundsAdvanced
 from penstock_dispatcher.core.rounds_record import RoundsRecord
 from penstock_dispatcher.core.soft_state import ReaderLiveness
 

@@ -8,15 +8,9 @@ from typing import assert_never
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.rounds import Remainder
 from penstock.protocol.types import TaskId
-from penstock_dispatcher.core.facts import JobParameters
+from penstock_dispatcher.core.fact_values import JobParameters, RestoredRounds
+from penstock_dispatcher.core.facts import ConsumerEnded, ConsumerJoined, RoundsAdvanced, RoundsFact
 from penstock_dispatcher.core.records import IterationRecord, JobRecord
-from penstock_dispatcher.core.rounds_facts import (
-    ConsumerEnded,
-    ConsumerJoined,
-    RestoredRounds,
-    RoundsAdvanced,
-    RoundsFact,
-)
 from penstock_dispatcher.core.rounds_record import PATIENCE, Displaced, RoundsRecord
 
 

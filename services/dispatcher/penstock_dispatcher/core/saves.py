@@ -16,7 +16,8 @@ from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import consumers, job_state
 from penstock_dispatcher.core.account import current_totals
 from penstock_dispatcher.core.context import DRIFT, DecisionContext
-from penstock_dispatcher.core.facts import InDoubt, SaveCompleted
+from penstock_dispatcher.core.fact_values import InDoubt
+from penstock_dispatcher.core.facts import SaveCompleted
 from penstock_dispatcher.core.records import IterationRecord, totals
 
 SOONER = 0.1

@@ -9,11 +9,9 @@ from penstock.protocol.types import IterationId, ReaderId, ReaderStatus, TaskId,
 from penstock_dispatcher.core import (
     cache_members,
     consumers,
-    error_limit,
     ordered_tasks,
-    rebalancing,
+    placement,
     rounds,
-    runner_shortage,
     saves,
     skipped_errors,
     slots,
@@ -120,7 +118,7 @@ def _is_over(
     It may be the end also if the last of them has left.
     """
     if skipped_errors.too_many(iteration):
-        error_limit.stop(ctx, iteration)
+        skipped_errors.stop(ctx, iteration)
         saves.advance_save(ctx, name, iteration, now)
         return bool(iteration.live)
     if iteration.cached:
@@ -146,12 +144,12 @@ def _moves(
 
     Those of fixed parts have no others: one ends if its worker keeps what readers requeued.
     """
-    roomy = [worker for worker in able if not runner_shortage.is_short(ctx, worker, now)]
+    roomy = [worker for worker in able if not placement.is_short(ctx, worker, now)]
     if move(ctx, iteration, [] if iteration.shards else roomy, reach, now):
         return True
     if iteration.shards or iteration.ordered or any(map(reach.unreached, able)):
         return False
-    return rebalancing.rebalance(ctx, name, iteration, able, shares, now)
+    return placement.rebalance(ctx, name, iteration, able, shares, now)
 
 
 def _create_tasks(

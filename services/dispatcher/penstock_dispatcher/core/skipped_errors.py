@@ -1,8 +1,4 @@
-"""Elements of a pass that users' functions raised for: how many were left out, and the first ones.
-
-A task's count is a level: it belongs to a place in the task's stream. An attempt that makes a part
-of the stream again reports no more for it than the one before, and the larger count is right.
-"""
+"""Elements that were left out because of errors: they are counted, and too many fail the pass."""
 
 from __future__ import annotations
 
@@ -12,8 +8,12 @@ import msgspec
 
 from penstock.errors import TransformError
 from penstock.protocol.calls import OnError
+from penstock.protocol.control import SkippedErrors
 from penstock.protocol.malformed import MALFORMED
-from penstock_dispatcher.core.records import IterationRecord
+from penstock.protocol.types import Failure, TaskId
+from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.facts import AttemptEnded, ErrorsSkipped, TaskFailed
+from penstock_dispatcher.core.records import IterationRecord, TaskRecord
 
 
 def are_skipped(iteration: IterationRecord) -> bool:
@@ -79,3 +79,35 @@ def _first(iteration: IterationRecord) -> tuple[dict[str, Any], str]:
     ]
     _, first, worker = min(found, key=lambda each: each[0], default=("", {}, None))
     return first, worker or "that is gone"
+
+
+LETTERS_KEPT = 32
+"""How many dead letters of a pass are kept, the first that were reported."""
+
+LONGEST = 1 << 16
+"""Characters of a dead letter that is kept: workers shorten theirs."""
+
+
+def report(
+    ctx: DecisionContext, name: TaskId, task: TaskRecord, reported: SkippedErrors | None
+) -> None:
+    """Commit what was left out of a task since the last report."""
+    known, iteration = task.errors, ctx.state.iterations[task.iteration]
+    if reported is None or reported.count <= known.count or not are_skipped(iteration):
+        return
+    kept = len(iteration.before.letters)
+    kept += sum(len(each.errors.first) for each in iteration.tasks.values())
+    new = [one for one in reported.first if one.number > known.count and len(one.letter) <= LONGEST]
+    ctx.commit(ErrorsSkipped(name, reported.count, tuple(new[: max(0, LETTERS_KEPT - kept)])))
+    if too_many(iteration):
+        ctx.dirty[task.iteration] = None
+
+
+def stop(ctx: DecisionContext, iteration: IterationRecord) -> None:
+    """Commit that a pass goes no further that left out too many: all its tasks fail."""
+    failure = Failure.of(error(iteration))
+    for name, task in iteration.tasks.items():
+        if not task.done and task.failure is None:
+            ctx.task_over(TaskFailed(name, failure))
+        if task.worker is not None:
+            ctx.task_over(AttemptEnded(name, ctx.totals_of(name)))

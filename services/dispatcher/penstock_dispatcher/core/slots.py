@@ -1,11 +1,11 @@
 """How many tasks of an iteration a worker runs at once: as many as it has slots, or its share.
 
-A worker's slots are shared equally by the iterations with tasks there that can fill them, and each
-has one at least. What others there use is not theirs to share: the processes that such a task has
-its functions called in, up to an equal part, and one slot if it has none. Where more tasks run than
-that (their worker was lost, or another job came), the surplus *rests*: such a task gets no split
-until another one has ended, so that nothing must be made again. What it has made is read meanwhile.
-Those that rest for long take turns with the others.
+Iterations that can fill slots share the slots of a worker equally, and each has at least one. Other
+tasks there also use slots: one slot for each process that runs their functions, up to an equal
+part, and at least one. If more tasks run than an iteration's share (their worker was lost, or
+another job came), the surplus *rests*: such a task gets no split until another task has ended, so
+nothing is made again. Readers still read the elements that it has made. Tasks that rest for long
+take turns with the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from penstock.protocol.types import IterationId, TaskId, WorkerId
-from penstock_dispatcher.core import made_tasks
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+from penstock_dispatcher.core.soft_state import SoftState
+from penstock_dispatcher.core.state import DispatcherState
 
 TURN = 10.0
 """Seconds after which a task that rests goes on in place of another."""
@@ -56,8 +57,8 @@ def may_draw(ctx: DecisionContext, name: TaskId, task: TaskRecord, now: float) -
     mine, resting = share(ctx, worker, task.iteration, iteration), ctx.soft_state.resting
     if mine > ctx.soft_state.shares.get(task.iteration, {}).get(worker, 0):
         ctx.dirty[task.iteration] = None  # there may be room for a task more
-    at_work = made_tasks.at_work(ctx.state, ctx.soft_state, worker, task.iteration)
-    others = [other for other in at_work if other != name]
+    there = at_work(ctx.state, ctx.soft_state, worker, task.iteration)
+    others = [other for other in there if other != name]
     if name not in resting:
         if len(others) >= mine:
             resting[name] = now
@@ -84,7 +85,7 @@ def _divided(ctx: DecisionContext, worker: WorkerId, name: IterationId) -> int:
         if owner not in there and _can_fill(iteration):
             there.add(owner)
         elif not iteration.fills_slots and iteration.live and iteration.readers:
-            others[owner] += made_tasks.spread(ctx.soft_state, task)
+            others[owner] += spread(ctx.soft_state, task)
         if len(there) == known.slots:
             return 1
     most = max(1, known.slots // (len(there) + len(others)))
@@ -98,3 +99,36 @@ def _can_fill(iteration: IterationRecord) -> bool:
     if not iteration.fills_slots or not iteration.live:
         return False
     return any(provider.left for provider in iteration.providers)
+
+
+def at_work(
+    state: DispatcherState, soft_state: SoftState, worker: WorkerId, iteration: IterationId
+) -> list[TaskId]:
+    """Return the tasks of an iteration that a worker makes."""
+    tasks = state.workers[worker].tasks
+    return [n for n in tasks if state.owners[n] == iteration and _is_made(soft_state, n)]
+
+
+def slots_used(state: DispatcherState, soft_state: SoftState, worker: WorkerId) -> int:
+    """Return how many slots of a worker are filled: by tasks, or by processes of one."""
+    used = 0
+    for name in state.workers[worker].tasks:
+        if _is_made(soft_state, name):
+            fills = state.iterations[state.owners[name]].fills_slots
+            used += 1 if fills else _processes(soft_state, name)
+    return used
+
+
+def spread(soft_state: SoftState, name: TaskId) -> int:
+    """Return over how many slots a task is spread that fills none: one, while it is made."""
+    return max(1, _processes(soft_state, name)) if _is_made(soft_state, name) else 0
+
+
+def _processes(soft_state: SoftState, name: TaskId) -> int:
+    progress = soft_state.progress.get(name)
+    return 0 if progress is None else progress.processes
+
+
+def _is_made(soft_state: SoftState, name: TaskId) -> bool:
+    progress = soft_state.progress.get(name)
+    return name not in soft_state.resting and not (progress is not None and progress.ended)

@@ -9,6 +9,7 @@ from math import inf
 
 from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, WorkerHeartbeat
+from penstock.protocol.nearness import LOCAL_TRANSPORT
 from penstock.protocol.ranges import NOTHING_ACKED, AckedSet
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
 from penstock.protocol.types import (
@@ -19,12 +20,44 @@ from penstock.protocol.types import (
     Versions,
     WorkerId,
 )
-from penstock_dispatcher.core import heard_nearby
 from penstock_dispatcher.core.cache_record import NO_PROGRESS, join
 from penstock_dispatcher.core.events import Call
-from penstock_dispatcher.core.heard_nearby import HeardNearby
 from penstock_dispatcher.core.pace import Pace
 from penstock_dispatcher.core.split_provider import DrawRate
+
+STANDS = 1.0
+"""Seconds for which what was found stands: then there is a newer heartbeat of each reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardNearby:
+    """The workers that are *read*, each with the name of a reader's host, as found at some time."""
+
+    at: float
+    read: frozenset[tuple[str, str]]
+
+    def stands(self, now: float) -> bool:
+        """Return whether it need not be found out again."""
+        return self.at <= now < self.at + STANDS
+
+    def on_host_of(self, reader: ReaderHeartbeat, worker: WorkerId) -> bool:
+        """Return whether some reader on the host of *reader* reads from *worker*."""
+        return reader.process is not None and (reader.process.host, worker) in self.read
+
+
+def find_nearby(heartbeats: Iterable[ReaderHeartbeat], now: float) -> HeardNearby:
+    """Return who is read where, as the newest *heartbeats* of readers say."""
+    found = set[tuple[str, str]]()
+    for heartbeat in heartbeats:
+        if heartbeat.process is None or not heartbeat.process.host:
+            continue
+        host, missed = heartbeat.process.host, heartbeat.unreachable
+        for link in heartbeat.links:
+            # What comes within a process says nothing of the way to it.
+            if link.rate > 0 and link.transport != LOCAL_TRANSPORT and link.worker not in missed:
+                found.add((host, link.worker))
+    return HeardNearby(now, frozenset(found))
+
 
 MOST_HEARD = 1024
 """How many workers that are gone are remembered: a copy may come from a snapshot of a host."""
@@ -274,7 +307,7 @@ class SoftState:
         if self.nearby is None or not self.nearby.stands(now):
             known = self.readers.items()
             heard = [one.heartbeat for name, one in known if name not in self.silent]
-            self.nearby = heard_nearby.find(heard, now)
+            self.nearby = find_nearby(heard, now)
         return self.nearby
 
     def in_process(self, reader: ReaderId) -> Mapping[WorkerId, int]:

@@ -18,15 +18,17 @@ from penstock.protocol.types import (
     TaskId,
     WorkerId,
 )
-from penstock_dispatcher.core import cache_state, dataset_state, rounds_state, task_state
-from penstock_dispatcher.core.cache_facts import CacheFact
-from penstock_dispatcher.core.dataset_facts import DatasetFact
-from penstock_dispatcher.core.error_facts import ErrorsSkipped
+from penstock_dispatcher.core import datasets, rounds_state, task_state
+from penstock_dispatcher.core.datasets import DatasetFact, DatasetRecord, RegistrationRecord
 from penstock_dispatcher.core.facts import (
     AttemptEnded,
     AttemptStarted,
+    CacheFact,
     CheckpointSaved,
+    ConsumerEnded,
+    ConsumerJoined,
     ConsumptionReported,
+    ErrorsSkipped,
     Fact,
     HistoryStarted,
     InDoubtResolved,
@@ -39,8 +41,10 @@ from penstock_dispatcher.core.facts import (
     PeerFact,
     ReaderJoined,
     ReaderRemoved,
+    RoundsAdvanced,
     SaveCompleted,
     SplitsGranted,
+    TaskCounted,
     TaskCreated,
     TaskDone,
     TaskFact,
@@ -50,19 +54,15 @@ from penstock_dispatcher.core.facts import (
 )
 from penstock_dispatcher.core.listings import ListingOutline
 from penstock_dispatcher.core.records import (
-    DatasetRecord,
     IterationRecord,
     JobRecord,
     ReaderRecord,
-    RegistrationRecord,
     TaskRecord,
     WorkerRecord,
     totals,
 )
-from penstock_dispatcher.core.rounds_facts import ConsumerEnded, ConsumerJoined, RoundsAdvanced
 from penstock_dispatcher.core.rounds_record import RoundsAccount
 from penstock_dispatcher.core.split_provider import SplitProvider
-from penstock_dispatcher.core.stride_facts import TaskCounted
 
 JOBS_KEPT = 10_000
 """The most jobs without iterations that are remembered, the newest: about 1 KiB each."""
@@ -125,9 +125,9 @@ class DispatcherState:
         elif isinstance(fact, PeerFact):
             self._apply_to_peers(fact)
         elif isinstance(fact, CacheFact):
-            cache_state.apply(self.iterations[self.owners[fact.task]].tasks[fact.task], fact)
+            task_state.apply_cache(self.iterations[self.owners[fact.task]].tasks[fact.task], fact)
         elif isinstance(fact, DatasetFact):
-            dataset_state.apply(self.datasets, self.registrations, fact)
+            datasets.apply(self.datasets, self.registrations, fact)
         elif isinstance(fact, ErrorsSkipped):
             self.iterations[self.owners[fact.task]].tasks[fact.task].add_errors(fact)
         else:
@@ -189,7 +189,7 @@ class DispatcherState:
                 self._started(iteration, task, fact)
             case AttemptEnded(_, totals):
                 self._release(fact.task, task)
-                cache_state.attempt_over(iteration, task)
+                task_state.attempt_over(iteration, task)
                 task.add_attempt(totals)
             case InDoubtResolved():
                 task_state.resolve(iteration, task, fact)
@@ -337,7 +337,7 @@ class DispatcherState:
             iteration = self.iterations[self.owners[name]]
             task = iteration.tasks[name]
             task.worker = None
-            cache_state.attempt_over(iteration, task)
+            task_state.attempt_over(iteration, task)
             if name in fact.totals:
                 task.add_attempt(fact.totals[name])
 
@@ -361,7 +361,7 @@ class DispatcherState:
         task.attempt, task.worker, task.ran_on = fact.attempt, fact.worker, fact.worker
         task.acked, task.unacked = task.acked | fact.acked, dict(fact.unacked)
         task.expired_holders, task.in_doubt = {}, 0
-        cache_state.report(task, fact.trainers)
+        task_state.report(task, fact.trainers)
         self.workers[fact.worker].tasks[fact.task] = None
 
     def _release(self, name: TaskId, task: TaskRecord) -> None:
@@ -389,7 +389,7 @@ class DispatcherState:
             if task.is_done(reader.trainer):
                 continue
             acked = fact.acked.get(name, NOTHING_ACKED)
-            cache_state.acknowledge(task, reader.trainer, acked)
+            task_state.acknowledge(task, reader.trainer, acked)
             if fact.status is ReaderStatus.EXPIRED and task.attempt and name not in fact.in_doubt:
                 task.expired_holders[fact.reader] = self.revision
         iteration.add_in_doubt((fact.reader,), sum(map(len, fact.in_doubt.values())))

@@ -18,14 +18,12 @@ from penstock.protocol.control import ReaderHeartbeat, SplitRequest, WorkerHeart
 from penstock.protocol.types import Failure, IterationId, ReaderId, ReaderStatus
 from penstock_dispatcher.core import (
     admission,
-    bounds,
     cache_members,
     consumers,
     counting,
     jobs,
     readers,
     registrations,
-    rejoining,
     restore,
     scheduler,
     unread,
@@ -177,14 +175,14 @@ class DispatcherCore:
                 plan = jobs.plan_opening(ctx.state, event, ctx.settings.worker_addresses)
             if plan.iteration != jobs.OVER:
                 admission.check_python(ctx, request.dataset)
-            bounds.check_job(ctx, event.who, new=bool(plan.facts and not plan.superseded))
+            admission.check_job(ctx, event.who, new=bool(plan.facts and not plan.superseded))
         except PenstockError as exc:
             ctx.effects.append(ReplyToCall(event.call, Failure.of(exc)))
             return
         if plan.patterns is not None:
             ctx.effects.append(ListSourceFiles(event, plan.patterns, plan.order_seeds, plan.names))
             return
-        before = rejoining.read_before(ctx, request, plan, now)
+        before = unread.read_before(ctx, request, plan, now)
         for abandoned in plan.superseded:
             ctx.supersede(abandoned)
         for fact in plan.facts:

@@ -1,4 +1,4 @@
-"""What the dispatcher counts: one frozen value that status calls return as JSON."""
+"""The figures of the dispatcher: one frozen value that status calls return as JSON."""
 
 from __future__ import annotations
 
@@ -7,10 +7,39 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.protocol.loop_time import LinkTraffic, LoopTime, ReaderProcess
-from penstock.protocol.types import Versions
+from penstock.protocol.types import ReaderStatus, Versions
 from penstock.runtime.usage import Usage
 from penstock_dispatcher.core.account import Account
-from penstock_dispatcher.core.counts import Counts
+from penstock_dispatcher.core.facts import AttemptStarted, Fact, ReaderRemoved
+
+
+@dataclass(slots=True)
+class Counts:
+    """What came in and was decided since the process began."""
+
+    facts: int = 0
+    opened: int = 0
+    worker_heartbeats: int = 0
+    reader_heartbeats: int = 0
+    split_requests: int = 0
+    splits: int = 0
+    workers_lost: int = 0
+    """Workers that were removed and did not drain, also those that ran nothing."""
+    readers_expired: int = 0
+    """Readers that were silent for their lease."""
+    tasks_moved: int = 0
+    """Attempts of tasks that had one before: the task started again, most often elsewhere."""
+
+    def note(self, fact: Fact) -> None:
+        """Count *fact*."""
+        self.facts += 1
+        match fact:
+            case ReaderRemoved(status=ReaderStatus.EXPIRED):
+                self.readers_expired += 1
+            case AttemptStarted(attempt=attempt) if attempt > 1:
+                self.tasks_moved += 1
+            case _:
+                pass
 
 
 @dataclass(frozen=True, slots=True)

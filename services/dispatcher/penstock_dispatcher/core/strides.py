@@ -14,9 +14,10 @@ from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import ReaderHeartbeat
 from penstock_dispatcher.core import ordered_tasks
 from penstock_dispatcher.core.context import DecisionContext
+from penstock_dispatcher.core.fact_values import RestoredStride
+from penstock_dispatcher.core.facts import TaskCounted
 from penstock_dispatcher.core.job_state import JobState
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
-from penstock_dispatcher.core.stride_facts import RestoredStride, TaskCounted
 
 MOST_CONSUMERS = 4096
 """The most consumers of a job: each report of coordinated reads is compared with what all others

@@ -1,13 +1,17 @@
-"""How facts change a task, and what is left of one that is done."""
+"""How facts change a task, also of a cached job, and the part of a finished task that remains."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import assert_never
 
+from penstock.protocol.cache import TrainerProgress
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint, TaskId
-from penstock_dispatcher.core.facts import InDoubtResolved
+from penstock_dispatcher.core.cache_record import TrainerRecord, join, known
+from penstock_dispatcher.core.facts import CacheFact, InDoubtResolved, TrainerDone, TrainersReported
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord, add
 
 
@@ -50,3 +54,39 @@ def save(task: TaskRecord, state: Checkpoint) -> None:
     task.checkpoint, task.acked = state, task.acked | AckedSet(state.number)
     places = (*state.positions, *(0 for _ in task.logs[len(state.positions) :]))
     task.logs = tuple(log.forget(at) for log, at in zip(task.logs, places, strict=False))
+
+
+def apply_cache(task: TaskRecord, fact: CacheFact) -> None:
+    """Let *fact* be true of a task."""
+    match fact:
+        case TrainersReported(_, trainers):
+            report(task, trainers)
+        case TrainerDone(_, trainer, progress):
+            was = task.trainers.get(trainer, TrainerRecord())
+            task.trainers[trainer] = TrainerRecord(join(was.progress, progress), done=True)
+            task.head = max(task.head, progress.acked.floor)
+        case _:
+            assert_never(fact)
+
+
+def attempt_over(iteration: IterationRecord, task: TaskRecord) -> None:
+    """Let it be known that some trainer may have skipped what nobody could report any more.
+
+    That is so also where no other attempt follows, since readers acked all that is left.
+    """
+    trainers = {reader.trainer for reader in iteration.readers.values()}
+    if iteration.cached and not all(map(task.is_done, trainers)):
+        iteration.before = replace(iteration.before, moved=True)
+
+
+def report(task: TaskRecord, trainers: Mapping[str, TrainerProgress]) -> None:
+    """Let what was reported of *trainers* be known."""
+    task.trainers = known(task.trainers, trainers)
+
+
+def acknowledge(task: TaskRecord, trainer: str, acked: AckedSet) -> None:
+    """Let *acked* be acked by a reader: for its *trainer*, if it has one."""
+    if not trainer:
+        task.acked = task.acked | acked
+    elif acked.floor or acked.more:
+        report(task, {trainer: TrainerProgress(acked)})

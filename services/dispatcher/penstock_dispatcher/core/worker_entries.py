@@ -12,8 +12,8 @@ from penstock.errors import Refused
 from penstock.protocol.types import WorkerId
 from penstock_dispatcher.core.context import DecisionContext
 from penstock_dispatcher.core.records import IterationRecord, TaskRecord
+from penstock_dispatcher.core.settings import is_host_of
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.worker_list import is_host_of
 
 NAMED = 4
 

@@ -16,9 +16,8 @@ from penstock.protocol.types import Checkpoint, Failure, TaskId, WorkerId
 from penstock_dispatcher.core import (
     admission,
     cache_members,
-    error_limit,
     ordered_tasks,
-    runner_shortage,
+    placement,
     scheduler,
     skipped_errors,
     slots,
@@ -227,8 +226,8 @@ def _on_progress(
     if iteration.ordered:
         ordered_tasks.note_progress(ctx, name, task.iteration, progress, now)
     ctx.soft_state.progress[name] = progress
-    runner_shortage.on_started(ctx, name, progress)
-    error_limit.report(ctx, name, task, progress.errors)
+    placement.on_started(ctx, name, progress)
+    skipped_errors.report(ctx, name, task, progress.errors)
     if skipped_errors.too_many(iteration):
         return  # or its end could come before its failure
     state = progress.checkpoint
@@ -271,7 +270,7 @@ def _on_attempt_ended(
 ) -> None:
     progress = heartbeat.progress.get(name)
     if progress is not None and progress.attempt == task.attempt and progress.lacking:
-        runner_shortage.on_refused(ctx, heartbeat.worker, name, task, progress, now)
+        placement.on_refused(ctx, heartbeat.worker, name, task, progress, now)
     else:
         ctx.task_over(AttemptEnded(name, ctx.totals_of(name)))
 

@@ -18,8 +18,7 @@ from penstock_dispatcher.page.mesh_view import (
     standing_of_reader,
     worker_groups,
 )
-from penstock_dispatcher.page.standing import LOST
-from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of, memory_of
+from penstock_dispatcher.page.standing import LOST, NO_LOAD, WorkerLoad, load_of, memory_of
 
 LISTED = 200
 """The most workers, tasks and readers of a list; it says how many there are."""

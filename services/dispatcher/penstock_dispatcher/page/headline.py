@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.explanation.trouble import Trouble, TroubleKind
+from penstock.explanation.trouble import Trouble, TroubleKind, counted
 from penstock_dispatcher.page.job_view import JobView
-from penstock_dispatcher.page.nouns import counted
 from penstock_dispatcher.page.standing import PassStanding
 
 WAITS = 0.05

@@ -11,8 +11,15 @@ from penstock.explanation.trouble import SILENT
 from penstock.protocol.loop_time import ReaderProcess
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats, WorkerSummary
 from penstock_dispatcher.page.history import Moment
-from penstock_dispatcher.page.standing import LOST, SLOW, WorkerStanding, standing_of_worker
-from penstock_dispatcher.page.worker_load import NO_LOAD, WorkerLoad, load_of
+from penstock_dispatcher.page.standing import (
+    LOST,
+    NO_LOAD,
+    SLOW,
+    WorkerLoad,
+    WorkerStanding,
+    load_of,
+    standing_of_worker,
+)
 
 T = TypeVar("T")
 

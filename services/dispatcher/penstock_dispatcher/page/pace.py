@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from penstock.explanation.looks import JobLook
 from penstock_dispatcher.core.stats import IterationStats
@@ -95,3 +96,36 @@ def _waiting_for_readers(looks: Iterable[JobLook]) -> set[str]:
         held[task.worker] += task.nbytes
         room[task.worker] += task.room
     return {name for name, nbytes in held.items() if nbytes > WAITS_FOR_READERS * room[name] > 0}
+
+
+K = TypeVar("K", bound=Hashable)
+
+LOOKS = 6
+"""So many looks make a rate: counters come with heartbeats, one a second, and two looks alone would
+see none of them now and two then."""
+
+
+class RateMeter(Generic[K]):
+    """Rates of counters by their names, each over its last `LOOKS` looks."""
+
+    def __init__(self) -> None:
+        self._seen: dict[K, deque[tuple[float, int]]] = {}
+
+    def look(self, at: float, counters: Iterable[tuple[K, int]]) -> dict[K, float]:
+        """Return how many a second each of *counters* grows; those not given are forgotten.
+
+        A counter that fell, as that of a process which began again, has a rate of 0.
+        """
+        seen: dict[K, deque[tuple[float, int]]] = {}
+        rates = {}
+        for name, count in counters:
+            looks = self._seen.get(name)
+            if looks is None or count < looks[-1][1]:
+                looks = deque(maxlen=LOOKS)
+            if not looks or at > looks[-1][0]:
+                looks.append((at, count))
+            (began, first), (ended, last) = looks[0], looks[-1]
+            seen[name] = looks
+            rates[name] = (last - first) / (ended - began) if ended > began else 0.0
+        self._seen = seen
+        return rates

@@ -11,13 +11,10 @@ import msgspec
 from penstock.credentials.entrance import Security
 from penstock_dispatcher.core.stats import DispatcherStats
 from penstock_dispatcher.page.headline import Headline, headline
-from penstock_dispatcher.page.history import DatedNotice, History, Moment
-from penstock_dispatcher.page.job_grade import Grade
-from penstock_dispatcher.page.job_view import JobView, job_view
+from penstock_dispatcher.page.history import FIELDS, DatedNotice, History, Moment
+from penstock_dispatcher.page.job_view import Grade, JobView, job_view
 from penstock_dispatcher.page.mesh_view import MeshView, mesh_view, shown_standing
-from penstock_dispatcher.page.standing import LOST
-from penstock_dispatcher.page.time_line import FIELDS
-from penstock_dispatcher.page.worker_load import WorkerLoad, load_of
+from penstock_dispatcher.page.standing import LOST, WorkerLoad, load_of
 
 RUNNING_SHOWN = 100
 """The most passes that run which the page has; `Totals` counts all."""

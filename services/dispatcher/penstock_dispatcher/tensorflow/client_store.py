@@ -1,8 +1,11 @@
-"""What TensorFlow's clients know by numbers, in a file of the work directory."""
+"""TensorFlow clients, kept in a file of the work directory and expired after their lease."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from penstock_dispatcher.fact_file import FactFile
@@ -26,3 +29,29 @@ def clients_at(work_dir: str | None, lease: float) -> TensorFlowClients:
     needed = TensorFlowClients(list(file.read()), first, lambda _: None, lease).facts()
     file.rewrite(needed)
     return TensorFlowClients(needed, first, file.keep, lease)
+
+
+LOOKS = 8
+"""How many looks there are within a lease."""
+
+
+@asynccontextmanager
+async def expiring(
+    clients: TensorFlowClients, lease: float, clock: Callable[[], float]
+) -> AsyncIterator[None]:
+    """Forget silent clients while the block lasts: see `TensorFlowClients.forget_silent`."""
+    task = asyncio.create_task(_look_forever(clients, lease / LOOKS, clock), name="tf expiry")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _look_forever(
+    clients: TensorFlowClients, pause: float, clock: Callable[[], float]
+) -> None:
+    while True:
+        clients.forget_silent(clock())
+        await asyncio.sleep(pause)

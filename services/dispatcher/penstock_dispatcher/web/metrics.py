@@ -26,8 +26,7 @@ from penstock.web.metrics import (
 from penstock_dispatcher.core.counting import LOST
 from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.service import DispatcherService
-from penstock_dispatcher.web.job_totals import JobCounts
-from penstock_dispatcher.web.sampler import JobNow, Sampler
+from penstock_dispatcher.web.sampler import JobCounts, JobNow, Sampler
 
 ELEMENTS: tuple[tuple[str, str, str], ...] = (
     ("elements", "elements", "Different elements of all passes, counted when first produced"),

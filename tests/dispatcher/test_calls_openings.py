@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import Overloaded
 from penstock.protocol.types import Failure
-from penstock_dispatcher.openings import LATEST, SOONEST, Openings
+from penstock_dispatcher.calls import LATEST, SOONEST, Openings
 
 
 class Clock:

@@ -1,7 +1,7 @@
 """Where trainers agreed to stop outlasts a restart."""
 
 from penstock.protocol.calls import PreemptionReport
-from penstock_dispatcher.agreement_store import NAME, agreements_at
+from penstock_dispatcher.fact_file import AGREEMENTS, agreements_at
 
 
 def said(trainer, steps, **more):
@@ -21,7 +21,7 @@ def test_groups_that_are_gone_leave_nothing(tmp_path):
 
     agreements_at(str(tmp_path))
 
-    assert (tmp_path / NAME).read_bytes() == b""
+    assert (tmp_path / AGREEMENTS).read_bytes() == b""
 
 
 def test_without_a_folder_nothing_is_kept():

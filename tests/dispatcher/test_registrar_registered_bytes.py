@@ -9,7 +9,7 @@ from penstock.errors import Overloaded, StoreFull
 from penstock_dispatcher import service
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.definition_store import MemoryDefinitions
-from penstock_dispatcher.registered_bytes import RegisteredBytes
+from penstock_dispatcher.registrar import RegisteredBytes
 from tests.dispatcher.running_dispatcher import VERSIONS, near
 from tests.dispatcher.test_registrar import DEFINITION, OTHER
 

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from penstock.errors import UnknownIteration
-from penstock_dispatcher.tensorflow.client_store import clients_at
-from penstock_dispatcher.tensorflow.expiry import expiring
+from penstock_dispatcher.tensorflow.client_store import clients_at, expiring
 from tests.dispatcher.tensorflow.test_client_store import entered, tasks
 
 LEASE = 0.2

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.explanation.verdict import explain_job
-from penstock_dispatcher.page.job_grade import Grade, graded
+from penstock_dispatcher.page.job_view import Grade, graded
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 

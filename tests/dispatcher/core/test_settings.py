@@ -1,6 +1,6 @@
 import pytest
 
-from penstock_dispatcher.core.worker_list import is_exact, is_host_of
+from penstock_dispatcher.core.settings import is_exact, is_host_of
 
 
 @pytest.mark.parametrize("entry", ["h:1", "[::1]:7", "10.0.0.1:80"])

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock_dispatcher.page.worker_load import WorkerLoad, load_of
+from penstock_dispatcher.page.standing import WorkerLoad, load_of
 from tests.dispatcher.page import scenes
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigError
-from penstock_dispatcher.journal.lock import FolderLock
+from penstock_dispatcher.journal.folder import FolderLock
 
 
 def test_a_folder_belongs_to_one(tmp_path):

@@ -1,6 +1,6 @@
 """A pass's time line: seconds, then minutes, and never more than it may have."""
 
-from penstock_dispatcher.page.time_line import (
+from penstock_dispatcher.page.history import (
     FIELDS,
     MINUTES_KEPT,
     SECONDS_KEPT,

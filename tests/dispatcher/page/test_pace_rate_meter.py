@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock_dispatcher.page.rate_meter import LOOKS, RateMeter
+from penstock_dispatcher.page.pace import LOOKS, RateMeter
 
 
 def test_a_counter_that_comes_in_jumps_has_an_even_rate():

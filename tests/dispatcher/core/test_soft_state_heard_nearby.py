@@ -2,7 +2,7 @@
 
 from penstock.protocol.control import ReaderHeartbeat, UnreachableWorker
 from penstock.protocol.loop_time import LinkTraffic, ReaderProcess
-from penstock_dispatcher.core.heard_nearby import STANDS, find
+from penstock_dispatcher.core.soft_state import STANDS, find_nearby
 
 
 def beat(host, *workers, rate=10.0, transport="grpc", missed=()):
@@ -13,7 +13,7 @@ def beat(host, *workers, rate=10.0, transport="grpc", missed=()):
 
 
 def test_a_worker_is_read_on_the_hosts_of_those_to_whom_something_comes():
-    found = find([beat("a", "v", "w"), beat("b", "w")], 1.0)
+    found = find_nearby([beat("a", "v", "w"), beat("b", "w")], 1.0)
 
     assert found.on_host_of(beat("a"), "v")
     assert found.on_host_of(beat("b"), "w")
@@ -27,18 +27,18 @@ def test_what_came_long_ago_or_within_a_process_or_before_it_was_missed_does_not
         beat("a", "w", missed=("w",)),
     ]
 
-    assert find(beats, 1.0).read == frozenset()
+    assert find_nearby(beats, 1.0).read == frozenset()
 
 
 def test_who_does_not_say_where_it_runs_is_on_no_host():
-    found = find([beat(None, "w"), beat("", "w")], 1.0)
+    found = find_nearby([beat(None, "w"), beat("", "w")], 1.0)
 
     assert not found.on_host_of(beat(None), "w")
     assert not found.on_host_of(beat(""), "w")
 
 
 def test_what_was_found_stands_until_there_are_newer_heartbeats():
-    found = find([], 1.0)
+    found = find_nearby([], 1.0)
 
     assert found.stands(1.0 + STANDS / 2)
     assert not found.stands(1.0 + STANDS)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock_dispatcher.web import job_totals
-from penstock_dispatcher.web.job_totals import OTHERS, UNNAMED, JobCounts, JobTotals
+from penstock_dispatcher.web import sampler
+from penstock_dispatcher.web.sampler import OTHERS, UNNAMED, JobCounts, JobTotals
 
 
 def acked(totals):
@@ -22,7 +22,7 @@ def test_what_a_forgotten_pass_had_is_kept():
 
 
 def test_jobs_beyond_the_first_are_counted_together(monkeypatch):
-    monkeypatch.setattr(job_totals, "MOST_JOBS", 2)
+    monkeypatch.setattr(sampler, "MOST_JOBS", 2)
     totals = JobTotals()
     labels = [totals.label(job, private=False) for job in ("a", "b", "c", "a", "d")]
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.credentials.per_identity import PerIdentity, answer_to
 from penstock.dataset.dataset import Dataset
 from penstock.errors import Overloaded, Unavailable
-from penstock_dispatcher.reader_sessions import ReaderSessions
+from penstock_dispatcher.calls import ReaderSessions
 from tests.dispatcher.running_dispatcher import FAST, reader_stream, register, request
 
 

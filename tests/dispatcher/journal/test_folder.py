@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import JournalError
-from penstock_dispatcher.journal.folder_check import JournalFolder, check_whole
+from penstock_dispatcher.journal.folder import JournalFolder, check_whole
 
 
 def test_files_that_stay_and_files_that_come_are_no_fault(tmp_path):

@@ -1,0 +1,145 @@
+"""The values that facts hold: job parameters, sums of an account, positions after a restore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.protocol.control import ElementCounts
+from penstock.protocol.ranges import AckedSet
+from penstock.protocol.splits import SplitLog
+from penstock.protocol.types import (
+    Checkpoint,
+    Codec,
+    DatasetId,
+    Failure,
+    Mode,
+    ReaderId,
+    TaskId,
+)
+from penstock_dispatcher.core.cache_record import TrainerTotals
+from penstock_dispatcher.core.listings import ListingOutline
+from penstock_dispatcher.core.rounds_record import RoundsAccount
+
+
+@dataclass(frozen=True, slots=True)
+class JobParameters:
+    """What all readers of one job must agree on; static sharding cuts it into *shards* parts."""
+
+    dataset: DatasetId
+    mode: Mode
+    codec: Codec
+    num_consumers: int | None
+    shared_cache: bool
+    target_workers: str
+    ordered: bool
+    remainder: str
+    patience: int | None = None
+    when_full: str = ""
+    dataset_id: str = ""
+    on_error: str = "raise"
+    max_errors: int | None = None
+    shards: int = 0
+    stride: int | None = None
+    """How many consumers there are of one order, each of which gets every n-th element."""
+    seed: int | None = None
+    """What readers gave as the job's seed; None lets the dispatcher draw one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptTotals:
+    """What an attempt had cost by its last heartbeat, and the next number that it produces."""
+
+    head: int = 0
+    counts: ElementCounts = field(default_factory=ElementCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """So many elements were requeued although one of *readers* may have consumed them.
+
+    None is an unknown number: all that was acked *since* then (in seconds since 1970).
+    """
+
+    readers: tuple[ReaderId, ...]
+    elements: int | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTotals:
+    """What became of elements, summed up. *unreported* readers may have consumed more."""
+
+    counts: ElementCounts = field(default_factory=ElementCounts)
+    elements: int = 0
+    acked: int = 0
+    consumed: int = 0
+    unreported: int = 0
+    splits: int = 0
+    units: int = 0
+    in_doubt: tuple[InDoubt, ...] = ()
+    rounds: RoundsAccount = field(default_factory=RoundsAccount)
+    trainers: Mapping[str, TrainerTotals] = field(default_factory=dict)
+    moved: bool = False
+    """Of a cached job: whether some attempt may have reported too little, as it ended early."""
+    errors: int = 0
+    letters: tuple[str, ...] = ()
+    """Dead letters of some of the *errors* that were left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What was *acked* of a pass that was forgotten before its end; why it could not go on."""
+
+    acked: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPosition:
+    """Where a split provider stood: at *offset* in pass *pass_number*, over files of *listing*."""
+
+    pass_number: int
+    offset: int
+    listing: ListingOutline | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredTask:
+    """A task to go on with. *ended* is how many passes end in each of its logs.
+
+    *place* is that of its first element, of one order that goes to several consumers.
+    """
+
+    task: TaskId
+    index: int
+    checkpoint: Checkpoint
+    logs: tuple[SplitLog, ...]
+    ended: tuple[int, ...]
+    acked: AckedSet
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredRounds:
+    """Where coordinated reads go on: at *round*, behind a turn of task number *turn*.
+
+    From there on the job has so many *consumers*. The first rounds come from the tasks in *log*.
+    """
+
+    round: int
+    turn: int
+    consumers: int
+    log: tuple[TaskId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredStride:
+    """A pass whose consumers get every n-th element goes on, with *consumers* of them from now on.
+
+    Its first *tasks* have *elements* together.
+    """
+
+    consumers: int
+    tasks: int
+    elements: int
