@@ -28,21 +28,25 @@ KEPT = 1024
 ANYBODY = Identity("whoever can connect", EVERY_ROLE, proven=False)
 
 
-class OpenGuard:
+class _WithoutCertificates:
+    """A guard of a port where callers show no certificates."""
+
+    certificates = False
+    """Whether callers have certificates, which `confirm` checks."""
+
+    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
+        """Raise an error if a certificate with these *names* does not fit *identity*."""
+
+
+class OpenGuard(_WithoutCertificates):
     """Admits everybody, for ``--insecure``."""
 
     def admit(self, path: str, _shown: str) -> Identity | None:
         """Return `ANYBODY` for every caller; None if the path needs no credential."""
         return None if needs_nothing(path, loopback=True) else ANYBODY
 
-    certificates = False
-    """Whether callers have certificates, which `confirm` checks."""
 
-    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Return: there are no certificates."""
-
-
-class LocalGuard:
+class LocalGuard(_WithoutCertificates):
     """Admits only processes of this user, to a service on loopback.
 
     Args:
@@ -75,12 +79,6 @@ class LocalGuard:
         identity = self._key.identity(shown, self._port(), now)
         check(path, identity)
         return identity
-
-    certificates = False
-    """See `OpenGuard.certificates`."""
-
-    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Return: there are no certificates."""
 
 
 class TokenGuard:
@@ -156,14 +154,11 @@ class TokenGuard:
 TENSORFLOW = Identity("TensorFlow's clients", frozenset(), proven=False)
 
 
-class TensorFlowGuard:
+class TensorFlowGuard(_WithoutCertificates):
     """Admits everybody to TensorFlow's protocol, and to nothing else.
 
     It is for a port with only that protocol; the service decides which datasets may be read there.
     """
-
-    certificates = False
-    """See `OpenGuard.certificates`."""
 
     def admit(self, path: str, _shown: str) -> Identity | None:
         """Return the caller of *path*; None if the path needs no credential.
@@ -179,9 +174,6 @@ class TensorFlowGuard:
             f"{named(path)} is not answered here: this port is for TensorFlow's clients alone; "
             "call the service's other port, with credentials"
         )
-
-    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Return: there are no certificates."""
 
 
 Guard: TypeAlias = OpenGuard | LocalGuard | TokenGuard | TensorFlowGuard

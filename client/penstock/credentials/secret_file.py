@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.errors import ConfigError
@@ -47,27 +48,39 @@ def read_public(file: Path) -> bytes:
 
 
 def write_file(file: Path, data: bytes, *, secret: bool) -> None:
-    """Replace *file* atomically by one with *data*; with *secret*, only its user may read it.
-
-    If the process is killed, an unfinished file stays, named ``.NAME.`` and a suffix. It is never
-    read.
+    """Replace *file* by one with *data*, as `replace_file` does; with *secret*, it is private.
 
     Raises:
         ConfigError: when the file cannot be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-                if not secret:
-                    os.fchmod(out.fileno(), 0o644)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(file, (data,), mode=0o600 if secret else 0o644)
     except OSError as exc:
         raise ConfigError(f"{file} cannot be written: {exc.strerror}") from exc
+
+
+def replace_file(
+    file: Path, parts: Iterable[bytes], *, mode: int = 0o600, flush: bool = False
+) -> None:
+    """Replace *file* atomically by one with *parts*; with *flush*, its content is on disk.
+
+    If the process is killed, an unfinished file stays, named ``.NAME.`` and a suffix. It is never
+    read.
+    """
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            for part in parts:
+                out.write(part)
+            if mode != 0o600:  # which it has
+                os.fchmod(out.fileno(), mode)
+            if flush:
+                out.flush()
+                os.fsync(out.fileno())
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _check_private(file: Path, found: os.stat_result, exposed: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 
 from penstock.credentials.access import Identity
+from penstock.credentials.guard import Guard
 from penstock.credentials.per_identity import CallCounts, PerIdentity, answer_to
 from penstock.errors import Overloaded, PenstockError, Unauthenticated
 from penstock.wire.connections import Connections, peer_named
@@ -18,20 +19,6 @@ TOKEN = "penstock-token"  # noqa: S105  the name of what it is in
 """The metadata of a call that holds the caller's token."""
 
 Behaviour: TypeAlias = Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]
-
-
-class Admits(Protocol):
-    """A guard, which decides who may call: see `penstock.credentials.guard`."""
-
-    def admit(self, path: str, shown: str) -> Identity | None:
-        """Return the caller's identity, if known; raise an error to refuse the call."""
-
-    @property
-    def certificates(self) -> bool:
-        """Whether callers have certificates."""
-
-    def confirm(self, identity: Identity, names: Iterable[str]) -> None:
-        """Raise an error if a certificate with these *names* does not fit *identity*."""
 
 
 class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has no types
@@ -47,7 +34,7 @@ class Admission(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # gRPC has n
     """
 
     def __init__(
-        self, guard: Admits, most: int, counts: CallCounts, connections: Connections
+        self, guard: Guard, most: int, counts: CallCounts, connections: Connections
     ) -> None:
         self._guard, self._counts, self._connections = guard, counts, connections
         self._calls = PerIdentity(most, "calls and streams open", "max_calls_per_identity")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import glob
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from penstock.credentials.secret_file import replace_file
 from penstock.errors import Overloaded, PenstockError, Refused, StoreFull
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -21,20 +21,9 @@ _FREE_AGAIN = 500
 def write_whole(file: Path, parts: Iterable[bytes], power: bool) -> None:
     """Write *parts* to *file*, or nothing; with *power* it survives power failures from then on.
 
-    An unfinished file has the name of *file* between dots: the next process removes it.
+    The next process removes an unfinished file; see `penstock.credentials.secret_file`.
     """
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            for part in parts:
-                out.write(part)
-            if power:
-                out.flush()
-                os.fsync(out.fileno())
-        Path(name).replace(file)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    replace_file(file, parts, flush=power)
     if power:
         sync_folder(file.parent)
 

@@ -167,23 +167,21 @@ def parameters_of(
     if request.mode.is_static and not addresses:
         raise DatasetError(UNLISTED_WORKERS.format(request.mode.name))
     return JobParameters(
-        request.dataset,
-        request.mode,
-        request.codec,
-        request.num_consumers,
-        request.trainer is not None,
-        request.target_workers,
-        request.ordered,
-        request.remainder,
-        request.patience,
-        "" if request.trainer is None else request.when_full or WhenFull.SKIP.value,
-        request.dataset_id,
-        request.on_error or OnError.RAISE.value,
-        request.max_errors,
-        len(addresses) if request.mode.is_static else 0,
-        request.stride,
-        request.seed,
+        **{name: getattr(request, name) for name in _AS_ASKED},
+        shared_cache=request.trainer is not None,
+        when_full="" if request.trainer is None else request.when_full or WhenFull.SKIP.value,
+        on_error=request.on_error or OnError.RAISE.value,
+        shards=len(addresses) if request.mode.is_static else 0,
     )
+
+
+_AS_ASKED = {f.name for f in fields(JobParameters)} - {
+    "shared_cache",
+    "when_full",
+    "on_error",
+    "shards",
+}
+"""The parameters that are fields of a request, too, and are taken as they are."""
 
 
 def _check_ordered(request: OpenIterationRequest, dataset: DatasetRecord) -> None:
