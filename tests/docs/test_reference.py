@@ -32,7 +32,9 @@ SETTINGS = (DispatcherConfig, WorkerConfig, ProcessSettings)
 
 def commands():
     """Return each command by its words: those of a group behind the group's name."""
-    for group, made in typer.main.get_command(app).commands.items():
+    whole = typer.main.get_command(app)
+    for group in whole.list_commands(None):
+        made = whole.get_command(None, group)
         for word, inner in getattr(made, "commands", {"": made}).items():
             yield f"{group} {word}".strip(), inner
 

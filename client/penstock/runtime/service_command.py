@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 
 LONGEST = 120
 """Characters of an option's help, if its first sentence is not longer."""
+
+
+def service_app(kind: type[DataclassInstance], help_text: str) -> typer.Typer:
+    """Return the command of a service: it has an option for each setting in *kind*."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    @app.command(help=f"{help_text}\n\nEach option can also be a variable, such as PENSTOCK_PORT.")
+    @options_of(kind)
+    def run(**given: Any) -> None:
+        # The command `penstock` shows these options in its help without the service.
+        importlib.import_module(f"{kind.__module__.partition('.')[0]}.process").run(**given)
+
+    return app
 
 
 def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]], Any]:

@@ -12,22 +12,40 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
-from penstock.errors import InternalError, describe
+from penstock.errors import InternalError, PenstockError, describe, explained_at
 from penstock.ipc.standard_files import fill_standard_files
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import new_event_loop
-from penstock.runtime.settings import misspelt
+from penstock.runtime.exit_codes import exit_code
+from penstock.runtime.settings import ServiceSettings, misspelt
 from penstock.runtime.versions import versions
 
 log = logging.getLogger("penstock.process")
+
+S = TypeVar("S", bound=ServiceSettings)
 
 READY_FD, LIFELINE_FD = "PENSTOCK_READY_FD", "PENSTOCK_LIFELINE_FD"
 
 LINGER = "PENSTOCK_LINGER"
 """The variable in which `penstock run` tells its dispatcher how long to answer after the end."""
+
+
+def service_process(kind: type[S], given: Mapping[str, Any], serve: Callable[[S], None]) -> None:
+    """Run *serve* with settings: *given* ones, and variables for those that are None or missing.
+
+    If it fails with an error of Penstock, print the error and exit with its code.
+    """
+    try:
+        config = kind.from_env(**given)
+        insist_on_1_3(config.credentials)
+        serve(config)
+    except PenstockError as exc:
+        log_lines.say(f"penstock_{kind.role}: {explained_at(exc)}", failed=True)
+        raise SystemExit(exit_code(exc)) from None
 
 
 def run_service(
@@ -107,3 +125,21 @@ def _parent_gone(loop: asyncio.AbstractEventLoop, fd: int, task: asyncio.Task[No
     loop.remove_reader(fd)
     log.info("the process that started this one has ended: stopping")
     task.cancel()
+
+
+VARIABLE = "GRPC_SSL_CIPHER_SUITES"
+
+NONE_OF_1_2 = "ECDHE-PSK-AES128-CBC-SHA"
+"""A cipher of TLS 1.2 by a key shared beforehand, which no service here has."""
+
+
+def insist_on_1_3(credentials: str | None) -> None:
+    """Start this process again with the variable if it uses TLS, so that it accepts only TLS 1.3.
+
+    gRPC for Python has no setting for this. When it loads, it reads the ciphers of TLS 1.2 from a
+    variable, which does not list those of 1.3. The process keeps its number, files and arguments;
+    call this before anything is open. A list of ciphers that is set already stays as it is.
+    """
+    if credentials and VARIABLE not in os.environ:
+        os.environ[VARIABLE] = NONE_OF_1_2
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  itself

@@ -7,11 +7,13 @@ import os
 import signal
 from typing import Any
 
-from penstock.errors import PenstockError, explained_at
-from penstock.runtime import log_lines
-from penstock.runtime.exit_codes import exit_code
-from penstock.runtime.signals import LINGER, READY_FD, announce, run_service
-from penstock.runtime.tls import insist_on_1_3
+from penstock.runtime.signals import (
+    LINGER,
+    READY_FD,
+    announce,
+    run_service,
+    service_process,
+)
 from penstock_dispatcher.collection import short_collections
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.server import FORGETFUL, serve
@@ -23,14 +25,8 @@ def run(**given: Any) -> None:
 
     What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
     """
-    try:
-        config = DispatcherConfig.from_env(**given)
-        insist_on_1_3(config.credentials)
-        with short_collections():
-            _serve(config)
-    except PenstockError as exc:
-        log_lines.say(f"penstock_dispatcher: {explained_at(exc)}", failed=True)
-        raise SystemExit(exit_code(exc)) from None
+    with short_collections():
+        service_process(DispatcherConfig, given, _serve)
 
 
 def _serve(config: DispatcherConfig) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -74,16 +74,11 @@ async def serve(
         clients = clients_at(config.work_dir, config.client_timeout)
         sampler, feed = Sampler(dispatcher.core), PageFeed(dispatcher.stats)
         routes = partial(_routes, dispatcher, entrance, sampler, feed)
-        looked_at = answering(config, entrance, routes)
-        seen = (
-            _looking(dispatcher, sampler, feed) if config.http_port is not None else nullcontext()
-        )
-        opened = _opened(config, entrance, known, clients)
         async with (
             _listening(dispatcher, config, entrance, known, clients) as port,
-            looked_at as dispatcher.http,
-            seen,
-            opened as dispatcher.tensorflow,
+            answering(config, entrance, routes) as dispatcher.http,
+            _looking(config, dispatcher, sampler, feed),
+            _opened(config, entrance, known, clients) as dispatcher.tensorflow,
             touching(config.health_file),
             expiring(clients, config.client_timeout, now),
         ):
@@ -168,8 +163,11 @@ async def _opened(
 
 @asynccontextmanager
 async def _looking(
-    dispatcher: DispatcherService, sampler: Sampler, feed: PageFeed
+    config: DispatcherConfig, dispatcher: DispatcherService, sampler: Sampler, feed: PageFeed
 ) -> AsyncIterator[None]:
+    if config.http_port is None:
+        yield
+        return
     async with sampling(sampler), looking(feed, dispatcher.facts):
         yield
 

@@ -6,12 +6,9 @@ import asyncio
 import os
 from typing import Any
 
-from penstock.errors import PenstockError, explained_at
 from penstock.runtime import log_lines
 from penstock.runtime.event_loop import LoopThread
-from penstock.runtime.exit_codes import exit_code
-from penstock.runtime.signals import READY_FD, announce, run_service
-from penstock.runtime.tls import insist_on_1_3
+from penstock.runtime.signals import READY_FD, announce, run_service, service_process
 from penstock_worker.config import WorkerConfig
 from penstock_worker.server import serve
 from penstock_worker.service import WorkerService
@@ -22,14 +19,10 @@ def run(**given: Any) -> None:
 
     What is None or not given is read from variables, as `WorkerConfig.from_env` does.
     """
-    try:
-        config = WorkerConfig.from_env(**given)
-        insist_on_1_3(config.credentials)
-        leave = asyncio.Event()
-        run_service(_served(config, leave), leave=leave.set)
-    except PenstockError as exc:
-        log_lines.say(f"penstock_worker: {explained_at(exc)}", failed=True)
-        raise SystemExit(exit_code(exc)) from None
+    leave = asyncio.Event()
+    service_process(
+        WorkerConfig, given, lambda config: run_service(_served(config, leave), leave=leave.set)
+    )
 
 
 async def _served(config: WorkerConfig, leave: asyncio.Event) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -87,15 +87,59 @@ async def serve(
         InternalError: if a step of the worker itself failed.
     """
     check_service("a worker")
-    address = config.dispatcher_address
-    if address is None:
+    if config.dispatcher_address is None:
         raise ConfigError("a worker needs dispatcher_address, as in 'host:port'")
     tune()
+    address = config.dispatcher_address
     config, door = _within_memory(replace(config, slots=config.slot_count)), PendingWorker()
     entrance, caller = config.entrance(), caller_with(config.credentials or PLAIN, config.role)
     elements = element_service(address, door.find_task, config.credentials)
-    _warn_of_slots(config)
-    line = listening(
+    async with (
+        _pool(config) as pool,
+        connect(address, caller=caller) as door.channel,
+        _listening(config, entrance, door, elements) as port,
+        _opened(config, entrance, elements) as open_at,
+    ):
+        _log_risks(config, port)
+        api = DispatcherClient(door.channel, check=entrance.check_seal)
+        with shm_door.opened(config.socket_dir) as shm:
+            outbox = ControlOutbox()
+            runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, shm))
+            place = advertised(config, port)
+            worker = door.worker = WorkerService(
+                place, config, runners, outbox, versions=versions(), door=shm, tensorflow=open_at
+            )
+            if shm is not None:
+                shm.serve(worker, runners, config)
+            await _serve_as(worker, config, api, outbox, entrance, elements, ready, drain)
+
+
+async def _serve_as(
+    worker: WorkerService,
+    config: WorkerConfig,
+    api: DispatcherClient,
+    outbox: ControlOutbox,
+    entrance: Entrance,
+    elements: ElementService,
+    ready: Callable[[WorkerService], None],
+    drain: asyncio.Event,
+) -> None:
+    """Register *worker*, whose port is open, and serve until it has drained."""
+    address = config.dispatcher_address or ""
+    control = ControlStream(api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle)
+    parting = Drain(worker, control, outbox, drain, config.drain)
+    register = partial(_registered, worker, control, config, ready)
+    routes = partial(_routes, worker, entrance, control)
+    with offered(worker.address, worker.incarnation, worker):
+        async with answering(config, entrance, routes) as worker.http, touching(config.health_file):
+            await _work(worker, control, parting, register, elements)
+
+
+def _listening(
+    config: WorkerConfig, entrance: Entrance, door: PendingWorker, elements: ElementService
+) -> AbstractAsyncContextManager[int]:
+    """Open the port for Penstock's and TensorFlow's protocols; yield its number."""
+    return listening(
         worker_handlers(door),
         tensorflow.worker_handlers(elements.element),
         host=config.host,
@@ -104,40 +148,6 @@ async def serve(
         largest=config.limits["max_message_bytes"],
         entrance=entrance,
     )
-    to_dispatcher = connect(address, caller=caller)
-    async with (
-        _pool(config) as pool,
-        to_dispatcher as channel,
-        line as port,
-        _opened(config, entrance, elements) as open_at,
-    ):
-        _warn_if_insecure(config, port)
-        api = DispatcherClient(channel, check=entrance.check_seal)
-        outbox = ControlOutbox()
-        door.channel = channel
-        inside = ExitStack()
-        shm = inside.enter_context(shm_door.opened(config.socket_dir))
-        runners = ActiveRunners(pool, api, config.buffer_bytes, _gate(config, shm))
-        worker = door.worker = WorkerService(
-            advertised(config, port),
-            config,
-            runners,
-            outbox,
-            versions=versions(),
-            door=shm,
-            tensorflow=open_at,
-        )
-        if shm is not None:
-            shm.serve(worker, runners, config)
-        control = ControlStream(
-            api, address, outbox, heartbeat=worker.heartbeat, handle=worker.handle
-        )
-        parting = Drain(worker, control, outbox, drain, config.drain)
-        register = partial(_registered, worker, control, config, ready)
-        looked_at = answering(config, entrance, partial(_routes, worker, entrance, control))
-        with inside, offered(worker.address, worker.incarnation, worker):
-            async with looked_at as worker.http, touching(config.health_file):
-                await _work(worker, control, parting, register, elements)
 
 
 def _routes(
@@ -211,7 +221,7 @@ def _beside(told: str, port: int) -> str:
     return address.join(address.split(told.replace(PORT, "1", 1))[0], port)
 
 
-def _warn_of_slots(config: WorkerConfig) -> None:
+def _log_risks(config: WorkerConfig, port: int) -> None:
     there = cores()
     if config.slot_count > TOO_MANY * there:
         log.warning(
@@ -221,8 +231,6 @@ def _warn_of_slots(config: WorkerConfig) -> None:
             there,
         )
 
-
-def _warn_if_insecure(config: WorkerConfig, port: int) -> None:
     if config.insecure:
         log.warning(
             "insecure: whoever reaches %s:%d can read what is made here, for there are no "

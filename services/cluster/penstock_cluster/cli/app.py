@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-import penstock_dispatcher.command
-import penstock_worker.command
 from penstock.credentials.caller import OPERATOR, caller_of
 from penstock.errors import ConfigError
 from penstock.protocol.types import WorkerId
@@ -42,7 +43,28 @@ from penstock_cluster.demo.__main__ import main as run_demo
 from penstock_cluster.launch.run import run as launch
 from penstock_health.probe import probe
 
+SERVICES = ("dispatcher", "worker")
+"""Commands that run a service. They log misspelt variables themselves."""
+
+
+class Commands(TyperGroup):
+    """The commands of ``penstock``. A command of a service is loaded only if it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [*SERVICES, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of this name; None if there is none."""
+        if cmd_name not in SERVICES:
+            return super().get_command(ctx, cmd_name)
+        found = get_command(importlib.import_module(f"penstock_{cmd_name}.command").app)
+        found.name = cmd_name
+        return found
+
+
 app = typer.Typer(
+    cls=Commands,
     name="penstock",
     help="Input data for training, prepared by a cluster of workers.",
     epilog="Exit codes: 0 success; 1 failure; 2 wrong usage; 3 no answer from the address.",
@@ -57,17 +79,11 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app.command("dispatcher")(penstock_dispatcher.command.run)
-app.command("worker")(penstock_worker.command.run)
 app.command("demo")(explained(run_demo))
 app.add_typer(keys_app)
 
 
 SUBJECTS = [subject.value for subject in Subject]
-
-SERVICES = frozenset(["dispatcher", "worker"])
-"""Commands that log misspelt variables themselves."""
-
 
 JobChoice = Annotated[
     str, typer.Option("--job", help="only the job of this name, or jobs whose names contain it")

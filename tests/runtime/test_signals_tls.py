@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from penstock.runtime.tls import NONE_OF_1_2, VARIABLE
+from penstock.runtime.signals import NONE_OF_1_2, VARIABLE
 
 TELL = f"""
 import os, sys
-from penstock.runtime.tls import insist_on_1_3
+from penstock.runtime.signals import insist_on_1_3
 print(os.getpid(), flush=True)
 insist_on_1_3(sys.argv[1])
 print(os.environ.get({VARIABLE!r}), *sys.argv[1:])
