@@ -14,19 +14,13 @@ from penstock.engine.context import Context
 from penstock.graph.run import open_root
 from penstock.options import AUTOTUNE, AutotuneOptions, Options
 from penstock.serialization.fingerprint import fingerprint
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("no_threads_of_other_tests")
 
 
 def threads():
     return [t for t in threading.enumerate() if t.name.startswith("penstock")]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in ten seconds"
-        time.sleep(0.001)
 
 
 def inner(n):

@@ -1,7 +1,6 @@
 """A dispatcher and a worker as processes, looked at by HTTP."""
 
 import json
-import time
 import urllib.error
 import urllib.request
 
@@ -13,6 +12,7 @@ from penstock_cluster.cli.status import fetch
 from penstock_cluster.local import LocalCluster
 from penstock_dispatcher import DispatcherConfig
 from penstock_worker import WorkerConfig
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
@@ -41,13 +41,6 @@ def seen(cluster_with_http):
     stats = json.loads(fetch(cluster_with_http.target))
     (worker,) = stats["workers"]
     return stats["http"], worker["stats"]["http"]
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that in thirty seconds"
-        time.sleep(0.02)
 
 
 def samples(address):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from penstock.explanation import mesh
 from penstock_cluster.cli.explain import explained_lines
@@ -16,6 +15,7 @@ from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.top import Order, Subject, moment_of_job, top
 from penstock_dispatcher.page.job_view import Grade
+from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 
@@ -42,13 +42,6 @@ def look(stats=None):
     return Look("big:7000", 10.0, 1_800_000_000.0, stats, mesh.look(msgspec.json.encode(stats)))
 
 
-def shown(what, width=80):
-    console = Console(width=width, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    return captured.get()
-
-
 @pytest.mark.quick(7)
 @pytest.mark.parametrize("height", [24, 25, 40, 60])
 @pytest.mark.parametrize("width", [80, 120])
@@ -63,7 +56,7 @@ def test_status_fits_a_screen(height, width, waiting):
 
 
 def test_jobs_that_wait_come_first_and_the_healthy_are_in_one_line():
-    text = shown(picture(look(), 25), 100)
+    text = shown(picture(look(), 25), width=100)
 
     found = re.findall(r"^(job-\d\d) +(\d+) % +(.+?) {2,}([\d.,]+) +([\d.,]+)", text, re.MULTILINE)
     assert [row[0] for row in found] == ["job-11", "job-19", "job-04"]
@@ -73,7 +66,7 @@ def test_jobs_that_wait_come_first_and_the_healthy_are_in_one_line():
 
 
 def test_all_shows_every_job_and_worker():
-    text = shown(picture(look()), 100)
+    text = shown(picture(look()), width=100)
 
     assert all(f"job-{i:02d} " in text for i in range(30))
     assert all(f"worker-{i}.local:7001 " in text for i in range(12))
@@ -154,8 +147,10 @@ def test_the_full_screen_and_top_show_a_job_that_is_named():
 
     history, moment = looked(scene, 3)
 
-    screen = shown(mesh_screen(history, moment, 40, job="job-04"), 120)
-    listed = shown(top(moment_of_job(moment, "job-04"), [Subject.TASKS], Order.RATE, 100), 120)
+    screen = shown(mesh_screen(history, moment, 40, job="job-04"), width=120)
+    listed = shown(
+        top(moment_of_job(moment, "job-04"), [Subject.TASKS], Order.RATE, 100), width=120
+    )
 
     assert "job-04  running" in screen
     assert "job-03  running" not in screen

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from penstock.credentials.entrance import Security
 from penstock_cluster.cli.mesh_screen import mesh_screen, spark
 from penstock_cluster.cli.words import rate
 from penstock_dispatcher.page.history import History
+from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes
 from tests.dispatcher.page.looking import looked
 
@@ -31,13 +31,6 @@ def utc(monkeypatch):
     time.tzset()
 
 
-def shown(what, width, height=40):
-    console = Console(width=width, height=height, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
@@ -47,7 +40,7 @@ def test_a_screen_is_as_it_was_read_and_found_good(name, width):
     history = History(hears_facts=False)
     _, moment = looked(scenes.SCENES[name], 6 if name == "thousand" else 60, history)
 
-    text = shown(mesh_screen(history, moment, 40), width)
+    text = shown(mesh_screen(history, moment, 40), width=width, height=40)
 
     known = SCREENS / f"{name}-{width}.txt"
     if os.environ.get("PENSTOCK_TEST_SCREENS") == "write":
@@ -60,7 +53,7 @@ def test_a_screen_is_as_it_was_read_and_found_good(name, width):
 def test_a_screen_is_about_as_high_as_there_is_room(lines):
     history, moment = looked(scenes.five_jobs, 5)
 
-    text = shown(mesh_screen(history, moment, lines), 120, lines)
+    text = shown(mesh_screen(history, moment, lines), width=120, height=lines)
 
     assert len(text.splitlines()) <= lines
     assert "speech-large waits" in text
@@ -70,7 +63,7 @@ def test_a_screen_is_about_as_high_as_there_is_room(lines):
 def test_a_dispatcher_that_lets_everybody_in_is_told_at_the_top(security):
     history, moment = looked(scenes.SCENES["empty"], 1)
     moment = replace(moment, stats=replace(moment.stats, security=security.value))
-    first = shown(mesh_screen(history, moment, 40), 80).splitlines()[0]
+    first = shown(mesh_screen(history, moment, 40), width=80, height=40).splitlines()[0]
 
     assert ("  insecure" in first) == (security is Security.INSECURE)
 
@@ -82,7 +75,7 @@ def test_names_from_outside_are_no_markup():
 
     history, moment = looked(scene, 2)
 
-    assert "[red]j[/red] waits" in shown(mesh_screen(history, moment, 40), 120)
+    assert "[red]j[/red] waits" in shown(mesh_screen(history, moment, 40), width=120, height=40)
 
 
 def test_bars_and_rates():

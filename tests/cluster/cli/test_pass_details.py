@@ -2,28 +2,25 @@
 
 from dataclasses import replace
 
-from rich.console import Console, Group
+from rich.console import Group
 
 from penstock_cluster.cli.look import Look
 from penstock_cluster.cli.pass_details import pass_details
+from tests.cluster.cli.shown import shown
 from tests.dispatcher.page import scenes
 
 
-def shown(most):
+def details(most):
     workers, one = scenes.a_job(5.0, 0.01, count=20, per_worker=1, hosts=12)
     tasks = (*one.tasks[:15], replace(one.tasks[15], worker=None), *one.tasks[16:])
     readers = (*one.readers[:9], replace(one.readers[9], silent=8.0), *one.readers[10:])
     one = replace(one, tasks=tasks, readers=readers)
-    console = Console(width=120, highlight=False)
-    with console.capture() as captured:
-        console.print(
-            Group(*pass_details(one, Look("d:1", 0, 0, scenes.mesh(workers, [one])), most))
-        )
-    return captured.get()
+    seen = Look("d:1", 0, 0, scenes.mesh(workers, [one]))
+    return shown(Group(*pass_details(one, seen, most)), width=120)
 
 
 def test_all_tasks_and_readers_are_shown_if_all_are_asked_for():
-    text = shown(None)
+    text = details(None)
 
     assert text.count("worker-") == 19
     assert text.count(": live, ") == 11
@@ -31,7 +28,7 @@ def test_all_tasks_and_readers_are_shown_if_all_are_asked_for():
 
 
 def test_those_that_are_left_out_are_counted_and_need_no_look():
-    text = shown(4)
+    text = details(4)
 
     assert "waits for a worker" in text
     assert "silent for 8.0 s" in text

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.types import PROTOCOL, Versions
@@ -23,12 +22,11 @@ from penstock_dispatcher.core.stats import (
     RegistrationStats,
     RoundsStats,
     TaskStats,
-    WorkerSummary,
 )
+from tests.cluster.cli.shown import VERSIONS, worker
+from tests.cluster.cli.shown import shown as printed
 
 WIDTHS = [60, 80, 100, 160]
-
-VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")
 
 LONG = "worker-3.penstock.some-namespace.svc.cluster.local:7001"
 
@@ -38,11 +36,6 @@ ADDRESSES = ["127.0.0.1:44721", "3f2a81c05d7e:7001", LONG]
 def account(taken=100, made=100, finished=False):
     zeros = (0,) * 11
     return Account(finished, made, made, 0, made, 0, taken, taken, *zeros[:8], ())
-
-
-def worker(address, silent=0.1, *, connected=True, draining=False, versions=VERSIONS):
-    stats = {"elements_made": 12_345_678, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
-    return WorkerSummary(address, 1, silent, connected, draining, (1,), stats, 0, versions)
 
 
 def task(name, where, failure=None, *, done=False):
@@ -64,10 +57,7 @@ def look(*iterations, workers=()):
 
 
 def shown(what, width=80):
-    console = Console(width=width, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    text = captured.get()
+    text = printed(what, width=width)
     assert max(map(len, text.splitlines())) <= width
     return text
 

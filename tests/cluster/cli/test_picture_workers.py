@@ -3,29 +3,12 @@
 import re
 from dataclasses import replace
 
-from rich.console import Console
-
-from penstock.protocol.types import PROTOCOL, Versions
 from penstock_cluster.cli.picture import workers_table
-from penstock_dispatcher.core.stats import WorkerSummary
-
-VERSIONS = Versions(PROTOCOL, "3.11.2", "0.1.0")
-
-
-def worker(address, made=100):
-    stats = {"elements_made": made, "bytes_sent": 10**12, "buffers": [{"nbytes": 64 << 20}]}
-    return WorkerSummary(address, 1, 0.1, True, False, (1,), stats, 0, VERSIONS)
+from tests.cluster.cli.shown import VERSIONS, shown, worker
 
 
 def table(*workers):
     return workers_table(workers, VERSIONS)
-
-
-def shown(what):
-    console = Console(width=160, highlight=False)
-    with console.capture() as captured:
-        console.print(what)
-    return captured.get()
 
 
 def test_tags_have_a_column_where_there_are_any():
