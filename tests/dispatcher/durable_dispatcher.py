@@ -4,16 +4,12 @@ import asyncio
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from penstock.definition import encode
-from penstock.errors import Unavailable
-from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import Assignment, ReaderHeartbeat, WorkerHeartbeat
-from penstock.protocol.types import Codec, Mode
-from penstock.runtime.versions import versions
+from penstock.protocol.types import Mode
 from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.service import DispatcherService
-
-VERSIONS = versions()
+from tests.dispatcher import running_dispatcher
+from tests.dispatcher.running_dispatcher import VERSIONS, Line
 
 
 @asynccontextmanager
@@ -32,46 +28,8 @@ def folder_of(config):
     return Path(config.work_dir)
 
 
-class Line:
-    """One end of a control stream."""
-
-    def __init__(self, method):
-        self._out, self._in = asyncio.Queue(), asyncio.Queue()
-        self._reading = asyncio.create_task(self._read(method))
-
-    async def _messages(self):
-        while (message := await self._out.get()) is not None:
-            yield message
-
-    async def _read(self, method):
-        async with aclosing(method(self._messages())) as heard:
-            try:
-                async for message in heard:
-                    self._in.put_nowait(message)
-            except Unavailable as exc:
-                self._in.put_nowait(exc)
-        self._in.put_nowait(None)
-
-    def say(self, message):
-        self._out.put_nowait(message)
-
-    async def hear_until(self, wanted):
-        async with asyncio.timeout(10):
-            while not wanted(heard := await self._in.get()):
-                assert heard is not None
-            return heard
-
-    async def aclose(self):
-        self._reading.cancel()
-        await asyncio.wait({self._reading})
-
-
-async def register(api, dataset):
-    return await api.register_dataset(encode(dataset.node).to_bytes(), VERSIONS)
-
-
 def request(dataset, mode=Mode.DYNAMIC, job="j", repetition=1):
-    return OpenIterationRequest(VERSIONS, dataset, mode, job, repetition, Codec.NONE)
+    return running_dispatcher.request(dataset, mode, job, repetition)
 
 
 def worker_heartbeat(revision=-1, progress=None):

@@ -72,13 +72,13 @@ class Line:
     def say(self, message):
         self._out.put_nowait(message)
 
-    async def hear(self, seconds=5.0):
+    async def hear(self, seconds=10.0):
         heard = await asyncio.wait_for(self._in.get(), seconds)
         if isinstance(heard, Exception):
             raise heard
         return heard
 
-    async def hear_until(self, wanted, seconds=5.0):
+    async def hear_until(self, wanted, seconds=10.0):
         async with asyncio.timeout(seconds):
             while not wanted(heard := await self.hear()):
                 pass

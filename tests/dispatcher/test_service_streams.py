@@ -37,6 +37,11 @@ from tests.dispatcher.running_dispatcher import (
 )
 
 
+async def open_pass(api, elements=3):
+    """Open a pass over so many numbers."""
+    return await api.open_iteration(request(await register(api, Dataset.range(elements))))
+
+
 async def test_a_reader_of_an_unknown_iteration_hears_so(api):
     async with reader_stream(api, IterationId(17)) as reader:
         with pytest.raises(UnknownIteration, match="17"):
@@ -44,8 +49,7 @@ async def test_a_reader_of_an_unknown_iteration_hears_so(api):
 
 
 async def test_a_reader_without_workers_hears_what_it_waits_for(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
 
     async with reader_stream(api, opened.iteration) as reader:
         view = await reader.hear()
@@ -55,8 +59,7 @@ async def test_a_reader_without_workers_hears_what_it_waits_for(api):
 
 @pytest.mark.quick(1)
 async def test_a_silent_worker_is_lost_within_its_lease_and_readers_hear_it(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
     async with reader_stream(api, opened.iteration) as reader, worker_stream(api) as worker:
         await worker.hear_until(lambda order: order.tasks)
         await reader.hear_until(lambda view: any(t.worker for t in view.tasks.values()))
@@ -70,8 +73,7 @@ async def test_a_silent_worker_is_lost_within_its_lease_and_readers_hear_it(api)
 
 @pytest.mark.quick(1)
 async def test_a_silent_reader_expires_and_the_worker_hears_it(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
     async with reader_stream(api, opened.iteration), worker_stream(api) as worker:
 
         async def beat():
@@ -104,8 +106,7 @@ async def test_another_incarnation_of_a_worker_is_known_at_once_and_the_old_one_
 
 
 async def test_a_worker_that_opens_its_stream_anew_gets_everything_again(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
     async with reader_stream(api, opened.iteration), worker_stream(api) as first:
         order = await first.hear_until(lambda order: order.tasks)
         async with aclosing(Line(api.worker_control)) as second:
@@ -195,8 +196,7 @@ async def test_streams_end_when_the_dispatcher_is_closed(opening):
 
 @pytest.mark.quick(1)
 async def test_a_peer_that_does_not_listen_costs_no_memory(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
     async with reader_stream(api, opened.iteration) as reader:
         first = await reader.hear()
         for beat in range(2, 2000):
@@ -216,8 +216,7 @@ async def test_a_closed_dispatcher_accepts_no_new_streams(opening):
 
 
 async def test_user_code_that_failed_is_shown_and_what_was_produced_is_still_served(api):
-    dataset = await register(api, Dataset.range(3))
-    opened = await api.open_iteration(request(dataset))
+    opened = await open_pass(api)
     async with reader_stream(api, opened.iteration) as reader, worker_stream(api) as worker:
         order = await worker.hear_until(lambda order: order.tasks)
         (run,) = order.tasks

@@ -13,9 +13,11 @@ from penstock.protocol.calls import PreemptionReport
 class Meeting:
     """A dispatcher that may be killed, and what it wrote down."""
 
-    def __init__(self):
+    def __init__(self, **steps):
         self.kept = []
         self.agreements = Agreements((), self.kept.append)
+        for trainer, made in steps.items():
+            self.say(trainer, made)
 
     def restart(self):
         self.agreements = Agreements(list(self.kept), self.kept.append)
@@ -34,8 +36,7 @@ def test_without_a_notice_a_trainer_goes_on_and_may_be_ahead_by_what_it_makes_in
 
 
 def test_a_notice_of_one_stops_all_at_a_step_that_nobody_is_beyond():
-    meeting = Meeting()
-    meeting.say("a", 10)
+    meeting = Meeting(a=10)
     meeting.say("b", 10, rate=50.0)
 
     one = meeting.say("a", 11, noticed=True)
@@ -46,9 +47,7 @@ def test_a_notice_of_one_stops_all_at_a_step_that_nobody_is_beyond():
 
 
 def test_nobody_ends_before_all_have_saved():
-    meeting = Meeting()
-    meeting.say("a", 10)
-    meeting.say("b", 10)
+    meeting = Meeting(a=10, b=10)
     step = meeting.say("a", 10, noticed=True).agreed
 
     assert not meeting.say("a", step, saved=True).all_saved
@@ -57,9 +56,7 @@ def test_nobody_ends_before_all_have_saved():
 
 
 def test_a_trainer_that_dies_before_the_step_is_given_up():
-    meeting = Meeting()
-    meeting.say("a", 10)
-    meeting.say("b", 10)
+    meeting = Meeting(a=10, b=10)
     step = meeting.say("a", 10, noticed=True).agreed
 
     assert not meeting.say("a", step, now=LEASE, saved=True).all_saved
@@ -67,9 +64,7 @@ def test_a_trainer_that_dies_before_the_step_is_given_up():
 
 
 def test_after_a_restart_nothing_is_agreed_before_all_have_reported():
-    meeting = Meeting()
-    meeting.say("a", 10)
-    meeting.say("b", 10)
+    meeting = Meeting(a=10, b=10)
     meeting.restart()
 
     first = meeting.say("a", 11, noticed=True)
@@ -81,8 +76,7 @@ def test_after_a_restart_nothing_is_agreed_before_all_have_reported():
 
 
 def test_what_was_agreed_outlasts_a_restart():
-    meeting = Meeting()
-    meeting.say("a", 10)
+    meeting = Meeting(a=10)
     step = meeting.say("a", 10, noticed=True).agreed
     meeting.restart()
 
@@ -107,8 +101,7 @@ def test_one_that_was_given_up_and_is_beyond_it_is_told():
 
 
 def test_one_that_went_on_alone_is_waited_for_unless_others_have_saved():
-    meeting = Meeting()
-    meeting.say("b", 10)
+    meeting = Meeting(b=10)
     step = meeting.say("a", 10, noticed=True).agreed
     meeting.restart()
 
@@ -129,8 +122,7 @@ def test_when_all_have_left_the_next_ones_begin_anew():
 
 
 def test_a_restart_forgets_no_step_that_a_trainer_may_make_yet():
-    meeting = Meeting()
-    meeting.say("a", 10)
+    meeting = Meeting(a=10)
     before = meeting.say("b", 10, rate=50.0).allowed
     meeting.restart()
 
@@ -141,9 +133,7 @@ def test_a_restart_forgets_no_step_that_a_trainer_may_make_yet():
 
 
 def test_one_that_goes_on_without_leave_is_not_counted_on_until_it_waits_again():
-    meeting = Meeting()
-    meeting.say("a", 10)
-    meeting.say("b", 10)
+    meeting = Meeting(a=10, b=10)
     meeting.say("a", 10, noticed=True)
     meeting.restart()
 
@@ -156,8 +146,7 @@ def test_one_that_goes_on_without_leave_is_not_counted_on_until_it_waits_again()
 
 
 def test_before_a_step_is_agreed_one_without_leave_is_waited_for():
-    meeting = Meeting()
-    meeting.say("a", 10)
+    meeting = Meeting(a=10)
 
     alone = meeting.say("b", 90, alone=True)
     first = meeting.say("a", 11, noticed=True)
@@ -167,8 +156,7 @@ def test_before_a_step_is_agreed_one_without_leave_is_waited_for():
 
 
 def test_once_one_has_come_to_the_step_nobody_stops_elsewhere():
-    meeting = Meeting()
-    meeting.say("b", 10)
+    meeting = Meeting(b=10)
     step = meeting.say("a", 10, noticed=True).agreed
     assert meeting.say("a", step).agreed == step
     meeting.restart()
@@ -178,8 +166,7 @@ def test_once_one_has_come_to_the_step_nobody_stops_elsewhere():
 
 
 def test_one_that_is_making_a_step_beyond_it_has_not_come_to_the_step():
-    meeting = Meeting()
-    meeting.say("b", 10)
+    meeting = Meeting(b=10)
     step = meeting.say("a", 10, noticed=True).agreed
     assert meeting.say("b", step, allowed=step + 1, alone=True).agreed == step
 
@@ -191,9 +178,7 @@ def test_one_that_is_making_a_step_beyond_it_has_not_come_to_the_step():
 
 
 def test_one_that_stopped_without_an_answer_stops_all_there_or_they_are_refused():
-    meeting = Meeting()
-    meeting.say("b", 10)
-    meeting.say("c", 10)
+    meeting = Meeting(b=10, c=10)
     step = meeting.say("a", 10, noticed=True).agreed
     assert meeting.say("b", step + 1).agreed > step
 

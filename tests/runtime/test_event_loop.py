@@ -26,6 +26,14 @@ async def endless():
     await asyncio.Event().wait()
 
 
+async def noting(cancelled):
+    """Wait, and note when that is cancelled."""
+    try:
+        await endless()
+    finally:
+        cancelled.set()
+
+
 def loop_threads():
     return [thread for thread in threading.enumerate() if thread.name == "penstock-loop"]
 
@@ -83,15 +91,8 @@ def test_a_timeout_of_the_coroutines_own_is_its_own(loop):
 
 def test_waiting_ends_with_the_timeout_and_cancels_the_coroutine(loop):
     cancelled = threading.Event()
-
-    async def watched():
-        try:
-            await endless()
-        finally:
-            cancelled.set()
-
     with pytest.raises(WaitedTooLong, match="0.05 s"):
-        loop.run(watched(), 0.05)
+        loop.run(noting(cancelled), 0.05)
 
     assert cancelled.wait(5)
 
@@ -153,14 +154,7 @@ def test_a_task_that_does_not_end_is_named(monkeypatch, caplog):
 
 def test_a_spawned_coroutine_is_cancelled_through_its_future(loop):
     cancelled = threading.Event()
-
-    async def watched():
-        try:
-            await endless()
-        finally:
-            cancelled.set()
-
-    future = loop.spawn(watched())
+    future = loop.spawn(noting(cancelled))
     loop.run(value(0), 5)
     future.cancel()
 

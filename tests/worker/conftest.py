@@ -57,6 +57,19 @@ async def reader(worker, pool):
         await one.close()
 
 
+@pytest.fixture
+def opened(dispatcher, reader):
+    """Has the worker run task 1, and opens a reader of it."""
+
+    async def open_reader(**kwargs):
+        dispatcher.assign(1)
+        one = reader(**kwargs)
+        await one.open()
+        return one
+
+    return open_reader
+
+
 @pytest.fixture(scope="session")
 def random_cluster():
     """The module with worlds around a worker's core."""

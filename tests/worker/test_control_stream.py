@@ -12,10 +12,8 @@ from penstock_worker.core.state_machine import WorkerCore
 from penstock_worker.runners import ActiveRunners
 
 
-async def test_reading_goes_on_while_the_dispatcher_is_away(reader, dispatcher, pool, wait):
-    dispatcher.assign(1)
-    one = reader(credit=17)
-    await one.open()
+async def test_reading_goes_on_while_the_dispatcher_is_away(opened, dispatcher, pool, wait):
+    one = await opened(credit=17)
     await wait(lambda: one.frames)
 
     dispatcher.absent = True
@@ -84,11 +82,9 @@ async def test_a_worker_that_is_refused_says_why(dispatcher, pool, worker, wait)
         await worker[0].controlling
 
 
-async def test_streams_break_off_when_the_worker_stops(reader, dispatcher, worker, pool, wait):
+async def test_streams_break_off_when_the_worker_stops(opened, worker, pool, wait):
     pool.making = False
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: worker[0].stats().streams == 1)
 
     await worker[0].close()
@@ -104,11 +100,9 @@ def fails(*_):
 
 @pytest.mark.parametrize("where", ["apply", "tick", "start"])
 async def test_a_worker_that_fails_stops_and_says_why(
-    reader, dispatcher, worker, pool, monkeypatch, caplog, where
+    opened, reader, dispatcher, worker, pool, monkeypatch, caplog, where
 ):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     assert await one.take_all() == list(range(10))
     ticking = asyncio.create_task(worker[0].tick_forever())
     match where:

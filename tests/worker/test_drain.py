@@ -43,11 +43,9 @@ async def test_a_worker_without_tasks_leaves_at_once_and_says_so(leaves, dispatc
 
 
 async def test_a_worker_whose_dispatcher_is_away_leaves_at_once(
-    leaves, reader, dispatcher, worker, pool, wait
+    leaves, opened, dispatcher, worker, pool, wait
 ):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: one.frames)
     dispatcher.absent = True
     dispatcher.hang_up()
@@ -61,12 +59,10 @@ async def test_a_worker_whose_dispatcher_is_away_leaves_at_once(
 
 
 async def test_readers_get_what_is_produced_and_the_dispatcher_the_checkpoint_behind_it(
-    leaves, reader, dispatcher, pool, worker, wait
+    leaves, opened, dispatcher, pool, worker, wait
 ):
     pool.elements, pool.budget = 100, 16  # one frame at a time
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: one.frames)
     (runner,) = pool.runners
     async with leaves() as task:
@@ -95,11 +91,9 @@ async def test_a_worker_that_is_ordered_to_leave_does(leaves, dispatcher, wait, 
 
 
 async def test_a_worker_leaves_at_the_deadline_with_a_last_heartbeat(
-    leaves, reader, dispatcher, wait, caplog
+    leaves, opened, dispatcher, wait, caplog
 ):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: len(one.frames) == 3)
     began = time.monotonic()
 
@@ -112,11 +106,9 @@ async def test_a_worker_leaves_at_the_deadline_with_a_last_heartbeat(
 
 
 async def test_what_is_ordered_while_the_worker_leaves_is_handed_back(
-    leaves, reader, dispatcher, worker, wait, pool
+    leaves, opened, dispatcher, worker, wait, pool
 ):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: len(one.frames) == 3)
     async with leaves():
         await wait(lambda: worker[0].draining.is_set())

@@ -106,11 +106,9 @@ async def test_replayed_elements_of_a_nondeterministic_pipeline_are_counted(
     assert dispatcher.progress(1).counts.nondeterministic == 4
 
 
-async def test_a_dataset_that_is_not_registered_fails_the_task(reader, dispatcher):
+async def test_a_dataset_that_is_not_registered_fails_the_task(opened, dispatcher):
     dispatcher.definition = None
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
 
     assert await one.take_all() == []
     assert isinstance(one.end.failure.error(), UnknownDataset)
@@ -126,14 +124,12 @@ NO_ROOM = [
 
 @pytest.mark.parametrize(("why", "words"), NO_ROOM)
 async def test_where_there_is_no_room_for_a_runner_the_attempt_goes_back_with_the_reason(
-    reader, dispatcher, pool, wait, monkeypatch, why, words
+    opened, dispatcher, pool, wait, monkeypatch, why, words
 ):
     monkeypatch.setattr(restart_policy, "TRIES", (0.0, 0.0))
     dispatcher.trusting = False
     pool.fails = why
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    await opened()
 
     await wait(lambda: dispatcher.beats and (TaskId(1), 1) in dispatcher.beats[-1].ended)
     assert re.search(words, dispatcher.progress(1).lacking)
@@ -160,12 +156,10 @@ async def test_a_runner_that_said_what_it_lacks_did_not_die(
     assert dispatcher.progress(1).failure is None
 
 
-async def test_a_runner_that_can_be_had_again_goes_on(reader, dispatcher, pool, wait, monkeypatch):
+async def test_a_runner_that_can_be_had_again_goes_on(opened, dispatcher, pool, wait, monkeypatch):
     monkeypatch.setattr(restart_policy, "TRIES", (0.0,) * 1000)
     pool.fails = OSError(errno.EMFILE, "Too many open files")
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: (p := dispatcher.progress(1)) and p.lacking)
 
     pool.fails = None
@@ -174,13 +168,9 @@ async def test_a_runner_that_can_be_had_again_goes_on(reader, dispatcher, pool, 
     assert dispatcher.progress(1).lacking == ""
 
 
-async def test_a_bug_in_starting_a_runner_fails_the_task_and_says_so(
-    reader, dispatcher, pool, caplog
-):
+async def test_a_bug_in_starting_a_runner_fails_the_task_and_says_so(opened, pool, caplog):
     pool.fails = LookupError("surprise")
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
 
     assert await one.take_all() == []
     assert "LookupError('surprise'); this is a bug" in str(one.end.failure.error())
@@ -197,12 +187,10 @@ async def test_a_definition_is_fetched_once_for_all_its_tasks(dispatcher, pool, 
 
 
 async def test_a_task_that_is_not_wanted_any_more_ends_streams_and_run(
-    reader, dispatcher, pool, wait
+    opened, dispatcher, pool, wait
 ):
     pool.making = False
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: pool.runners)
 
     dispatcher.withdraw(1)

@@ -15,10 +15,8 @@ from penstock_worker import service
 from penstock_worker.runner.messages import Flush
 
 
-async def test_a_reader_gets_every_element_in_order_and_the_task_is_done(reader, dispatcher):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+async def test_a_reader_gets_every_element_in_order_and_the_task_is_done(opened, dispatcher):
+    one = await opened()
 
     assert await one.take_all() == list(range(10))
     assert one.end == StreamEnd(1, 1)
@@ -94,11 +92,9 @@ async def test_two_loops_in_turn_both_finish_when_one_frame_holds_everything(
 
 
 async def test_what_arrived_is_kept_when_a_stream_breaks_and_the_rest_is_requeued(
-    reader, dispatcher, pool, wait
+    opened, pool, wait
 ):
-    dispatcher.assign(1)
-    one = reader(credit=17)
-    await one.open()
+    one = await opened(credit=17)
     await wait(lambda: len(one.frames) == 2)
     one.take(3)
 
@@ -109,12 +105,8 @@ async def test_what_arrived_is_kept_when_a_stream_breaks_and_the_rest_is_requeue
     assert [frame.first for frame in one.frames] == [0, 4, 8]
 
 
-async def test_a_stream_gets_one_frame_beyond_its_credit_and_no_more(
-    reader, dispatcher, worker, wait
-):
-    dispatcher.assign(1)
-    one = reader(credit=1)
-    await one.open()
+async def test_a_stream_gets_one_frame_beyond_its_credit_and_no_more(opened, worker, wait):
+    one = await opened(credit=1)
     await wait(lambda: one.frames)
     one.say(NO_RANGES, 15)  # 16 bytes are under way for a credit of 1
     await wait(lambda: worker[0].stats().frames_made == 3)
@@ -153,10 +145,8 @@ async def test_elements_of_an_expired_reader_are_counted_as_in_doubt(
     assert worker[0].stats().in_doubt == 10
 
 
-async def test_every_payload_is_copied_once(reader, dispatcher, worker):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+async def test_every_payload_is_copied_once(opened, worker):
+    one = await opened()
     await one.take_all()
 
     stats = json.loads(await worker[1].status())
@@ -175,12 +165,10 @@ async def test_every_payload_is_copied_once(reader, dispatcher, worker):
 
 
 async def test_what_readers_have_unacked_counts_against_the_room_of_the_runner(
-    reader, dispatcher, pool, worker, wait
+    opened, pool, worker, wait
 ):
     pool.elements, pool.budget = 100, 32
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     await wait(lambda: len(one.frames) == 2)
     assert worker[0].stats().buffers[0].nbytes == 32
 
@@ -193,11 +181,9 @@ async def test_what_readers_have_unacked_counts_against_the_room_of_the_runner(
     assert await one.take_all() == list(range(100))
 
 
-async def test_the_runner_gets_one_flush_when_a_reader_waits(reader, dispatcher, pool, wait):
+async def test_the_runner_gets_one_flush_when_a_reader_waits(opened, pool, wait):
     pool.making = False
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+    one = await opened()
     runner = (await wait(lambda: pool.runners))[0]
 
     def flushes():
@@ -212,10 +198,8 @@ async def test_the_runner_gets_one_flush_when_a_reader_waits(reader, dispatcher,
     assert flushes() == [Flush(1), Flush(1)]
 
 
-async def test_a_reader_that_closes_without_a_message_is_dropped(reader, dispatcher, worker, wait):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+async def test_a_reader_that_closes_without_a_message_is_dropped(opened, worker, wait):
+    one = await opened()
     await wait(lambda: one.frames)
 
     one.half_close()
@@ -272,10 +256,8 @@ async def test_a_reader_of_what_never_comes_may_try_again(reader, dispatcher, wo
     assert worker[0].stats().streams == 0
 
 
-async def test_a_second_opening_on_a_stream_is_refused(reader, dispatcher, wait):
-    dispatcher.assign(1)
-    one = reader()
-    await one.open()
+async def test_a_second_opening_on_a_stream_is_refused(opened, reader, wait):
+    one = await opened()
     await wait(lambda: one.frames)
 
     one._requests.put_nowait(Subscribe(one.reader, one.task, 1, 2, NOTHING_ACKED, NO_RANGES, 1))

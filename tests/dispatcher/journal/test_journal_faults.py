@@ -22,7 +22,8 @@ from penstock_dispatcher.journal import journal as module
 from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.performer import Performer
 from penstock_dispatcher.server import dispatching
-from tests.dispatcher.durable_dispatcher import Line, folder_of, living, register, request
+from tests.dispatcher.durable_dispatcher import folder_of, living, request
+from tests.dispatcher.running_dispatcher import Line, register
 
 
 async def test_a_fault_in_the_core_stops_the_dispatcher_and_a_restart_goes_on_from_what_is_whole(

@@ -17,15 +17,13 @@ from penstock.protocol.types import Checkpoint
 from penstock_dispatcher.journal.journal import open_journal
 from penstock_dispatcher.server import dispatching
 from tests.dispatcher.durable_dispatcher import (
-    VERSIONS,
-    Line,
     folder_of,
     living,
-    register,
     request,
     running,
     worker_heartbeat,
 )
+from tests.dispatcher.running_dispatcher import VERSIONS, Line, register
 
 
 async def test_a_dispatcher_goes_on_where_one_that_was_killed_was(config, tmp_path):
