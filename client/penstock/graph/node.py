@@ -84,6 +84,12 @@ class Node:
     context_free: ClassVar[bool] = False
     """Whether it opens the same way in any context: it reads nothing, and is not random."""
 
+    keeps_count: ClassVar[bool] = False
+    """Whether it has as many elements as its input, in an order of its own (`shuffle`)."""
+
+    stays_endless: ClassVar[bool] = False
+    """Whether it has infinitely many elements if its input has (`unbatch`, not `filter`)."""
+
     replicated: ClassVar[int | None] = None
     """The number of the input that every task reads whole under sharding, if there is one."""
 
@@ -116,10 +122,12 @@ class Node:
     def cardinality(self) -> int:
         """How many elements there are; or `INFINITE`, or `UNKNOWN`.
 
-        By default, a node that is `one_to_one` has the cardinality of its input.
+        By default, it follows from that of the only input, if there is one.
         """
-        below = self.inputs if self.one_to_one else ()
-        return below[0].cardinality if below else UNKNOWN
+        below = self.inputs
+        size = below[0].cardinality if len(below) == 1 else UNKNOWN
+        keeps = self.one_to_one or self.keeps_count or (self.stays_endless and size == INFINITE)
+        return size if keeps or size == 0 else UNKNOWN
 
     @abstractmethod
     def open(self, context: Context, state: State) -> OpIterator:

@@ -20,7 +20,7 @@ from penstock.errors import DatasetError, ElementError
 from penstock.executors.function import UserFunction
 from penstock.graph.node import Node, function
 from penstock.ops.batch import Batch
-from penstock.ops.group_by_window import GroupingIterator, grouped, integer, shown
+from penstock.ops.group_by_window import GroupingIterator, integer, shown
 from penstock.ops.padded_batch import PaddedBatch, parts, plain_spec
 from penstock.ops.window import InMemory
 from penstock.options import check_count
@@ -35,6 +35,7 @@ class BucketBySequenceLength(Node):
     """
 
     op: ClassVar[str] = "bucket_by_sequence_length"
+    stays_endless: ClassVar[bool] = True
     per_task: ClassVar[bool] = True
     upstream: Node
     boundaries: tuple[int, ...]
@@ -72,11 +73,6 @@ class BucketBySequenceLength(Node):
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "shapes", plain_spec(self.op, "padded_shapes", self.shapes))
         object.__setattr__(self, "values", plain_spec(self.op, "padding_values", self.values))
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return grouped(self.upstream.cardinality)
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -16,7 +16,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import Closed, DatasetError, StateError
 from penstock.executors.function import UserFunction
-from penstock.graph.node import UNKNOWN, Node, function
+from penstock.graph.node import Node, function
 from penstock.ops.internal.inner_dataset import OpenInner
 
 
@@ -32,11 +32,6 @@ class FlatMap(Node):
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise DatasetError(f"flat_map: map_func must be callable, not {self.fn!r}")
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return self.upstream.cardinality if self.upstream.cardinality == 0 else UNKNOWN
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -44,6 +44,7 @@ class GlobalShuffle(Node):
     """The elements of *upstream*, which has an index of them, in random order."""
 
     op: ClassVar[str] = "global_shuffle"
+    keeps_count: ClassVar[bool] = True
     upstream: Node
     seed: int | None
     reshuffle: bool
@@ -62,11 +63,6 @@ class GlobalShuffle(Node):
                 f"global_shuffle: there can be {MOST} elements at the most, and "
                 f"{self.upstream.label} has {self.upstream.cardinality}"
             )
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return self.upstream.cardinality
 
     def fetch(self) -> ByNumber:
         """Return a function that makes elements by their numbers.

@@ -21,7 +21,7 @@ from penstock.engine.context import Context, open_node
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
-from penstock.graph.node import INFINITE, UNKNOWN, Node, function, function_name
+from penstock.graph.node import Node, function, function_name
 from penstock.graph.traversal import walk
 from penstock.ops.internal.group_buffer import GroupedElement, Groups
 from penstock.ops.internal.group_input import (
@@ -48,6 +48,7 @@ class GroupByWindow(Node):
     """
 
     op: ClassVar[str] = "group_by_window"
+    stays_endless: ClassVar[bool] = True
     splits_elements: ClassVar[bool] = True
     per_task: ClassVar[bool] = True
     upstream: Node
@@ -72,19 +73,9 @@ class GroupByWindow(Node):
     def _shown(self, name: str) -> str:
         return repr(getattr(self, name))
 
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return grouped(self.upstream.cardinality)
-
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
         return GroupingIterator(_Functions(self, context.seed()), self.upstream, context, state)
-
-
-def grouped(elements: int) -> int:
-    """Return the cardinality of groups over a cardinality of *elements*."""
-    return elements if elements in (0, INFINITE) else UNKNOWN
 
 
 class Grouping(Protocol):

@@ -21,7 +21,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, CallLog, Mark, OpIterator, State
 from penstock.executors.function import UserFunction
 from penstock.executors.thread_pool import ThreadPool, await_any
-from penstock.graph.node import UNKNOWN, Node, function
+from penstock.graph.node import Node, function
 from penstock.ops.internal.inner_dataset import Inner, InnerError, OpenInner
 from penstock.ops.internal.interleave_slots import Slots
 from penstock.ops.map import check_calls, in_order, tuned_run
@@ -50,11 +50,6 @@ class Interleave(Node):
         check_calls(self, "map_func", self.parallel)
         object.__setattr__(self, "cycle", check_count(self.op, "cycle_length", self.cycle))
         object.__setattr__(self, "length", check_count(self.op, "block_length", self.length))
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return self.upstream.cardinality if self.upstream.cardinality == 0 else UNKNOWN
 
     @property
     def unordered(self) -> bool:

@@ -14,7 +14,7 @@ from penstock.element import Element, describe
 from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OpIterator, State
 from penstock.errors import ElementError
-from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.graph.node import Node
 from penstock.ops.internal.input_buffer import InputBuffer
 from penstock.ops.unbatch import Part, alike, join_rows, row_count
 from penstock.options import check_count
@@ -25,6 +25,7 @@ class Rebatch(Node):
     """Batches of *size* rows each, as `unbatch` and `batch` would make them."""
 
     op: ClassVar[str] = "rebatch"
+    stays_endless: ClassVar[bool] = True
     splits_elements: ClassVar[bool] = True
     per_task: ClassVar[bool] = True
     upstream: Node
@@ -33,11 +34,6 @@ class Rebatch(Node):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", check_count("rebatch", "batch_size", self.size))
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return INFINITE if self.upstream.cardinality == INFINITE else UNKNOWN
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

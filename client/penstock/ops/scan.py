@@ -31,6 +31,7 @@ class Scan(Node):
     """The outputs of ``fn(carried, element)``, which returns the next *carried* and an output."""
 
     op: ClassVar[str] = "scan"
+    keeps_count: ClassVar[bool] = True
     per_task: ClassVar[bool] = True
     upstream: Node
     initial: Element = arrays()
@@ -40,11 +41,6 @@ class Scan(Node):
         if not callable(self.fn):
             raise DatasetError(f"scan: scan_func must be callable, not {self.fn!r}")
         object.__setattr__(self, "initial", normalise(as_arrays(self.initial)))
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return self.upstream.cardinality
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

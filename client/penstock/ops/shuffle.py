@@ -48,6 +48,7 @@ class Shuffle(Node):
     """The elements in random order, as far as a buffer of *size* elements allows."""
 
     op: ClassVar[str] = "shuffle"
+    keeps_count: ClassVar[bool] = True
     upstream: Node
     size: int
     seed: int | None
@@ -59,11 +60,6 @@ class Shuffle(Node):
             if isinstance(self.seed, bool) or not hasattr(self.seed, "__index__"):
                 raise DatasetError(f"shuffle: seed must be an integer or None, not {self.seed!r}")
             object.__setattr__(self, "seed", int(self.seed))
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return self.upstream.cardinality
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

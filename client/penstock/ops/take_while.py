@@ -15,7 +15,7 @@ from penstock.engine.context import Context
 from penstock.engine.iterator import ELEMENT_ERRORS, Mark, OneInputIterator, OpIterator, State
 from penstock.errors import DatasetError
 from penstock.executors.function import UserFunction
-from penstock.graph.node import UNKNOWN, Node, function
+from penstock.graph.node import Node, function
 from penstock.ops.filter import truth
 from penstock.runtime.interrupts import interruptible
 
@@ -32,11 +32,6 @@ class TakeWhile(Node):
     def __post_init__(self) -> None:
         if not callable(self.predicate):
             raise DatasetError(f"take_while: predicate must be callable, not {self.predicate!r}")
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return 0 if self.upstream.cardinality == 0 else UNKNOWN
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -29,7 +29,7 @@ from penstock.engine.iterator import (
 )
 from penstock.engine.rows import BatchTable, Block, Rows, rows, stacks_alike
 from penstock.errors import ElementError
-from penstock.graph.node import INFINITE, UNKNOWN, Node
+from penstock.graph.node import Node
 
 Part: TypeAlias = tuple[Element, int, int]
 """Rows of a batch: the batch, the first row, and the last row + 1."""
@@ -40,13 +40,9 @@ class Unbatch(Node):
     """Each element's rows along the first axis of its leaves."""
 
     op: ClassVar[str] = "unbatch"
+    stays_endless: ClassVar[bool] = True
     splits_elements: ClassVar[bool] = True
     upstream: Node
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return INFINITE if self.upstream.cardinality == INFINITE else UNKNOWN
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""

@@ -18,7 +18,7 @@ from penstock.element import Element, sorted_keys, structure
 from penstock.element import leaves as leaves_of
 from penstock.engine.context import Context
 from penstock.engine.iterator import Mark, OneInputIterator, OpIterator, State
-from penstock.graph.node import UNKNOWN, Node
+from penstock.graph.node import Node
 
 SIZE = 16
 
@@ -30,11 +30,6 @@ class Unique(Node):
     op: ClassVar[str] = "unique"
     per_task: ClassVar[bool] = True
     upstream: Node
-
-    @property
-    def cardinality(self) -> int:
-        """See `Node.cardinality`."""
-        return 0 if self.upstream.cardinality == 0 else UNKNOWN
 
     def open(self, context: Context, state: State) -> OpIterator:
         """See `Node.open`."""
