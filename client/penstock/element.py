@@ -7,7 +7,7 @@ Inside a pipeline a leaf may also be a dataset (see `window`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +36,22 @@ class NestedDataset:
 def is_namedtuple(value: object) -> bool:
     """Return whether *value* is an instance of a named tuple."""
     return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def parts_of(element: Element) -> Sequence[Any] | None:
+    """Return the parts of a tuple or dict; None if *element* is a leaf."""
+    if isinstance(element, dict):
+        return list(element.values())
+    return element if isinstance(element, tuple) else None
+
+
+def with_parts(like: Element, parts: Iterable[Any]) -> Element:
+    """Return a tuple or dict like *like* of other *parts*."""
+    if type(like) is tuple:
+        return tuple(parts)
+    if isinstance(like, dict):
+        return dict(zip(like, parts, strict=True))
+    return type(like)(*parts) if is_namedtuple(like) else tuple(parts)
 
 
 def leaves(element: Element) -> list[Any]:
@@ -96,12 +112,9 @@ def arranged(like: Element, element: Element) -> Element | None:
 
 
 def _arranged(like: Element, element: Element) -> Element:
-    if isinstance(like, tuple):
-        parts = map(_arranged, like, element)
-        return type(like)(*parts) if is_namedtuple(like) else tuple(parts)
     if isinstance(like, dict):
         return {key: _arranged(value, element[key]) for key, value in like.items()}
-    return element
+    return with_parts(like, map(_arranged, like, element)) if isinstance(like, tuple) else element
 
 
 def rebuild(like: Element, values: Sequence[Any]) -> Element:
@@ -114,19 +127,15 @@ def rebuild(like: Element, values: Sequence[Any]) -> Element:
 
 def sorted_keys(element: Element) -> Element:
     """Return *element* with the keys of its dicts in alphabetical order."""
-    if isinstance(element, tuple):
-        parts = map(sorted_keys, element)
-        return type(element)(*parts) if is_namedtuple(element) else tuple(parts)
     if isinstance(element, dict):
         return {key: sorted_keys(element[key]) for key in sorted(element)}
-    return element
+    return with_parts(element, map(sorted_keys, element)) if isinstance(element, tuple) else element
 
 
 def map_leaves(fn: Callable[[Any], Any], element: Element) -> Element:
     """Return *element* with *fn* applied to each leaf."""
     if isinstance(element, tuple):
-        parts = [map_leaves(fn, part) for part in element]
-        return type(element)(*parts) if is_namedtuple(element) else tuple(parts)
+        return with_parts(element, [map_leaves(fn, part) for part in element])
     if isinstance(element, dict):
         return {key: map_leaves(fn, value) for key, value in element.items()}
     return fn(element)
@@ -213,8 +222,7 @@ def collate(elements: Sequence[Element]) -> Element:
 def _collated(elements: Sequence[Element]) -> Element:
     first = elements[0]
     if isinstance(first, tuple):
-        columns = [_collated(column) for column in zip(*elements, strict=True)]
-        return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
+        return with_parts(first, [_collated(column) for column in zip(*elements, strict=True)])
     if isinstance(first, dict):
         return {key: _collated([element[key] for element in elements]) for key in first}
     return _stack(elements)
@@ -312,11 +320,10 @@ def _collect(element: Element, out: list[Any]) -> None:
 
 
 def _rebuild(like: Element, take: Callable[[], Any]) -> Element:
-    if isinstance(like, tuple):
-        parts = [_rebuild(part, take) for part in like]
-        return type(like)(*parts) if is_namedtuple(like) else tuple(parts)
     if isinstance(like, dict):
         return {key: _rebuild(value, take) for key, value in like.items()}
+    if isinstance(like, tuple):
+        return with_parts(like, [_rebuild(part, take) for part in like])
     return take()
 
 

@@ -19,9 +19,11 @@ from penstock.element import (
     NestedDataset,
     collate,
     is_namedtuple,
+    parts_of,
     shown,
     text_array,
     unchanged,
+    with_parts,
 )
 from penstock.errors import ElementError
 from penstock.extras import EXTENDED, needed
@@ -106,13 +108,10 @@ def as_arrays(value: Any) -> Element:
 
 
 def _as_arrays(value: Any) -> Element:
-    if isinstance(value, tuple):
-        parts = map(_as_arrays, value)
-        return type(value)(*parts) if is_namedtuple(value) else tuple(parts)
     if isinstance(value, dict):
         _check_keys(value)
-        return {key: _as_arrays(part) for key, part in value.items()}
-    return as_array(value)
+    parts = parts_of(value)
+    return as_array(value) if parts is None else with_parts(value, map(_as_arrays, parts))
 
 
 def too_deep(value: Any) -> ElementError:

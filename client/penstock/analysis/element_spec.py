@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.analysis.array_spec import ArraySpec, DatasetSpec, Spec, Specs
 from penstock.analysis.registered import Registered, samples
-from penstock.element import Element, NestedDataset, map_leaves, rebuild
+from penstock.element import Element, NestedDataset, map_leaves, parts_of, rebuild, with_parts
 from penstock.engine import seeds
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
@@ -263,13 +263,10 @@ class _Shapes:
 
 
 def _padded_to(shapes: Any, spec: Spec, rows: int | None) -> Spec:
-    if isinstance(spec, (tuple, dict)):
-        below = parts("padded_shapes", shapes, spec)
-        values = spec.values() if isinstance(spec, dict) else spec
-        wide = [_padded_to(*pair, rows) for pair in zip(below, values, strict=True)]
-        if isinstance(spec, dict):
-            return dict(zip(spec, wide, strict=True))
-        return type(spec)(*wide) if hasattr(spec, "_fields") else tuple(wide)
+    values = parts_of(spec)
+    if values is not None:
+        pairs = zip(parts("padded_shapes", shapes, spec), values, strict=True)
+        return with_parts(spec, [_padded_to(*pair, rows) for pair in pairs])
     lengths = [None] * len(spec.shape) if shapes is None else shapes
     axes = (None if length in (None, -1) else length for length in lengths)
     return replace(spec, shape=(rows, *axes))

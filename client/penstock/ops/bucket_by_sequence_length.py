@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.element import Element
+from penstock.element import Element, parts_of
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
@@ -123,15 +123,10 @@ class _Buckets:
 
 def _filled(shapes: Any, like: Element, length: int) -> Any:
     """Return *shapes*, those of elements like *like*, with *length* for each that is open."""
-    if isinstance(like, (tuple, dict)):
-        filled = [
-            _filled(spec, part, length)
-            for spec, part in zip(
-                parts("padded_shapes", shapes, like),
-                like.values() if isinstance(like, dict) else like,
-                strict=True,
-            )
-        ]
+    below = parts_of(like)
+    if below is not None:
+        pairs = zip(parts("padded_shapes", shapes, like), below, strict=True)
+        filled = [_filled(*pair, length) for pair in pairs]
         return dict(zip(like, filled, strict=True)) if isinstance(like, dict) else tuple(filled)
     if shapes is None and isinstance(like, np.ndarray):
         return (length,) * like.ndim

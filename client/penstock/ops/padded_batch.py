@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.element import Element, collate, describe, is_namedtuple, shown, unlike
+from penstock.element import Element, collate, describe, shown, unlike, with_parts
 from penstock.engine.context import Context
 from penstock.engine.iterator import OpIterator, State
 from penstock.errors import DatasetError, ElementError
@@ -66,24 +66,12 @@ def pad(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
 
 def _padded(elements: Sequence[Element], shapes: Any, values: Any) -> Element:
     first = elements[0]
-    if isinstance(first, tuple):
-        below = zip(
-            zip(*elements, strict=True),
-            parts("padded_shapes", shapes, first),
-            parts("padding_values", values, first),
-            strict=True,
-        )
-        columns = [_padded(*part) for part in below]
-        return type(first)(*columns) if is_namedtuple(first) else tuple(columns)
-    if isinstance(first, dict):
-        below = zip(
-            (tuple(element[key] for element in elements) for key in first),
-            parts("padded_shapes", shapes, first),
-            parts("padding_values", values, first),
-            strict=True,
-        )
-        return dict(zip(first, (_padded(*part) for part in below), strict=True))
-    return _pad_leaf(elements, shapes, values)
+    if not isinstance(first, (tuple, dict)):
+        return _pad_leaf(elements, shapes, values)
+    places = first if isinstance(first, dict) else range(len(first))
+    columns = [[element[place] for element in elements] for place in places]
+    wanted = parts("padded_shapes", shapes, first), parts("padding_values", values, first)
+    return with_parts(first, map(_padded, columns, *wanted))
 
 
 def plain_spec(op: str, name: str, spec: Any) -> Any:
