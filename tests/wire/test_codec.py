@@ -15,16 +15,15 @@ from penstock.errors import ConfigError, PenstockError, VersionMismatch
 from penstock.protocol import control
 from penstock.protocol.calls import OpenIterationRequest
 from penstock.protocol.control import (
-    AttemptProgress,
     ReaderHeartbeat,
     TaskView,
     WorkerCommand,
     WorkerEvent,
 )
-from penstock.protocol.data import Ack, ReadReply, ReadRequest
-from penstock.protocol.ranges import AckedSet, RangeSet
+from penstock.protocol.data import ReadReply
+from penstock.protocol.ranges import RangeSet
 from penstock.protocol.splits import Split, SplitLog
-from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, DatasetId, Failure, Mode, Versions
+from penstock.protocol.types import PROTOCOL, Codec, DatasetId, Failure, Mode, Versions
 from penstock.wire import dispatcher, worker
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
@@ -139,17 +138,6 @@ def test_what_many_are_told_is_kept_unless_it_is_large():
         tracemalloc.stop()
 
 
-def test_an_absent_message_is_not_an_empty_one():
-    codec = form(AttemptProgress)
-    nothing, empty = (
-        AttemptProgress(1, 2, AckedSet()),
-        AttemptProgress(1, 2, AckedSet(), checkpoint=Checkpoint(0, (), "")),
-    )
-
-    assert codec.decode(codec.encode(nothing)).checkpoint is None
-    assert codec.decode(codec.encode(empty)).checkpoint == Checkpoint(0, (), "")
-
-
 @pytest.mark.parametrize(
     "kind, fields",
     [
@@ -249,10 +237,3 @@ def test_a_class_that_differs_from_its_message_is_refused_at_once():
         form(WorkerEvent, name="WorkerCommand")
     with pytest.raises(TypeError, match="cannot be"):
         form(int, name="Split")
-
-
-def test_requests_of_a_read_are_told_apart():
-    codec = dict(forms())[ReadRequest]
-    ack = Ack(RangeSet(), 0)
-
-    assert codec.decode(codec.encode(ack)) == ack

@@ -6,12 +6,12 @@ from dataclasses import FrozenInstanceError, dataclass
 import pytest
 
 from penstock.protocol.control import AttemptProgress, ElementCounts
-from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet, RangeSet
+from penstock.protocol.ranges import NO_RANGES, NOTHING_ACKED, AckedSet
 from penstock.protocol.splits import Split
 from penstock.protocol.types import Checkpoint
 from penstock.wire._pb import common_pb2, dispatcher_pb2
 from penstock.wire.codec import form
-from penstock.wire.field_code import alone, pairs, scalar, scalars, written
+from penstock.wire.field_code import scalar, scalars, written
 
 PROGRESS = form(AttemptProgress)
 NAMES = scalars("names", tuple)
@@ -51,23 +51,6 @@ def test_maps_that_are_empty_are_not_shared():
 
     assert first == other == {}
     assert first is not other
-
-
-@pytest.mark.parametrize("numbers", [(1,), (1, 2, 3)])
-def test_pairs_of_which_one_lacks_its_other_are_no_pairs(numbers):
-    _, get = written(RangeSet, ["spans"], [pairs("spans", 2, tuple)])
-
-    with pytest.raises(ValueError, match="shorter"):
-        get(common_pb2.RangeSet(spans=numbers))
-
-
-def test_a_field_alone_is_put_as_it_is():
-    put, get = alone(scalar("label"))
-    message = dispatcher_pb2.SaveBarrier()
-
-    put(message, "evening")
-
-    assert get(message) == message.label == "evening"
 
 
 def test_what_is_read_is_as_frozen_and_as_equal_as_what_was_sent():

@@ -36,11 +36,7 @@ from google.protobuf.message_factory import GetMessageClass
 from penstock.errors import ConfigError, Refused, VersionMismatch
 from penstock.protocol.control import TaskView
 from penstock.protocol.malformed import MALFORMED
-from penstock.wire._pb import (  # noqa: F401  they add their messages to the pool
-    dispatcher_pb2,
-    preemption_pb2,
-    worker_pb2,
-)
+from penstock.wire._pb import dispatcher_pb2, worker_pb2  # noqa: F401  they fill the pool
 from penstock.wire.field_code import (
     FieldCode,
     Get,
