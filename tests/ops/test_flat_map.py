@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import Closed, DatasetError, ElementError, StateError, TransformError
+from penstock.errors import DatasetError, ElementError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
-from tests.ops.waiting import failing_at
+from tests.ops.waiting import failing_at, seconds_to_close
 
 LENGTHS = [3, 0, 5, 1, 1, 7, 0, 0, 2, 4, 1]
 
@@ -150,23 +150,8 @@ def test_a_search_for_elements_that_are_not_there_can_be_closed():
         return Dataset.range(0)
 
     it = iter(Dataset.range(1).repeat().flat_map(empty))
-    raised = []
 
-    def search():
-        try:
-            next(it)
-        except Closed as exc:
-            raised.append(exc)
-
-    thread = threading.Thread(target=search)
-    thread.start()
-    started.wait(10)
-
-    it.close()
-
-    thread.join(10)
-    assert not thread.is_alive()
-    assert raised
+    seconds_to_close(it, started)
 
 
 def test_an_outer_dataset_that_became_shorter_is_named():

@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.dataset.dataset import Dataset
-from penstock.errors import Closed, DatasetError, DefinitionError, StateError, TransformError
+from penstock.errors import DatasetError, DefinitionError, StateError, TransformError
 from penstock.graph.node import INFINITE, UNKNOWN
 from penstock.ops.internal import group_buffer
+from tests.ops.waiting import seconds_to_close
 
 
 def grouped(values, key, size):
@@ -231,23 +232,8 @@ def test_a_search_for_a_group_that_gives_something_can_be_closed():
         return window.take(0)
 
     it = iter(Dataset.counter().group_by_window(lambda x: x % 3, nothing, 2))
-    raised = []
 
-    def search():
-        try:
-            next(it)
-        except Closed as exc:
-            raised.append(exc)
-
-    thread = threading.Thread(target=search)
-    thread.start()
-    started.wait(10)
-
-    it.close()
-
-    thread.join(10)
-    assert not thread.is_alive()
-    assert raised
+    seconds_to_close(it, started)
 
 
 def test_an_element_that_fails_when_it_is_read_again_is_an_error_of_its_own():

@@ -7,6 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from penstock.dataset.iterator import DatasetIterator
+from penstock.errors import Closed
+
 
 def failing_at(*bad: int) -> Callable[[Any], Any]:
     """Return a function that returns its argument, and raises for those in *bad*."""
@@ -30,3 +33,27 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that in ten seconds"
         time.sleep(0.001)
+
+
+def seconds_to_close(elements: DatasetIterator, inside: threading.Event) -> float:
+    """Ask for an element in a thread and close *elements* once *inside* is set.
+
+    The thread must end with `Closed`. Return how long that took.
+    """
+    raised: list[Closed] = []
+
+    def read() -> None:
+        try:
+            next(elements)
+        except Closed as exc:
+            raised.append(exc)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert inside.wait(10)
+    began = time.monotonic()
+    elements.close()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert raised
+    return time.monotonic() - began
