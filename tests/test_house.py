@@ -63,7 +63,6 @@ TRIED_THROUGH = {
     "penstock.dataset.framework_sources": "frameworks/test_sources.py",
     "penstock.jax.loader": "frameworks/jax/test_loader.py",
     "penstock.tensorflow.reading": "frameworks/tensorflow/test_reading.py",
-    "penstock.torch.iterable": "frameworks/torch/test_iterable.py",
     "penstock.torch.loader": TORCH,
     "penstock.torch.tensors": "frameworks/torch/test_tensors.py",
     # Halves of something that works in two processes.
@@ -119,7 +118,6 @@ TRIED_THROUGH = {
     "penstock.ops.internal.interleave_slots": "ops/test_interleave.py",
     "penstock.ops.internal.parallel_map": MAP,
     "penstock.ops.internal.shuffle_slots": "ops/test_shuffle.py",
-    "penstock.ops.internal.selection": "ops/test_choose_from_datasets.py",
     "penstock.ops.internal.tracked_shuffle": "reader/delivery/test_output_block.py",
     # A core is tried as a whole, by scenarios and laws.
     "penstock.reader.core.ack_collector": "reader/core/test_deliveries.py",

@@ -19,7 +19,7 @@ from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
 from penstock.ops.concatenate import Concatenate
 from penstock.ops.enumerate import Enumerate
-from penstock.ops.filter import Filter
+from penstock.ops.filter import Filter, TakeWhile
 from penstock.ops.flat_map import FlatMap
 from penstock.ops.interleave import Interleave
 from penstock.ops.internal.file_records import FileSource
@@ -30,9 +30,7 @@ from penstock.ops.range import Range
 from penstock.ops.repeat import Repeat
 from penstock.ops.shard import HINTED, Shard, TaskShard
 from penstock.ops.shuffle import Shuffle
-from penstock.ops.skip import Skip
-from penstock.ops.take import Take
-from penstock.ops.take_while import TakeWhile
+from penstock.ops.take import Skip, Take
 from penstock.ops.unique import Unique
 from penstock.ops.with_options import WithOptions
 from penstock.ops.zip import Zip

@@ -26,7 +26,6 @@ from penstock.graph.traversal import rewritten, topological_order, walk
 from penstock.ops.batch import Batch
 from penstock.ops.bucket_by_sequence_length import BucketBySequenceLength
 from penstock.ops.cache import Cache
-from penstock.ops.choose_from_datasets import ChooseFromDatasets
 from penstock.ops.counter import Counter
 from penstock.ops.enumerate import Enumerate
 from penstock.ops.fixed_length_records import FixedLengthRecords
@@ -42,11 +41,11 @@ from penstock.ops.range import Range
 from penstock.ops.rebatch import Rebatch
 from penstock.ops.repeat import Repeat
 from penstock.ops.scan import Scan
+from penstock.ops.selection import ChooseFromDatasets
 from penstock.ops.shard import Shard
 from penstock.ops.shuffle import Shuffle
-from penstock.ops.skip import Skip
 from penstock.ops.slices import Slices
-from penstock.ops.take import Take
+from penstock.ops.take import Skip, Take
 from penstock.ops.text_lines import TextLines
 from penstock.ops.tfrecords import TFRecords
 from penstock.ops.unbatch import Unbatch

@@ -24,8 +24,7 @@ from penstock.ops.padded_batch import PaddedBatch
 from penstock.ops.prefetch import Prefetch
 from penstock.ops.range import Range
 from penstock.ops.shard import HINTED, Shard
-from penstock.ops.skip import Skip
-from penstock.ops.take import Take
+from penstock.ops.take import Skip, Take
 from penstock.ops.with_options import WithOptions
 from penstock.ops.zip import Zip
 from penstock.protocol.splits import FilePattern

@@ -12,16 +12,13 @@ from penstock.ops.assert_cardinality import AssertCardinality
 from penstock.ops.cache import Cache
 from penstock.ops.concatenate import Concatenate
 from penstock.ops.enumerate import Enumerate
-from penstock.ops.filter import Filter
+from penstock.ops.filter import Filter, TakeWhile
 from penstock.ops.ignore_errors import IgnoreErrors
-from penstock.ops.map import Map
-from penstock.ops.map_batches import MapBatches
+from penstock.ops.map import Map, MapBatches
 from penstock.ops.repeat import Repeat
 from penstock.ops.scan import Scan
 from penstock.ops.shard import Shard
-from penstock.ops.skip import Skip
-from penstock.ops.take import Take
-from penstock.ops.take_while import TakeWhile
+from penstock.ops.take import Skip, Take
 from penstock.ops.unique import Unique
 from penstock.ops.with_options import with_options
 from penstock.options import Options

@@ -9,12 +9,11 @@ from penstock.element import is_flat, leaves, rebuild, shown
 from penstock.errors import DatasetError
 from penstock.graph.node import Node
 from penstock.graph.traversal import DatasetBase
-from penstock.ops.choose_from_datasets import ChooseFromDatasets
 from penstock.ops.counter import Counter
 from penstock.ops.generator import Generator
 from penstock.ops.random import Random
 from penstock.ops.range import Range
-from penstock.ops.sample_from_datasets import SampleFromDatasets
+from penstock.ops.selection import ChooseFromDatasets, SampleFromDatasets
 from penstock.ops.sequence import sequence_of
 from penstock.ops.slices import Slices
 from penstock.ops.tensors import Tensors

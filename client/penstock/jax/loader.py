@@ -10,7 +10,7 @@ import numpy as np
 from penstock.element import Element, arranged, describe, leaves, map_leaves, rebuild
 from penstock.errors import DatasetError, ElementError
 from penstock.loading.loader import FrameworkLoader, jobs
-from penstock.loading.numeric import numeric
+from penstock.loading.placed import numeric
 from penstock.runtime.public_names import named_by
 
 

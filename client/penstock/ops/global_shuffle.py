@@ -29,8 +29,7 @@ from penstock.ops.list_files import ListFiles
 from penstock.ops.map import Map
 from penstock.ops.prefetch import Prefetch
 from penstock.ops.shard import Shard
-from penstock.ops.skip import Skip
-from penstock.ops.take import Take
+from penstock.ops.take import Skip, Take
 from penstock.ops.with_options import WithOptions
 from penstock.protocol.malformed import glimpse
 from penstock.protocol.types import SourceSlice

@@ -1,4 +1,4 @@
-"""`map`: a function of each element.
+"""`map`: a function of each element; `map_batches`: a function of many elements at once, stacked.
 
 State: ``[calls so far, the input's state]``; the first is the number for ``rng`` and errors. If
 parallel calls are returned as they complete, a third part lists the calls after that position that
@@ -25,9 +25,10 @@ from penstock.engine.iterator import (
 )
 from penstock.engine.rows import Block
 from penstock.errors import DatasetError
-from penstock.executors.function import FunctionCaller, UserFunction
+from penstock.executors.function import FunctionCaller, UserFunction, wants_rng
 from penstock.executors.movable_function import MovableFunction
 from penstock.executors.process_function import ProcessFunction
+from penstock.executors.stacked_function import Stacked, StackedFunction
 from penstock.graph.node import Node, function
 from penstock.ops.internal.parallel_map import ParallelMap
 from penstock.options import check_count_or_auto
@@ -69,7 +70,7 @@ class Map(Node):
         number, below, *returned = state or (0, None)
         call = _CALLS[self.executor](self.fn, self.label, context.seed())
         upstream = context.open(self.upstream, below)
-        threads, meter = threads_of(context.tuned, self.parallel, self.executor)
+        threads, meter = _threads_of(context.tuned, self.parallel, self.executor)
         if meter is not None and context.tuned.budget.processes is not None:
             call = meter.calls = MovableFunction.of(self.fn, self.label, context.seed())
         if self.parallel is None and not returned and isinstance(call, UserFunction):
@@ -94,7 +95,7 @@ def check_calls(node: Any, parameter: str, parallel: Any) -> None:
         object.__setattr__(node, "parallel", threads)
 
 
-def threads_of(
+def _threads_of(
     tuned: Tuning, parallel: int | None, executor: str | None
 ) -> tuple[int, Meter | None]:
     """Return how many threads make calls, and what measures them if their number is tuned."""
@@ -166,3 +167,50 @@ class TunedIterator(RowsIterator):
         """See `OpIterator.close`."""
         self._run.close()
         self._meter.close()
+
+
+@dataclass(frozen=True, eq=False)
+class MapBatches(Node):
+    """The rows of *fn* of stacked elements, in their order."""
+
+    op: ClassVar[str] = "map_batches"
+    one_to_one: ClassVar[bool] = True
+    upstream: Node
+    fn: Callable[..., Any] = function()
+    parallel: int | None = None
+    executor: str | None = None
+
+    def __post_init__(self) -> None:
+        check_calls(self, "fn", self.parallel)
+        if wants_rng(self.fn):
+            raise DatasetError(
+                "map_batches: a generator rng is one element's, and fn gets many at once: use map, "
+                "or pair the elements with Dataset.random(seed) by zip"
+            )
+        if self.executor not in (None, "thread", "process"):
+            raise DatasetError(
+                f'map_batches: executor must be "thread", "process" or None, not {self.executor!r}'
+            )
+
+    def open(self, context: Context, state: State) -> OpIterator:
+        """See `Node.open`."""
+        number, below = state or (0, None)
+        upstream, apart = context.open(self.upstream, below), self.executor == "process"
+        call = StackedFunction(self.fn, self.label)
+        if self.parallel is None and not apart:
+            return _MapBatchesIterator(upstream, call, number)
+        threads, meter = _threads_of(context.tuned, self.parallel, self.executor)
+        calls = ProcessFunction.of(Stacked(self.fn), self.label, 0) if apart else call
+        tracked = context.sessions is not None
+        run = ParallelMap(upstream, calls, number, threads, True, tracked=tracked)
+        return tuned_run(run, run.resize, meter)
+
+
+class _MapBatchesIterator(OneToOneIterator, RowsIterator):
+    def __init__(self, upstream: OpIterator, call: StackedFunction, number: int) -> None:
+        super().__init__(upstream, number)
+        self._call = call
+
+    def rows(self, n: int) -> Block:
+        """See `OpIterator.rows`."""
+        return self.made(n, self._upstream.rows, self._call.call_rows)

@@ -7,7 +7,6 @@ from penstock.extras import needed
 
 needed("torch", "penstock.torch")
 
-from penstock.torch.iterable import as_iterable
-from penstock.torch.loader import Loader
+from penstock.torch.loader import Loader, as_iterable
 
 __all__ = ["Loader", "as_iterable"]

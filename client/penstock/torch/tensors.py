@@ -10,7 +10,7 @@ import torch
 
 from penstock.element import TEXT, Element, map_leaves
 from penstock.errors import ElementError
-from penstock.loading.numeric import extended, numeric
+from penstock.loading.placed import extended, numeric
 
 _EXTENDED = {
     "bfloat16": (np.int16, torch.bfloat16),

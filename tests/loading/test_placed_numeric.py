@@ -5,7 +5,7 @@ import pytest
 
 from penstock.element import text_array
 from penstock.errors import ElementError
-from penstock.loading.numeric import extended, numeric
+from penstock.loading.placed import extended, numeric
 
 
 @pytest.mark.parametrize("code", "?bBhHiIlLefdFD")
