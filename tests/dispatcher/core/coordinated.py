@@ -1,48 +1,26 @@
 """A pass that is read in rounds, around the dispatcher's core, in virtual time."""
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
-    Assignment,
     AttemptProgress,
     ReaderHeartbeat,
-    SaveBarrier,
-    SplitRequest,
-    WorkerHeartbeat,
 )
-from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.loop_time import ReaderProcess
 from penstock.protocol.ranges import AckedSet
 from penstock.protocol.rounds import GroupsHeld, RoundsReport
-from penstock.protocol.types import PROTOCOL, Codec, Failure, Mode, ReaderStatus, Versions
+from penstock.protocol.types import Mode, ReaderStatus
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.events import (
-    AppendFact,
-    CloseReaderStream,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    SendCommand,
-    SendView,
-    StartHistory,
-    Tick,
-)
 from penstock_dispatcher.core.facts import RoundsAdvanced
-from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
-
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
+from tests.dispatcher.core.driver import DrivenJob, DrivenReader
 
 
-class Consumer:
+class Consumer(DrivenReader):
     """A process that reads as one of the consumers: what it has is what a test says."""
 
     def __init__(self, session, index, stamp, start, iteration):
-        self.session, self.index, self.stamp, self.start = session, index, stamp, start
-        self.iteration, self.process = iteration, ReaderProcess("host", 100 + stamp)
-        self.id, self.seq, self.taken, self.held, self.handed = None, 0, 0, {}, 0
-        self.began = 0
-        self.view = self.failure = self.barrier = self.result = None
+        super().__init__(session, iteration)
+        self.index, self.stamp, self.start = index, stamp, start
+        self.process = ReaderProcess("host", 100 + stamp)
+        self.taken, self.held, self.handed, self.began = 0, {}, 0, 0
 
     def heartbeat(self, leaving=False):
         self.seq += 1
@@ -66,78 +44,24 @@ class Consumer:
         return [one.description for one in self.view.rounds.lost]
 
     def see(self, view):
-        self.view = view
+        super().see(view)
         live = view.status is ReaderStatus.LIVE
         if live and self.id is None and view.rounds is not None:
             self.began = self.taken = view.rounds.start
         self.id = view.reader if live else None
-        if view.save_results:
-            self.barrier, (self.result,) = None, view.save_results
 
 
-class Coordinated:
+class Coordinated(DrivenJob):
     """One job that *consumers* read in rounds, by default copies (OFF) of a pipeline."""
 
     def __init__(self, consumers=2, mode=Mode.OFF, units=1000, settings=None, **parameters):
-        self.now, self.facts, self.calls = 100.0, [], 0
-        self.settings = settings or CoreSettings()
-        self.consumers, self.assignments, self.progress, self.replies = {}, {}, {}, {}
-        self.core = DispatcherCore(DispatcherState(), self.settings, self.now)
-        self.parameters = {"num_consumers": consumers, **parameters}
-        self.mode = mode
-        self.tell(StartHistory(7))
-        provider = SplitProviderSpec((".0",), units)
-        self.tell(RegisterDataset(1, VERSIONS, "d", (provider,), ""))
-        self.iteration = self.open().iteration
+        super().__init__(mode, units, settings, num_consumers=consumers, **parameters)
 
-    # --- what happens ---
-
-    def tell(self, event):
-        self.perform(self.core.handle(event, self.now))
-        self.perform(self.core.take_views(self.now))
-
-    def perform(self, effects):
-        for effect in effects:
-            match effect:
-                case AppendFact(fact):
-                    self.facts.append(fact)
-                case SendCommand(worker, _, Assignment() as assignment):
-                    self.assignments[worker] = assignment
-                case SendView(view) if view.session in self.consumers:
-                    self.consumers[view.session].see(view)
-                case CloseReaderStream(session, failure):
-                    self.consumers[session].failure = failure
-                case ReplyToCall(call, answer):
-                    self.replies[call] = answer
-
-    def open(self, **changed):
-        """Open the pass, or another; return the reply."""
-        self.calls += 1
-        wanted = {"job_name": "j", "repetition": 1, **self.parameters, **changed}
-        request = OpenIterationRequest(VERSIONS, "d", self.mode, codec=Codec.NONE, **wanted)
-        self.tell(OpenIteration(self.calls, request, 5))
-        return self.replies[self.calls]
-
-    def opens(self, **changed):
-        """Open anew, and go on with that pass."""
-        reply = self.open(**changed)
-        assert isinstance(reply, OpenIterationReply), reply.error()
-        self.iteration = reply.iteration
-
-    def refused(self, **changed):
-        reply = self.open(**changed)
-        assert isinstance(reply, Failure), reply
-        return str(reply.error())
-
-    def worker(self, name, incarnation=1):
-        self.progress[name] = {}
-        self.beat(name, incarnation)
-
-    def beat(self, name, incarnation=1):
-        running = {run.task for run in self.assignments[name].tasks} if self.progress[name] else ()
-        self.progress[name] = {t: p for t, p in self.progress[name].items() if t in running}
-        revision = self.core.state.revision
-        self.tell(WorkerHeartbeat(name, incarnation, revision, dict(self.progress[name])))
+    def beat(self, name):
+        known = self.progress[name]
+        running = {run.task for run in self.assignments[name].tasks} if known else ()
+        self.progress[name] = {task: one for task, one in known.items() if task in running}
+        super().beat(name)
 
     def made(self, task, head, **more):
         """Let the worker of *task* report that the next element to be made is *head*."""
@@ -146,25 +70,15 @@ class Coordinated:
         self.progress[record.worker][task] = progress
         self.beat(record.worker)
 
-    def ask(self, task, incarnation=1):
-        """Let the worker of *task* ask for the next split."""
-        known = self.task(task)
-        self.tell(
-            SplitRequest(known.worker, incarnation, task, known.attempt, 0, known.logs[0].stop)
-        )
-
     def joins(self, index, stamp=None, start=None, session=None):
         session = session or f"c{index}" + (f".{stamp}" if stamp else "")
-        consumer = Consumer(session, index, stamp or 1, start, self.iteration)
-        self.consumers[session] = consumer
-        self.tell(consumer.heartbeat())
-        return consumer
+        return self.enters(Consumer(session, index, stamp or 1, start, self.iteration))
 
     def reports(self, consumer, taken=None, **leaving):
         """Let a consumer report; *taken* is new, as everything else is set on it."""
         if taken is not None:
             consumer.taken = taken
-        self.tell(consumer.heartbeat(**leaving))
+        super().reports(consumer, **leaving)
 
     def holds(self, consumer, **groups):
         """Let a consumer report groups of tasks by their numbers: ``t0=3``."""
@@ -174,51 +88,15 @@ class Coordinated:
         self.reports(consumer)
 
     def all_hold(self, **groups):
-        for consumer in list(self.consumers.values()):
+        for consumer in list(self.readers.values()):
             if consumer.id is not None:
                 self.holds(consumer, **groups)
-
-    def saves(self, consumer, label=""):
-        number = self.core.state.iterations[consumer.iteration].next_save
-        consumer.barrier = SaveBarrier(number, label, 60.0)
-        self.reports(consumer)
-
-    def passes(self, seconds, *present):
-        """Let time pass, in which *present* consumers and all workers send heartbeats."""
-        until = self.now + seconds
-        while self.now < until:
-            self.now += 0.25
-            self.tell(Tick())
-            if self.now % 1.0 == 0:
-                for consumer in present:
-                    self.reports(consumer)
-                for name in self.progress:
-                    self.beat(name)
-
-    def restart(self):
-        """End the dispatcher, and start it from its facts."""
-        state = DispatcherState()
-        for fact in self.facts:
-            state.apply(fact)
-        assert state == self.core.state
-        self.core = DispatcherCore(state, self.settings, self.now)
 
     # --- what is there ---
 
     @property
-    def record(self):
-        return self.core.state.iterations[self.iteration]
-
-    @property
     def rounds(self):
         return self.record.rounds
-
-    @property
-    def tasks(self):
-        return list(self.record.tasks)
-
-    def task(self, name):
-        return self.record.tasks[name]
 
     @property
     def released(self):

@@ -1,84 +1,19 @@
 """A job that is read in order, with one reader, as its dispatcher sees it."""
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
-from penstock.protocol.control import AttemptProgress, ReaderHeartbeat, TaskReport, WorkerHeartbeat
+from penstock.protocol.control import AttemptProgress, WorkerHeartbeat
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import PROTOCOL, Codec, Mode, Versions
-from penstock_dispatcher.core.events import (
-    AppendFact,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    SendView,
-    StartHistory,
-    WorkerDead,
-    WorkerDisconnected,
-)
+from penstock.protocol.types import Mode
 from penstock_dispatcher.core.facts import SplitsGranted
-from penstock_dispatcher.core.settings import CoreSettings
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
-
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
+from tests.dispatcher.core.driver import OneReader
 
 
-class World:
+class World(OneReader):
     """One reader of an ordered job over *units*; each unit is an element."""
 
-    def __init__(self, units, workers=2, *, align=1, grid=0, unordered="", **asked):
-        self.facts, self.beats, self.view, self.now = [], 0, None, 100.0
-        self.start(DispatcherState())
-        self.tell(StartHistory(1))
-        spec = SplitProviderSpec((".0",), units, align=align, grid=grid)
-        self.tell(RegisterDataset(1, VERSIONS, "d", (spec,), "", unordered=unordered))
-        for i in range(workers):
-            self.comes(f"w{i}")
-        request = OpenIterationRequest(
-            VERSIONS, "d", Mode.DYNAMIC, "j", 1, Codec.NONE, **{"ordered": True, **asked}
-        )
-        effects = self.tell(OpenIteration(1, request, 5))
-        (self.answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
-        if isinstance(self.answer, OpenIterationReply):
-            self.reads()
-
-    def start(self, state):
-        self.core = DispatcherCore(state, CoreSettings(), self.now, 1_800_000_000.0)
-
-    def tell(self, event):
-        effects = [*self.core.handle(event, self.now), *self.core.take_views(self.now)]
-        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
-        views = [e.view for e in effects if isinstance(e, SendView)]
-        self.view = views[-1] if views else self.view
-        return effects
-
-    def comes(self, worker):
-        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
-
-    def reads(self, session="r", acked=(), unreachable=()):
-        """Let a reader beat, and fence the attempts that are over."""
-        self.beats += 1
-        had = {n: AckedSet(dict(acked).get(n, t.acked.floor)) for n, t in self.tasks.items()}
-        reports = {n: TaskReport(t.attempt + 1, had[n]) for n, t in self.tasks.items()}
-        reader = self.iteration.sessions.get(session)
-        self.tell(
-            ReaderHeartbeat(
-                self.answer.iteration,
-                session,
-                reader,
-                self.beats,
-                reports,
-                unreachable=dict(unreachable),
-            )
-        )
-
-    @property
-    def iteration(self):
-        return self.core.state.iterations[self.answer.iteration]
-
-    @property
-    def tasks(self):
-        return self.iteration.tasks
+    def __init__(self, units, workers=2, *, align=1, grid=0, **asked):
+        source = SplitProviderSpec((".0",), units, align=align, grid=grid)
+        super().__init__(source, workers, Mode.DYNAMIC, **{"ordered": True, **asked})
 
     @property
     def splits(self):
@@ -117,11 +52,6 @@ class World:
         progress = self.core.ctx.soft_state.progress
         return [name for name in self.tasks if name not in progress or not progress[name].all_sent]
 
-    def dies(self, worker):
-        self.tell(WorkerDisconnected(worker, 1))
-        self.tell(WorkerDead(worker, 1))
-
     @property
     def account(self):
-        (found,) = self.core.stats(self.now).iterations
-        return found.account
+        return self.stats.account

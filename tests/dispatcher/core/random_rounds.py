@@ -61,7 +61,7 @@ class RandomRounds(Coordinated):
         self.chance = chance = random.Random(seed)
         self.log, self.told, self.granted = [], {}, []
         self.places, self.said = {}, {}
-        self.runs, self.alive, self.born, self.calm = {}, {}, 0, False
+        self.runs, self.born, self.calm = {}, 0, False
         self.everybody = []
         settings = CoreSettings(
             worker_lease=1.5, reader_lease=6.0, consumer_lease=LEASE, sweep_interval=1.0, idle=900.0
@@ -119,25 +119,25 @@ class RandomRounds(Coordinated):
     # --- what may happen ---
 
     def start_worker(self, name):
-        self.alive[name] = self.alive.get(name, 0) + 1
+        self.incarnation[name] = self.incarnation.get(name, 0) + 1
         self.progress[name] = {}
         self.work_beat(name)
 
     def kill_worker(self, name):
-        self.tell(WorkerDisconnected(name, self.alive[name]))
-        self.tell(WorkerDead(name, self.alive[name]))
+        self.tell(WorkerDisconnected(name, self.incarnation[name]))
+        self.tell(WorkerDead(name, self.incarnation[name]))
         self.start_worker(name)
 
     def work(self):
         """Let workers make elements of what they are assigned."""
-        for name in self.alive:
+        for name in self.incarnation:
             for run in self.assignments[name].tasks if name in self.assignments else ():
                 made, ended = self.runs.get((run.task, run.attempt), (run.checkpoint.number, False))
                 total, closed = self.total(run.task)
                 made = min(total, made + self.chance.randint(0, 5))
                 self.runs[run.task, run.attempt] = made, closed and made == total
                 if not closed and self.task_runs(run, name):
-                    self.ask(run.task, self.alive[name])
+                    self.ask(run.task)
 
     def total(self, name):
         """Return how many elements there are of a task so far, and whether that is all."""
@@ -168,13 +168,13 @@ class RandomRounds(Coordinated):
                 state = Checkpoint(at) if self.chance.random() < 0.5 else None
                 more = {"checkpoint": state, "ended": known[1], "done": known[1]}
                 progress[run.task] = AttemptProgress(run.attempt, known[0], AckedSet(floor), **more)
-        self.tell(WorkerHeartbeat(name, self.alive[name], 0, progress))
+        self.tell(WorkerHeartbeat(name, self.incarnation[name], 0, progress))
 
     def start_consumer(self, index, start=None):
         self.born += 1
         name = f"c{index}.{self.born}"
         consumer = RandomConsumer(name, index, self.born, start, self.iteration)
-        self.consumers[name] = consumer
+        self.readers[name] = consumer
         self.everybody = [one for one in self.everybody if one.index != index] + [consumer]
         self.report(consumer)
 
@@ -246,7 +246,7 @@ class RandomRounds(Coordinated):
             assert [entry.task for entry in known.entries()] == self.log[known.floor :]
         if not self.calm and not self.record.finished and self.chance.random() < 0.5:
             self.kill_consumer(self.chance.choice(self.everybody), anywhere=False)
-        for name in self.alive:
+        for name in self.incarnation:
             self.work_beat(name)
 
     def step(self):
@@ -254,7 +254,7 @@ class RandomRounds(Coordinated):
         if self.record.finished:
             return
         self.work()
-        for name in self.alive:
+        for name in self.incarnation:
             if self.chance.random() < 0.6:
                 self.work_beat(name)
         for consumer in list(self.everybody):
@@ -268,7 +268,7 @@ class RandomRounds(Coordinated):
         if kind < 0.03:
             self.restart()
         elif kind < 0.06:
-            self.kill_worker(self.chance.choice(list(self.alive)))
+            self.kill_worker(self.chance.choice(list(self.incarnation)))
         elif kind < 0.09:
             self.kill_consumer(self.chance.choice(self.everybody))
         elif kind < 0.11:

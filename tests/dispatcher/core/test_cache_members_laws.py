@@ -2,12 +2,10 @@
 
 from functools import cache
 
-import msgspec
 import pytest
 
-from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.journal.encoding import decode_facts, encode_fact, encode_facts
 from tests.dispatcher.core.random_cached import RandomCached
+from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(100)
 
@@ -79,21 +77,9 @@ def test_passes_end_when_their_trainers_are_gone():
 
 def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read():
     for seed in SEEDS:
-        world = settled(seed)
-        again, half = DispatcherState(), len(world.facts) // 2
-        for fact in world.facts[:half]:
-            again.apply(fact)
-        again = msgspec.msgpack.decode(msgspec.msgpack.encode(again), type=DispatcherState)
-        for fact in world.facts[half:]:
-            again.apply(fact)
-        assert again == world.core.state, f"seed {seed}"
+        assert_replay_is_equal(settled(seed))
 
 
 def test_facts_of_cached_jobs_can_be_written_and_read():
-    seen = set()
-    for seed in SEEDS[:30]:
-        for fact in settled(seed).facts:
-            row = encode_facts([encode_fact(fact)])
-            assert decode_facts(row) == [fact]
-            seen.add(type(fact).__name__)
+    seen = written_and_read(map(settled, SEEDS[:30]))
     assert {"TrainerDone", "TrainersReported", "ReaderRemoved", "AttemptStarted"} <= seen

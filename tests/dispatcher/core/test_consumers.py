@@ -19,9 +19,9 @@ def reading(consumers=2, taken=(), released=8, **more):
     for index in range(consumers):
         world.joins(index)
     world.all_hold(t0=released)
-    for consumer, rounds in zip(world.consumers.values(), taken, strict=False):
+    for consumer, rounds in zip(world.readers.values(), taken, strict=False):
         world.reports(consumer, taken=rounds)
-    return world, *world.consumers.values()
+    return world, *world.readers.values()
 
 
 def at_the_end(taken, consumers=2):
@@ -33,9 +33,9 @@ def at_the_end(taken, consumers=2):
     world.made(world.tasks[0], 8 * consumers, ended=True)
     world.all_hold(t0=8)
     assert world.rounds.last == 8
-    for consumer, rounds in zip(world.consumers.values(), taken, strict=True):
+    for consumer, rounds in zip(world.readers.values(), taken, strict=True):
         world.reports(consumer, taken=rounds)
-    return world, *world.consumers.values()
+    return world, *world.readers.values()
 
 
 def failure(consumer):
@@ -313,7 +313,7 @@ def test_one_that_never_came_is_named():
     a = world.joins(0)
     world.joins(2)
 
-    world.passes(11, *world.consumers.values())
+    world.passes(11, *world.readers.values())
 
     assert a.lost == ["consumer 1, which never came"]
 

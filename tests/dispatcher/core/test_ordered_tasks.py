@@ -16,7 +16,8 @@ from penstock_dispatcher.core.ordered_tasks import AHEAD as AHEAD_OF_EACH
 from penstock_dispatcher.core.ordered_tasks import OPEN
 from penstock_dispatcher.core.slots import ORDERED as AT_WORK
 from penstock_dispatcher.core.state import DispatcherState
-from tests.dispatcher.core.one_order import VERSIONS, World
+from tests.dispatcher.core.driver import VERSIONS
+from tests.dispatcher.core.one_order import World
 
 AHEAD = AHEAD_OF_EACH * AT_WORK
 

@@ -18,7 +18,7 @@ def started(workers=1, **parameters):
     for number in range(1, parameters.get("consumers", 2)):
         world.joins(number)
     assert len(world.tasks) == workers
-    return world, *world.consumers.values()
+    return world, *world.readers.values()
 
 
 def test_a_round_is_released_when_all_consumers_have_it():

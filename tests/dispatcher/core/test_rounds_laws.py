@@ -2,13 +2,12 @@
 
 from functools import cache
 
-import msgspec
 import pytest
 
 from penstock.protocol.types import Mode
 from penstock_dispatcher.core import facts as f
-from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.random_rounds import RandomRounds
+from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(120)
 
@@ -38,7 +37,7 @@ def test_all_who_take_a_round_take_the_same_group():
         for number, task in enumerate(world.log):
             rounds[number] = task, counted.get(task, 0)
             counted[task] = counted.get(task, 0) + 1
-        for consumer in world.consumers.values():
+        for consumer in world.readers.values():
             for number, task, group in consumer.took:
                 assert rounds[number] == (task, group), f"seed {seed}"
             numbers = [number for number, _, _ in consumer.took]
@@ -87,23 +86,11 @@ def test_the_account_of_a_pass_balances():
 
 def test_replay_gives_an_equal_state_also_of_one_that_was_written_and_read():
     for seed in SEEDS:
-        world = settled(seed)
-        again, half = DispatcherState(), len(world.facts) // 2
-        for fact in world.facts[:half]:
-            again.apply(fact)
-        again = msgspec.msgpack.decode(msgspec.msgpack.encode(again), type=DispatcherState)
-        for fact in world.facts[half:]:
-            again.apply(fact)
-        assert again == world.core.state, f"seed {seed}"
+        assert_replay_is_equal(settled(seed))
 
 
 def test_facts_of_rounds_are_plain_values():
-    seen = set()
-    for seed in range(20):
-        for fact in settled(seed).facts:
-            data = msgspec.msgpack.encode(fact)
-            assert msgspec.msgpack.decode(data, type=type(fact)) == fact
-            seen.add(type(fact).__name__)
+    seen = written_and_read(map(settled, range(20)))
     assert {
         "ConsumerJoined",
         "ConsumerEnded",

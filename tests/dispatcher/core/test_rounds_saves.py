@@ -14,7 +14,7 @@ def reading(workers=2, **more):
     for number in range(workers):
         world.worker(f"w{number}")
     world.joins(0), world.joins(1)
-    return world, *world.consumers.values()
+    return world, *world.readers.values()
 
 
 def result(consumer):
@@ -74,7 +74,7 @@ def test_a_save_waits_for_consumers_that_are_not_there():
 def test_a_restored_pass_begins_with_the_rounds_that_were_released():
     world, state = saved()
     world.opens(restore=state)
-    world.consumers.clear()
+    world.readers.clear()
     world.joins(0), world.joins(1)
 
     world.all_hold(t0=2)
@@ -93,7 +93,7 @@ def test_a_restored_pass_begins_with_the_rounds_that_were_released():
 def test_a_plan_ends_where_a_task_has_less_than_before():
     world, state = saved()
     world.opens(restore=state)
-    world.consumers.clear()
+    world.readers.clear()
     world.joins(0), world.joins(1)
     _, t1 = world.tasks[-2:]
 
@@ -108,12 +108,12 @@ def test_a_restored_pass_goes_on_at_the_round_with_any_number_of_consumers(consu
 
     world.parameters["num_consumers"] = consumers
     world.opens(restore=state)
-    world.consumers.clear()
+    world.readers.clear()
     for index in range(consumers):
         world.joins(index)
 
     assert world.rounds.floor == 3
-    assert [consumer.view.rounds.start for consumer in world.consumers.values()] == [3] * consumers
+    assert [consumer.view.rounds.start for consumer in world.readers.values()] == [3] * consumers
     runs = {run.index: run for name in ("w0", "w1") for run in world.assignments[name].tasks}
     assert {index: run.grouped.base for index, run in runs.items()} == {0: 4, 1: 2}
     assert {run.grouped.consumers for run in runs.values()} == {consumers}
@@ -180,7 +180,7 @@ def test_a_pass_that_is_over_is_saved_and_restored():
 def test_the_account_of_a_restored_pass_balances():
     world, state = saved(mode=Mode.DYNAMIC, units=12)
     world.opens(restore=state, num_consumers=1)
-    world.consumers.clear()
+    world.readers.clear()
     (a,) = [world.joins(0)]
     world.parameters["num_consumers"] = 1
     while world.record.providers[0].left:

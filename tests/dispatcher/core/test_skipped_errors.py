@@ -7,35 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.protocol.calls import OpenIterationReply, OpenIterationRequest
 from penstock.protocol.control import (
     FIRST,
     AttemptProgress,
-    ReaderHeartbeat,
     SkippedError,
     SkippedErrors,
-    TaskReport,
     WorkerHeartbeat,
 )
 from penstock.protocol.definition import SplitProviderSpec
 from penstock.protocol.ranges import AckedSet
-from penstock.protocol.types import PROTOCOL, Checkpoint, Codec, Failure, Mode, Versions
+from penstock.protocol.types import Checkpoint, Failure, Mode
 from penstock_dispatcher.core.events import (
-    AppendFact,
-    OpenIteration,
-    RegisterDataset,
-    ReplyToCall,
-    SendView,
-    StartHistory,
     WorkerDead,
     WorkerDisconnected,
 )
-from penstock_dispatcher.core.settings import CoreSettings
 from penstock_dispatcher.core.skipped_errors import LETTERS_KEPT, LONGEST
 from penstock_dispatcher.core.state import DispatcherState
-from penstock_dispatcher.core.state_machine import DispatcherCore
+from tests.dispatcher.core.driver import OneReader
 
-VERSIONS = Versions(PROTOCOL, "3.11", "0")
 STREAM = 60
 """How many elements a task's engine comes by; some of them fail."""
 
@@ -52,51 +41,13 @@ class Run:
     first: list = field(default_factory=list)
 
 
-class World:
+class World(OneReader):
     """Two tasks that each make a whole copy; elements whose numbers are in *bad* fail."""
 
     def __init__(self, bad, on_error="skip", max_errors=None, **more):
-        self.bad, self.facts, self.beats, self.view, self.runs = set(bad), [], 0, None, {}
-        self.start(DispatcherState())
-        self.tell(StartHistory(1))
-        self.tell(RegisterDataset(1, VERSIONS, "d", (SplitProviderSpec((".0",), STREAM),), ""))
-        for worker in ("w0", "w1"):
-            self.comes(worker)
+        self.bad, self.runs = set(bad), {}
         said = {"on_error": on_error, "max_errors": max_errors, **more}
-        request = OpenIterationRequest(VERSIONS, "d", Mode.OFF, "j", 1, Codec.NONE, **said)
-        effects = self.tell(OpenIteration(1, request, 5))
-        (self.answer,) = [e.answer for e in effects if isinstance(e, ReplyToCall)]
-        if isinstance(self.answer, OpenIterationReply):
-            self.reads()
-
-    def start(self, state):
-        self.core = DispatcherCore(state, CoreSettings(), 100.0, 1_800_000_000.0)
-
-    def tell(self, event):
-        effects = [*self.core.handle(event, 100.0), *self.core.take_views(100.0)]
-        self.facts += [e.fact for e in effects if isinstance(e, AppendFact)]
-        views = [e.view for e in effects if isinstance(e, SendView)]
-        self.view = views[-1] if views else self.view
-        return effects
-
-    def comes(self, worker):
-        self.tell(WorkerHeartbeat(worker, 1, -1, versions=VERSIONS))
-
-    def reads(self):
-        """Let the reader fence the attempts that are over."""
-        self.beats += 1
-        reports = {n: TaskReport(t.attempt + 1, t.acked) for n, t in self.tasks.items()}
-        reader = self.core.state.iterations[self.answer.iteration].sessions.get("r")
-        self.tell(ReaderHeartbeat(self.answer.iteration, "r", reader, self.beats, reports))
-
-    @property
-    def stats(self):
-        (found,) = self.core.stats(100.0).iterations
-        return found
-
-    @property
-    def tasks(self):
-        return self.core.state.iterations[self.answer.iteration].tasks
+        super().__init__(SplitProviderSpec((".0",), STREAM), 2, Mode.OFF, **said)
 
     def count(self, at):
         return sum(number < at for number in self.bad)

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from functools import cache
 from typing import get_args
 
-import msgspec
 import pytest
 
 from penstock.protocol.control import ReaderHeartbeat
@@ -15,6 +14,7 @@ from penstock_dispatcher.core.fact_values import RestoredTask
 from penstock_dispatcher.core.facts import RoundsFact
 from penstock_dispatcher.core.state import DispatcherState
 from tests.dispatcher.core.random_cluster import run_world
+from tests.dispatcher.core.replay import assert_replay_is_equal, written_and_read
 
 SEEDS = range(120)
 
@@ -113,28 +113,12 @@ def test_replaying_all_facts_gives_an_equal_state():
 @pytest.mark.slow
 def test_a_state_that_was_written_and_read_goes_on_like_one_that_was_not():
     for seed in range(30):
-        world = run_world(seed)
-        written, half = DispatcherState(), len(world.facts) // 2
-
-        for fact in world.facts[:half]:
-            written.apply(fact)
-        again = msgspec.msgpack.decode(msgspec.msgpack.encode(written), type=DispatcherState)
-        for fact in world.facts[half:]:
-            again.apply(fact)
-
-        assert again == world.core.state, f"seed {seed}"
+        assert_replay_is_equal(run_world(seed))
 
 
 @pytest.mark.slow
 def test_facts_are_plain_values():
-    seen = set()
-    for seed in range(60):
-        world = settled(seed)
-        for fact in world.facts:
-            data = msgspec.msgpack.encode(fact)
-
-            assert msgspec.msgpack.decode(data, type=type(fact)) == fact
-            seen.add(type(fact).__name__)
+    seen = written_and_read(map(settled, range(60)))
     kinds = (*get_args(f.JobFact), *get_args(f.PeerFact), *get_args(f.TaskFact), DatasetRegistered)
     elsewhere = {"TaskFailed", "TaskCounted", *(kind.__name__ for kind in get_args(RoundsFact))}
     assert seen == {kind.__name__ for kind in kinds} - elsewhere

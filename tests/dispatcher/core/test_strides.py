@@ -22,7 +22,8 @@ from penstock_dispatcher.core.events import (
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.core.strides import MOST_CONSUMERS
 from penstock_dispatcher.core.views import waits
-from tests.dispatcher.core.one_order import VERSIONS, World
+from tests.dispatcher.core.driver import VERSIONS
+from tests.dispatcher.core.one_order import World
 
 
 class Shared(World):

@@ -7,7 +7,8 @@ import pytest
 from penstock.protocol.control import WorkerHeartbeat
 from penstock.protocol.nearness import UNKNOWN_WORKER
 from penstock_dispatcher.core.events import DrainHost, DrainWorker, ReplyToCall, SendCommand
-from tests.dispatcher.core.one_order import VERSIONS, World
+from tests.dispatcher.core.driver import VERSIONS
+from tests.dispatcher.core.one_order import World
 
 
 class Hosts(World):
