@@ -28,7 +28,7 @@ from penstock_dispatcher.calls import Openings
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_dispatcher.core.stats import OpenedPort
 from penstock_dispatcher.fact_file import agreements_at
-from penstock_dispatcher.journal.journal import Journal, NullJournal, open_journal
+from penstock_dispatcher.journal.journal import Journal, open_journal
 from penstock_dispatcher.page.feed import PageFeed, looking
 from penstock_dispatcher.service import DispatcherService
 from penstock_dispatcher.tensorflow.client_store import clients_at, expiring
@@ -207,7 +207,7 @@ async def dispatching(
 
 def _open(config: DispatcherConfig) -> Journal:
     if config.work_dir is None:
-        return NullJournal()
+        return Journal()
     began = time.perf_counter()
     journal = open_journal(Path(config.work_dir), power=config.outlasts_power)
     if journal.state.length:

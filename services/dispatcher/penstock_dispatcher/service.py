@@ -57,7 +57,7 @@ from penstock_dispatcher.core.state_machine import DispatcherCore
 from penstock_dispatcher.core.stats import DispatcherStats, OpenedPort
 from penstock_dispatcher.deferred import DeferredEvents, view_meanwhile
 from penstock_dispatcher.definition_store import definitions_at
-from penstock_dispatcher.journal.journal import Journal, NullJournal
+from penstock_dispatcher.journal.journal import Journal
 from penstock_dispatcher.listing_store import listed, listings_at
 from penstock_dispatcher.outbox import Outbox
 from penstock_dispatcher.performer import DecisionTimes, OutwardEffect, Performer
@@ -92,7 +92,7 @@ class DispatcherService:
     ) -> None:
         self.http, self.tensorflow, self.ending = "", OpenedPort(), False
         self._config, self._clock = config, clock
-        self.journal = self._journal = journal or NullJournal()
+        self.journal = self._journal = journal or Journal()
         self.decisions, self.facts = DecisionTimes(), fact_log.FactLog(self._journal.state)
         versions()  # read now, and known from then on: later there may be no descriptor for that
         self._core = DispatcherCore(self._journal.state, config.settings, clock(), time.time())

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Final
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -31,8 +32,8 @@ from penstock.protocol.splits import Split, SplitLog
 from penstock.protocol.types import Checkpoint, Mode, ReaderId, TaskId
 from penstock_dispatcher.core.fact_values import AccountTotals, InDoubt
 from penstock_dispatcher.core.listings import ListingOutline
-from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord
-from penstock_dispatcher.core.rounds_record import FIRST, RoundsAccount
+from penstock_dispatcher.core.records import IterationRecord, JobRecord, TaskRecord, counts_of
+from penstock_dispatcher.core.rounds_record import FIRST, RoundsAccount, rounds_of
 from penstock_dispatcher.core.split_provider import END, SplitProvider
 
 VERSION: Final = 3
@@ -41,6 +42,9 @@ Count = Annotated[int, Meta(ge=0)]
 Span = tuple[Count, Count]
 
 NULL = Raw(b"null")
+
+SUMS = ("elements", "acked", "consumed", "unreported", "splits", "units", "errors", "letters")
+"""The sums that an account has, saved or not, beside its counts."""
 
 
 class ProviderState(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -278,25 +282,17 @@ def acked(saved: AckedState) -> AckedSet:
 
 def sums(saved: AccountState) -> AccountTotals:
     """Return the account that was saved."""
-    a = saved
-    work = ElementCounts(a.produced, a.replayed, a.sent, a.requeued, a.skipped, a.nondeterministic)
-    in_doubt = tuple(
-        InDoubt(tuple(map(ReaderId, readers)), n, since) for readers, n, since in a.in_doubt
-    )
-    rounds = RoundsAccount(a.left_out, a.padding, a.repeated, a.missed)
+    in_doubt = [InDoubt(tuple(map(ReaderId, who)), n, since) for who, n, since in saved.in_doubt]
     return AccountTotals(
-        work,
-        a.elements,
-        a.acked,
-        a.consumed,
-        a.unreported,
-        a.splits,
-        a.units,
-        in_doubt,
-        rounds,
-        errors=a.errors,
-        letters=a.letters,
+        ElementCounts(*counts_of(saved)),
+        in_doubt=tuple(in_doubt),
+        rounds=RoundsAccount(*rounds_of(saved)),
+        **_named(saved, SUMS),
     )
+
+
+def _named(source: AccountState | AccountTotals, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(source, name) for name in names}
 
 
 def _task(name: TaskId, task: TaskRecord, acked: AckedSet, *, strided: bool) -> TaskState:
@@ -317,28 +313,10 @@ def _runner(state: Checkpoint) -> RunnerState:
 
 
 def _account(sums: AccountTotals) -> AccountState:
-    work = sums.counts
-    return AccountState(
-        work.produced,
-        work.replayed,
-        work.sent,
-        work.requeued,
-        work.skipped,
-        work.nondeterministic,
-        sums.elements,
-        sums.acked,
-        sums.consumed,
-        sums.unreported,
-        sums.splits,
-        sums.units,
-        tuple((doubt.readers, doubt.elements, doubt.since) for doubt in sums.in_doubt),
-        sums.rounds.left_out,
-        sums.rounds.padding,
-        sums.rounds.repeated,
-        sums.rounds.missed,
-        sums.errors,
-        sums.letters[:1],  # a state stays small
-    )
+    in_doubt = tuple((doubt.readers, doubt.elements, doubt.since) for doubt in sums.in_doubt)
+    counts = {**asdict(sums.counts), **asdict(sums.rounds), **_named(sums, SUMS)}
+    # A state stays small: it has one letter.
+    return AccountState(**{**counts, "in_doubt": in_doubt, "letters": sums.letters[:1]})
 
 
 def _span(split: Split) -> Span:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from penstock.protocol.control import ElementCounts, SaveResult, SkippedErrors
 from penstock.protocol.loop_time import ReaderProcess
@@ -262,16 +264,13 @@ class WorkerRecord:
         return max(1, self.profile.slots)
 
 
+counts_of = attrgetter(*ElementCounts.__slots__)
+"""Returns the six counts of an attempt, in order."""
+
+
 def add(one: ElementCounts, other: ElementCounts) -> ElementCounts:
     """Return what two attempts have cost together."""
-    return ElementCounts(
-        one.produced + other.produced,
-        one.replayed + other.replayed,
-        one.sent + other.sent,
-        one.requeued + other.requeued,
-        one.skipped + other.skipped,
-        one.nondeterministic + other.nondeterministic,
-    )
+    return ElementCounts(*map(operator.add, counts_of(one), counts_of(other)))
 
 
 def totals(iteration: IterationRecord, *, done_only: bool = False) -> AccountTotals:

@@ -6,8 +6,10 @@ the first round that not all consumers have taken: what lies before it is only c
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from penstock.protocol.rounds import Grouped, Remainder, RoundEntry
 from penstock.protocol.types import ReaderId, TaskId
@@ -79,12 +81,11 @@ class RoundsAccount:
 
     def plus(self, other: RoundsAccount) -> RoundsAccount:
         """Return the sums of both."""
-        return RoundsAccount(
-            self.left_out + other.left_out,
-            self.padding + other.padding,
-            self.repeated + other.repeated,
-            self.missed + other.missed,
-        )
+        return RoundsAccount(*map(operator.add, rounds_of(self), rounds_of(other)))
+
+
+rounds_of = attrgetter(*RoundsAccount.__slots__)
+"""Returns the four counts of an account of rounds, in order."""
 
 
 @dataclass(slots=True)

@@ -12,8 +12,7 @@ from penstock_dispatcher.journal.journal import (
     DurableJournal,
     Journal,
     Listener,
-    NullJournal,
     open_journal,
 )
 
-__all__ = ["DurableJournal", "Journal", "Listener", "NullJournal", "open_journal"]
+__all__ = ["DurableJournal", "Journal", "Listener", "open_journal"]

@@ -64,21 +64,24 @@ class Listener(Protocol):
         """Decide again."""
 
 
-class Journal(Protocol):
-    """What a dispatcher asks of its journal, or of having none."""
+class Journal:
+    """The journal of a dispatcher without a folder: it keeps nothing, and lets effects through."""
 
-    state: DispatcherState
-    full: StoreFull | None
-    writes: Durations
-    """How long transactions took."""
+    def __init__(self, state: DispatcherState | None = None) -> None:
+        self.state = DispatcherState() if state is None else state
+        self.full: StoreFull | None = None
+        self.writes = Durations()
+        """How long transactions took."""
 
     @property
     def blocked(self) -> bool:
         """Whether nothing may be decided now: there is no room, or the disk is far behind."""
+        return False
 
     @property
     def halted(self) -> str:
-        """Why nothing comes of decisions now, in words; nothing if they are written."""
+        """The reason, in words, why decisions have no effect now; empty if they are written."""
+        return ""
 
     def attach(self, listener: Listener) -> None:
         """Begin, on the running loop; *listener* is called when decisions must stop or go on."""
@@ -88,50 +91,19 @@ class Journal(Protocol):
 
     def call_when_durable(self, effect: DurableCallback) -> None:
         """Run *effect* once all facts appended before it are durable; now, if they are."""
+        effect()
 
     def look(self) -> None:
         """Check that the files are still where a restart will look for them."""
 
     def check(self) -> None:
-        """Raise the error that makes it impossible to go on, if there is one."""
+        """Raise the error after which the journal cannot continue, if there is one."""
 
     def abandon(self) -> None:
-        """Write nothing more, and run no callbacks: the state is not to be trusted any more."""
+        """Write nothing more, and run no callbacks: the state may be wrong."""
 
     async def aclose(self) -> None:
         """Write what was appended, and unlock the folder."""
-
-
-class NullJournal:
-    """Keeps nothing, and lets effects through."""
-
-    def __init__(self) -> None:
-        self.state = DispatcherState()
-        self.full: StoreFull | None = None
-        self.writes = Durations()
-        self.blocked, self.halted = False, ""
-
-    def attach(self, listener: Listener) -> None:
-        """See `Journal.attach`."""
-
-    def append(self, fact: Fact) -> None:
-        """See `Journal.note`."""
-
-    def call_when_durable(self, effect: DurableCallback) -> None:
-        """See `Journal.after`."""
-        effect()
-
-    def look(self) -> None:
-        """See `Journal.look`."""
-
-    def check(self) -> None:
-        """See `Journal.check`."""
-
-    def abandon(self) -> None:
-        """See `Journal.abandon`."""
-
-    async def aclose(self) -> None:
-        """See `Journal.aclose`."""
 
 
 def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> DurableJournal:
@@ -164,13 +136,11 @@ def open_journal(folder: Path, *, power: bool, max_pages: int | None = None) -> 
         raise
 
 
-class DurableJournal:
+class DurableJournal(Journal):
     """An open journal, whose *state* the dispatcher's core changes. On one event loop."""
 
     def __init__(self, lock: FolderLock, store: Store, loaded: LoadedJournal) -> None:
-        self.state = loaded.state
-        self.full: StoreFull | None = None
-        self.writes = Durations()
+        super().__init__(loaded.state)
         self._lock, self._store = lock, store
         self._folder_check = JournalFolder(
             store.file.parent, (lock.file, store.file, store.log, store.key)
@@ -216,7 +186,7 @@ class DurableJournal:
         self._settled.set()
 
     def append(self, fact: Fact) -> None:
-        """See `Journal.note`."""
+        """See `Journal.append`."""
         self._changes.note(fact)
         self._batch.append(encode_fact(fact))
         self._appended += 1
@@ -226,7 +196,7 @@ class DurableJournal:
             self._loop.call_soon(self._write_batch)
 
     def call_when_durable(self, effect: DurableCallback) -> None:
-        """See `Journal.after`."""
+        """See `Journal.call_when_durable`."""
         if self._written == self._appended:
             effect()
             return

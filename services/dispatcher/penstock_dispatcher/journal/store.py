@@ -16,6 +16,7 @@ from penstock.errors import JournalError, StoreFull
 from penstock.protocol.malformed import MALFORMED
 from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.folder_key import KEY, kept_key, own_key
+from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
 from penstock_dispatcher.journal.line_table import LineTable
 from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
@@ -105,9 +106,6 @@ class Store:
         logged = self.log
         if not _size(logged):
             return
-        # It loads NumPy, which a dispatcher that was not killed starts without.
-        from penstock_dispatcher.journal import wal_check  # noqa: PLC0415
-
         tail = wal_check.inspect(logged)
         if tail.broken:
             raise JournalError(

@@ -1,11 +1,12 @@
-"""What a dispatcher that died leaves in SQLite's write-ahead log: a torn end, or a broken middle.
+"""How SQLite's write-ahead log of a killed dispatcher ends: whole, torn, or broken in the middle.
 
-SQLite reads the log up to the first frame whose checksum is wrong, and ignores the rest in
-silence. A write that was cut short looks like that, and was never acknowledged; but so does a bad
-byte before a thousand transactions that were. So the log is checked before SQLite gets it.
+SQLite reads the log up to the first frame whose checksum is wrong, and silently ignores the rest. A
+write that was cut short looks like that, and was never acknowledged. A damaged byte before a
+thousand acknowledged transactions looks the same. So the dispatcher checks the log before SQLite
+reads it.
 
-The format is that of https://www.sqlite.org/fileformat2.html#walformat: a header, then a frame for
-each page, with checksums that go on from frame to frame.
+The format is described at https://www.sqlite.org/fileformat2.html#walformat: a header, then a frame
+for each page. Each checksum continues that of the frame before.
 """
 
 from __future__ import annotations
@@ -13,25 +14,23 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
-
-Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
 
 MAGIC = 0x377F0682
 """The lowest bit says that checksums read big-endian words."""
 
 HEADER = struct.Struct(">8I")
 FRAME = struct.Struct(">6I")
+SUMMED = 24
+"""The checksum of the header covers this many of its bytes."""
+
 MASK = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a log holds behind its last whole transaction, in bytes from *at* on.
+    """The *nbytes* of a log behind its last whole transaction, which ends at byte *at*.
 
-    It was never acknowledged, unless it is *broken*: then later transactions stand behind it.
+    They were never acknowledged, unless the log is *broken*: then later transactions follow.
     """
 
     at: int
@@ -40,97 +39,65 @@ class Tail:
 
 
 def inspect(file: Path) -> Tail:
-    """Look at a write-ahead log; a missing one is empty."""
-    try:
-        data = file.read_bytes()
-    except FileNotFoundError:
-        return Tail(0)
+    """Find the tail of a write-ahead log; a missing file is an empty log."""
+    data = file.read_bytes() if file.exists() else b""
     if len(data) < HEADER.size:
         return Tail(0, len(data))
     magic, _, page, resets, *salts, first, second = HEADER.unpack_from(data)
-    order = ">u4" if magic & 1 else "<u4"
-    head = np.frombuffer(data, order, 6).astype(np.uint32)[None]
-    if magic & ~1 != MAGIC or _follow((0, 0), head) != [(first, second)]:
-        return Tail(0, len(data), broken=len(data) > HEADER.size and not _begins_anew(data, order))
+    sums = _follow((0, 0), data[:SUMMED], magic)
+    if magic & ~1 != MAGIC or sums != (first, second):
+        return Tail(0, len(data), broken=len(data) > HEADER.size and not _begins_anew(data))
     size = FRAME.size + page
-    count, rest = divmod(len(data) - HEADER.size, size)
-    frames = np.frombuffer(data, np.uint8, count * size, HEADER.size).reshape(count, size)
-    headers = frames[:, : FRAME.size].copy().view(">u4").astype(np.uint32)
-    summed = np.concatenate((frames[:, :8], frames[:, FRAME.size :]), axis=1).view(order)
-    sums = _follow((first, second), summed.astype(np.uint32))
-
-    current = (headers[:, 2:4] == np.array(salts, np.uint32)).all(axis=1)
-    good = current & (headers[:, 4:] == np.array(sums, np.uint32).reshape(count, 2)).all(axis=1)
-    older = (np.uint32(salts[0]) - headers[:, 2] - np.uint32(1)) < resets  # of an earlier round
-    commits = headers[:, 1] != 0
-    whole = _last(commits & np.logical_and.accumulate(good)) + 1
+    starts = range(HEADER.size, len(data) - size + 1, size)
+    frames = [FRAME.unpack_from(data, start) for start in starts]
+    whole = 0
+    for number, (start, (_, commits, *salt, one, two)) in enumerate(
+        zip(starts, frames, strict=True)
+    ):
+        sums = _follow(
+            sums, data[start : start + 8] + data[start + FRAME.size : start + size], magic
+        )
+        if salt != salts or sums != (one, two):
+            break
+        whole = number + 1 if commits else whole
     at = HEADER.size + whole * size
-    stop = len(data) if rest else HEADER.size + (_last(~older) + 1) * size
-    # The last transaction may be torn; one before it was whole when the next began.
-    ends = (current & commits)[whole:].nonzero()[0]
-    torn = len(ends) > 0 and bool(current[whole + int(ends[0]) + 1 :].any())
-    return Tail(at, max(0, stop - at), broken=torn)
+    # Behind the newest frames stand those of earlier rounds of the log, whose salts are lower.
+    newest = [n for n, frame in enumerate(frames) if (salts[0] - frame[2] - 1) & MASK >= resets]
+    rest = (len(data) - HEADER.size) % size
+    stop = len(data) if rest else HEADER.size + (max(newest, default=-1) + 1) * size
+    # The last transaction may be torn. A transaction before it was whole when the next one began.
+    current = [n for n in range(whole, len(frames)) if list(frames[n][2:4]) == salts]
+    end = next((n for n in current if frames[n][1]), None)
+    return Tail(at, max(0, stop - at), broken=end is not None and current[-1] > end)
 
 
-def _begins_anew(data: bytes, order: str) -> bool:
-    """Return whether a header was cut short that was to begin the log anew.
+def _begins_anew(data: bytes) -> bool:
+    """Return whether the header is torn because SQLite was beginning the log anew.
 
-    It then has the beginning of the new one, and the rest of the one before, whose salts are those
-    of the first frame. All that stands behind it was copied into the database before.
+    Its first bytes are then those of the new header, and the others those of the old one, whose
+    salts are in the first frame. All transactions behind it were copied into the database before.
     """
     if len(data) < HEADER.size + FRAME.size:
         return False
     magic, version, page, resets, _, second, *_ = HEADER.unpack_from(data)
     salts = FRAME.unpack_from(data, HEADER.size)[2:4]
     for before in {resets, (resets - 1) & MASK}:
-        old = _header(order, magic, version, page, before, *salts)
-        new = _header(
-            order, magic, version, page, (before + 1) & MASK, (salts[0] + 1) & MASK, second
-        )
+        old = _header(magic, version, page, before, *salts)
+        new = _header(magic, version, page, (before + 1) & MASK, (salts[0] + 1) & MASK, second)
         if any(data[: HEADER.size] == new[:cut] + old[cut:] for cut in range(HEADER.size)):
             return True
     return False
 
 
-def _header(order: str, *words: int) -> bytes:
+def _header(*words: int) -> bytes:
     """Return a header of these words, and their checksums."""
-    row = np.array(words, np.uint32).astype(">u4").view(order).astype(np.uint32)[None]
-    ((first, second),) = _follow((0, 0), row)
-    return HEADER.pack(*words, first, second)
+    return HEADER.pack(*words, *_follow((0, 0), struct.pack(">6I", *words), words[0]))
 
 
-def _last(which: np.ndarray[Any, np.dtype[np.bool_]]) -> int:
-    """Return the index of the last that is true, or -1."""
-    return int(which.nonzero()[0].max(initial=-1))
-
-
-def _follow(start: tuple[int, int], rows: Words) -> list[tuple[int, int]]:
-    """Return the running checksum behind each of *rows*.
-
-    For each pair of words u, v it does a step, ``x += u + y; y += v + x``, modulo 2**32. That is
-    linear: a row adds a sum of its words, each times what the steps behind it make of it.
-    """
-    matrices = _powers(rows.shape[1] // 2)
-    first = [n for (a, b), _ in reversed(matrices[:-1]) for n in (a + b, b)]
-    second = [n for _, (c, d) in reversed(matrices[:-1]) for n in (c + d, d)]
-    parts = np.stack((rows @ _words(first), rows @ _words(second)), axis=1).tolist()
-    (a, b), (c, d) = matrices[-1]
-    out, (x, y) = [], start
-    for p, q in parts:
-        x, y = (a * x + b * y + p) & MASK, (c * x + d * y + q) & MASK
-        out.append((x, y))
-    return out
-
-
-def _powers(steps: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the matrices of no step to *steps* steps."""
-    a, b, c, d = 1, 0, 0, 1
-    out = [((a, b), (c, d))]
-    for _ in range(steps):
-        a, b, c, d = (a + c) & MASK, (b + d) & MASK, (a + 2 * c) & MASK, (b + 2 * d) & MASK
-        out.append(((a, b), (c, d)))
-    return out
-
-
-def _words(values: list[int]) -> Words:
-    return np.array([value & MASK for value in values], np.uint32)
+def _follow(sums: tuple[int, int], data: bytes, magic: int) -> tuple[int, int]:
+    """Return the checksum behind *data*, which begins with *sums*."""
+    x, y = sums
+    for u, v in struct.iter_unpack(">2I" if magic & 1 else "<2I", data):
+        x = (x + u + y) & MASK
+        y = (y + v + x) & MASK
+    return x, y
