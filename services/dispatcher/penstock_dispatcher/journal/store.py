@@ -18,8 +18,7 @@ from penstock_dispatcher.core.state import DispatcherState
 from penstock_dispatcher.folder_key import KEY, kept_key, own_key
 from penstock_dispatcher.journal import wal_check
 from penstock_dispatcher.journal.encoding import decode_facts, decode_live, put_line
-from penstock_dispatcher.journal.line_table import LineTable
-from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
+from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import Changes, Snapshot
 
 log = logging.getLogger("penstock.dispatcher")
@@ -260,13 +259,7 @@ class Store:
         mac = self._macs.facts(self._behind, length, row)
         values = (length, row, mac)
         with self._room_told():
-            try:
-                self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values)
-            except sqlite3.OperationalError as exc:
-                if not _is_full(exc):
-                    raise
-                self._shrink_log()
-                self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values)
+            self._make_room(lambda: self._db.execute("INSERT INTO facts VALUES (?, ?, ?)", values))
         self._behind = mac
 
     def compact(self, snapshot: Snapshot) -> None:
@@ -276,17 +269,9 @@ class Store:
             StoreFull: when there is no room, even after some was made.
         """
         with self._room_told():
-            try:
-                self._put(snapshot)
-            except sqlite3.OperationalError as exc:
-                if not _is_full(exc):
-                    raise
-                self._shrink_log()
-                self._put(snapshot)
-            ((free,),), ((pages,),) = (
-                self._ask("PRAGMA freelist_count"),
-                self._ask("PRAGMA page_count"),
-            )
+            self._make_room(lambda: self._put(snapshot))
+            ((free,),) = self._ask("PRAGMA freelist_count")
+            ((pages,),) = self._ask("PRAGMA page_count")
             if free > max(SPARE, pages // 2):
                 self._ask(f"PRAGMA incremental_vacuum({free - SPARE})")
 
@@ -325,13 +310,19 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
-    def _shrink_log(self) -> None:
-        """Make room: what stands in the log is copied into the file, whose pages may be free."""
+    def _make_room(self, write: Callable[[], object]) -> None:
+        """Do *write*. If there is no room, copy the log into the file, and try once more."""
         try:
-            self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+            write()
         except sqlite3.OperationalError as exc:
             if not _is_full(exc):
                 raise
+            try:
+                self._ask("PRAGMA wal_checkpoint(TRUNCATE)")
+            except sqlite3.OperationalError as again:
+                if not _is_full(again):
+                    raise
+            write()
 
     @contextmanager
     def _room_told(self) -> Iterator[None]:

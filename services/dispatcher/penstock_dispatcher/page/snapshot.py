@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from penstock.credentials.entrance import Security
 from penstock_dispatcher.core.stats import DispatcherStats
@@ -90,53 +92,46 @@ class PageSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def whole(history: History, moment: Moment) -> PageSnapshot:
     """Return all that the page shows at *moment*, the last look of *history*."""
-    jobs = _jobs(moment)
-    shown = {job.iteration for job in jobs}
-    return PageSnapshot(
-        moment.number,
-        moment.at,
-        dispatcher=_dispatcher(moment.stats),
-        headline=headline(jobs, len(moment.stats.workers), moment.trouble),
-        totals=_totals(moment),
-        jobs=jobs,
-        mesh=mesh_view(moment),
-        notices=tuple(map(_notice, history.notices)),
-        lines={str(it): line.columns() for it, line in history.lines.items() if it in shown},
-    )
+    shown = _shown(moment)
+    jobs = {job.iteration for job in shown["jobs"]}
+    notices = tuple(map(_notice, history.notices))
+    lines = {str(it): line.columns() for it, line in history.lines.items() if it in jobs}
+    return PageSnapshot(moment.number, moment.at, **shown, notices=notices, lines=lines)
 
 
 def change(before: PageSnapshot, history: History, moment: Moment) -> PageSnapshot:
-    """Return what is other at *moment*, the last look of *history*, than *before*, a whole one."""
-    jobs = _jobs(moment)
-    first = headline(jobs, len(moment.stats.workers), moment.trouble)
-    totals, mesh, dispatcher = _totals(moment), mesh_view(moment), _dispatcher(moment.stats)
+    """Return the difference between *moment*, the last look of *history*, and *before*, a whole."""
+    shown = _shown(moment)
     last = before.notices[-1].number if before.notices else 0
     return PageSnapshot(
         moment.number,
         moment.at,
         change=True,
-        dispatcher=dispatcher if dispatcher != before.dispatcher else None,
-        headline=first if first != before.headline else None,
-        totals=totals if totals != before.totals else None,
-        jobs=jobs if jobs != before.jobs else None,
-        mesh=mesh if mesh != before.mesh else None,
+        **{name: value for name, value in shown.items() if value != getattr(before, name)},
         notices=tuple(_notice(one) for one in history.notices if one.number > last),
-        lines=_newest(jobs, history),
+        lines=_newest(shown["jobs"], history),
     )
 
 
 def applied(before: PageSnapshot, made: PageSnapshot) -> PageSnapshot:
-    """Return *before* with the change *made*: what the next is compared with. It has no lines."""
-    return PageSnapshot(
-        made.number,
-        made.at,
-        dispatcher=made.dispatcher or before.dispatcher,
-        headline=made.headline or before.headline,
-        totals=made.totals or before.totals,
-        jobs=before.jobs if made.jobs is None else made.jobs,
-        mesh=made.mesh or before.mesh,
-        notices=made.notices or before.notices[-1:],
+    """Return *before* with the change *made*, to compare the next look with; it has no lines."""
+    values = {name: getattr(made, name) for name in _SHOWN}
+    known = {name: value for name, value in values.items() if value is not None}
+    notices = made.notices or before.notices[-1:]
+    return structs.replace(
+        before, number=made.number, at=made.at, **known, notices=notices, lines={}
     )
+
+
+_SHOWN = ("dispatcher", "headline", "totals", "jobs", "mesh")
+
+
+def _shown(moment: Moment) -> dict[str, Any]:
+    """Return the values of a whole snapshot that a change leaves out if they are as before."""
+    jobs = _jobs(moment)
+    first = headline(jobs, len(moment.stats.workers), moment.trouble)
+    parts = (_dispatcher(moment.stats), first, _totals(moment), jobs, mesh_view(moment))
+    return dict(zip(_SHOWN, parts, strict=True))
 
 
 def _jobs(moment: Moment) -> tuple[JobView, ...]:

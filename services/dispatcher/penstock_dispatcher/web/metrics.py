@@ -76,6 +76,16 @@ OF_A_JOB: tuple[tuple[str, str], ...] = (
 UNITS = {"longest_wait": "longest_wait_seconds"}
 """Fields of `JobNow` whose metrics have another name, with their unit."""
 
+COUNTS: tuple[tuple[str, str, str], ...] = (
+    ("facts", "facts", "Decisions written to the journal"),
+    ("opened", "iterations_opened", "Opened passes"),
+    ("workers_lost", "workers_lost", "Workers that died or were silent for too long"),
+    ("readers_expired", "readers_expired", "Readers that were silent for too long"),
+    ("tasks_moved", "tasks_moved", "Restarts of tasks, mostly on another worker"),
+    ("split_requests", "split_requests", "Requests of tasks for splits"),
+)
+"""Fields of `Counts`, and their metrics."""
+
 WORKER_STATES = ("live", "silent", "draining", "disconnected")
 
 PEERS, JOB = ["peer"], ["job_name"]
@@ -108,48 +118,27 @@ class DispatcherMetrics:
             ["state"],
             (((state,), states[state]) for state in WORKER_STATES),
         )
-        yield gauge("penstock_worker_slots", "Slots of all workers", sample.slots)
-        yield gauge("penstock_worker_slots_used", "Slots that run a task", sample.slots_used)
-        yield gauge("penstock_tasks", "Unfinished tasks of running passes", sample.tasks)
-        yield gauge(
-            "penstock_tasks_waiting", "Unfinished tasks that no worker runs", sample.waiting_tasks
-        )
-        yield gauge("penstock_datasets", "Registered datasets", len(core.state.datasets))
-        yield gauge("penstock_jobs", "Jobs that the dispatcher knows", len(core.state.jobs))
-        yield gauge(
-            "penstock_silent_readers", "Readers that have not reported lately", len(soft.silent)
-        )
-        yield gauge(
-            "penstock_silent_workers", "Workers that have not reported lately", len(soft.quiet)
-        )
+        for name, text, value in (
+            ("worker_slots", "Slots of all workers", sample.slots),
+            ("worker_slots_used", "Slots that run a task", sample.slots_used),
+            ("tasks", "Unfinished tasks of running passes", sample.tasks),
+            ("tasks_waiting", "Unfinished tasks that no worker runs", sample.waiting_tasks),
+            ("datasets", "Registered datasets", len(core.state.datasets)),
+            ("jobs", "Jobs that the dispatcher knows", len(core.state.jobs)),
+            ("silent_readers", "Readers that have not reported lately", len(soft.silent)),
+            ("silent_workers", "Workers that have not reported lately", len(soft.quiet)),
+        ):
+            yield gauge(f"penstock_{name}", text, value)
 
     def _of_decisions(self) -> Iterable[Metric]:
         counts = self._dispatcher.core.ctx.counts
-        yield counter("penstock_facts", "Decisions written to the journal", counts.facts)
-        yield counter("penstock_iterations_opened", "Opened passes", counts.opened)
-        yield counter(
-            "penstock_workers_lost",
-            "Workers that died or were silent for too long",
-            counts.workers_lost,
-        )
-        yield counter(
-            "penstock_readers_expired",
-            "Readers that were silent for too long",
-            counts.readers_expired,
-        )
-        yield counter(
-            "penstock_tasks_moved",
-            "Restarts of tasks, mostly on another worker",
-            counts.tasks_moved,
-        )
+        for field, name, text in COUNTS:
+            yield counter(f"penstock_{name}", text, getattr(counts, field))
         yield counters(
             "penstock_heartbeats",
             "Heartbeats received",
             PEERS,
             [(("worker",), counts.worker_heartbeats), (("reader",), counts.reader_heartbeats)],
-        )
-        yield counter(
-            "penstock_split_requests", "Requests of tasks for splits", counts.split_requests
         )
         yield histograms(
             "penstock_decision_seconds",

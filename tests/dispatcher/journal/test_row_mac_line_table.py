@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from penstock_dispatcher.journal.line_table import LineTable
+from penstock_dispatcher.journal.row_mac import (LineTable)
 from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import FactLine, Snapshot
 from penstock_dispatcher.journal.store import TABLES
