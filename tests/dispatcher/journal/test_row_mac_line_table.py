@@ -4,8 +4,7 @@ import sqlite3
 
 import pytest
 
-from penstock_dispatcher.journal.row_mac import (LineTable)
-from penstock_dispatcher.journal.row_mac import RowMacs, wrapped
+from penstock_dispatcher.journal.row_mac import LineTable, RowMacs, wrapped
 from penstock_dispatcher.journal.snapshot import FactLine, Snapshot
 from penstock_dispatcher.journal.store import TABLES
 
