@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.engine.unacked import Unacked
 from penstock.errors import PenstockError
-from penstock.protocol.ranges import RangeSet
 from penstock.protocol.types import TaskId
 from penstock.reader.core.session_core import NoElement
 from penstock.reader.core.state_machine import ReaderCore
 from penstock.reader.core.task_stream import FrameSlice
-from simulation.operators import Item, Operators
+from simulation.operators import Block, Operators
 from simulation.pipeline import Element
 
 if TYPE_CHECKING:
@@ -22,37 +19,6 @@ if TYPE_CHECKING:
 
 BARRIERS = 3
 """How often a loop that is impatient comes to a barrier again, where others may not."""
-
-
-class Block:
-    """The block before a loop without operators, and who follows the reader then.
-
-    See `penstock.engine.unacked.AckTracker`. What revokes stops the loop: it asks before the next
-    element.
-    """
-
-    splits_elements = False
-
-    def __init__(self) -> None:
-        self.items: list[Item] = []
-        self.free = False
-        self._pulled = 0
-
-    def put(self, items: list[tuple[TaskId, int, Element]]) -> None:
-        """Take elements in, with the next delivery tags."""
-        self.items += [(self._pulled + i, *item) for i, item in enumerate(items)]
-        self._pulled += len(items)
-
-    def unacked(self) -> Unacked:
-        """See `AckTracker.unacked`."""
-        return Unacked(RangeSet.of(*((item[0], item[0] + 1) for item in self.items)), self._pulled)
-
-    def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
-        """See `AckTracker.revoke`."""
-        self.free = False
-        tags = choose(self.unacked())
-        self.items = [item for item in self.items if item[0] not in tags]
-        return tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +197,7 @@ class Loop:
                 self.over = True
                 self.reader.leave()
                 return False
-            if pause is NoElement.FLUSH and not operators.pool:
+            if pause is NoElement.FLUSH and not operators.items:
                 return False
 
     def _pull(self, now: float) -> NoElement | None:

@@ -1,49 +1,83 @@
-"""What operators behind a reader do with its elements: a shuffle, batches, a few of them ahead."""
+"""What stands between a reader and its loop, and what it does with elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
 from penstock.engine.unacked import Unacked
-from penstock.protocol.ranges import RangeSet
-from penstock.protocol.types import TaskId
-from simulation.pipeline import Element
+from penstock.protocol.ranges import NO_RANGES, RangeSet
 
-Item = tuple[int, TaskId, int, Element]
-"""An element: its delivery tag, its task and number, and itself."""
+Item = tuple[Any, ...]
+"""An element that was delivered: its delivery tag, and what came with it."""
 
 
-class Operators:
-    """A shuffle over *depth* elements, then batches of *batch*; *ahead* batches are ready early.
+class Held:
+    """Elements that a loop has not got yet: what is here is unacked.
 
-    It follows a reader (`penstock.engine.unacked.AckTracker`): what is here is unacked.
+    It follows a reader (`penstock.engine.unacked.AckTracker`).
     """
 
     splits_elements = False
 
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._pulled = 0
+
+    def put(self, items: Sequence[tuple[Any, ...]]) -> None:
+        """Take elements in, with the next delivery tags."""
+        self.items += [(self._pulled + i, *item) for i, item in enumerate(items)]
+        self._pulled += len(items)
+
+    def here(self) -> list[Item]:
+        """Return all that is here."""
+        return self.items
+
+    def unacked(self) -> Unacked:
+        """See `AckTracker.unacked`."""
+        spans = ((item[0], item[0] + 1) for item in self.here())
+        return Unacked(RangeSet.of(*spans), self._pulled)
+
+    def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
+        """See `AckTracker.revoke`."""
+        tags = choose(self.unacked())
+        self.items = [item for item in self.items if item[0] not in tags]
+        return tags
+
+
+class Block(Held):
+    """The block before a loop without operators.
+
+    What revokes stops the loop: it asks before the next element.
+    """
+
+    free = False
+
+    def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
+        """See `AckTracker.revoke`."""
+        self.free = False
+        return super().revoke(choose)
+
+
+class Operators(Held):
+    """A shuffle over *depth* elements, then batches of *batch*; *ahead* batches are ready early."""
+
     def __init__(self, chance: Random, depth: int, batch: int, ahead: int) -> None:
+        super().__init__()
         self.depth, self.batch, self.ahead = depth, batch, ahead
-        self.pool: list[Item] = []
         self.groups: list[list[Item]] = []
         self._chance = chance
         self._revoked: set[int] = set()
-        self._pulled = 0
-
-    def put(self, items: list[tuple[TaskId, int, Element]]) -> None:
-        """Take elements in, with the next delivery tags."""
-        for task, number, element in items:
-            self.pool.append((self._pulled, task, number, element))
-            self._pulled += 1
 
     def fill(self, *, last: bool) -> None:
         """Make batches of what is here; of the *last* elements, smaller ones."""
         while len(self.groups) <= self.ahead:
-            size = min(self.batch, len(self.pool))
-            if not size or (not last and len(self.pool) < self.depth + self.batch):
+            size = min(self.batch, len(self.items))
+            if not size or (not last and len(self.items) < self.depth + self.batch):
                 return
             self.groups.append(
-                [self.pool.pop(self._chance.randrange(len(self.pool))) for _ in range(size)]
+                [self.items.pop(self._chance.randrange(len(self.items))) for _ in range(size)]
             )
 
     @property
@@ -62,14 +96,48 @@ class Operators:
             dropped += [(tag, tag + 1) for tag in tags - self._revoked]
         return [], RangeSet.of(*dropped)
 
-    def unacked(self) -> Unacked:
-        """See `AckTracker.unacked`."""
-        here = [*self.pool, *(item for group in self.groups for item in group)]
-        return Unacked(RangeSet.of(*((item[0], item[0] + 1) for item in here)), self._pulled)
+    def here(self) -> list[Item]:
+        """See `Held.here`."""
+        return [*self.items, *(item for group in self.groups for item in group)]
 
     def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
         """See `AckTracker.revoke`."""
-        tags = choose(self.unacked())
-        self.pool = [item for item in self.pool if item[0] not in tags]
+        tags = super().revoke(choose)
         self._revoked.update(tags)
         return tags
+
+
+class Line(Held):
+    """Of a consumer: batches of *batch* in order; *ahead* of them are ready early."""
+
+    def __init__(self, batch: int, ahead: int) -> None:
+        super().__init__()
+        self.batch, self.ahead = batch, ahead
+        self.ended = False
+        """Whether no more comes: the last batch may be smaller."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a batch."""
+        return len(self.items) >= self.batch or (self.ended and bool(self.items))
+
+    @property
+    def wants(self) -> bool:
+        """Whether more could be pulled without anybody asking."""
+        return len(self.items) < self.batch * self.ahead
+
+    def next(self) -> list[Item]:
+        """Return the next batch."""
+        batch, self.items = self.items[: self.batch], self.items[self.batch :]
+        return batch
+
+    def drop_all(self) -> RangeSet:
+        """Begin anew; return the tags of what was here."""
+        tags = self.unacked().ranges
+        self.items, self.ended = [], False
+        return tags
+
+    def revoke(self, choose: Callable[[Unacked], RangeSet]) -> RangeSet:
+        """See `AckTracker.revoke`: what is a consumer's stays so."""
+        assert choose(self.unacked()) == NO_RANGES
+        return NO_RANGES

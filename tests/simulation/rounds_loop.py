@@ -9,8 +9,8 @@ from penstock.errors import ConsumerLost, PenstockError
 from penstock.protocol.data import FrameHeader
 from penstock.reader.core.round_slice import RoundSlice
 from penstock.reader.core.session_core import NoElement, SessionCore
+from simulation.operators import Line
 from simulation.pipeline import Element
-from simulation.rounds_operators import Line
 from simulation.rounds_plan import RoundHabits
 from simulation.world import LawBroken
 
@@ -156,8 +156,8 @@ class RoundsLoop:
             if now >= self.core.lease_until:
                 self.core.permit(now)
                 return False
-            for item in self._line.next():
-                self._take(item.frame, item.element)
+            for _, frame, element in self._line.next():
+                self._take(frame, element)
         self._asks = False
         self.core.loop_running(now)
         return True
@@ -177,7 +177,7 @@ class RoundsLoop:
                 line.ended = True
             if isinstance(pulled, NoElement):
                 return pulled
-            line.put(*pulled)
+            line.put([pulled])
         return None
 
     def _pull(self, now: float) -> tuple[FrameHeader, Element] | NoElement:
@@ -211,5 +211,5 @@ class RoundsLoop:
                 now = self.consumer.now
                 pulled = self._pull(now)
                 if not isinstance(pulled, NoElement):
-                    line.put(*pulled)
+                    line.put([pulled])
             self.consumer.follow_up()
