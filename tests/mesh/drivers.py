@@ -15,9 +15,19 @@ def side_by_side(*calls):
         return [one.result(SECONDS) for one in running]
 
 
+def each(work, things):
+    """Do *work* with each of some things, side by side; return the results."""
+    return side_by_side(*[lambda one=one: work(one) for one in things])
+
+
+def numbers_of(dataset):
+    """Read *dataset* to its end; return its elements as numbers."""
+    return [int(x) for x in dataset]
+
+
 def read_all(datasets):
     """Read datasets side by side, to the end; return the numbers that each gave."""
-    return side_by_side(*[lambda d=d: [int(x) for x in d] for d in datasets])
+    return each(numbers_of, datasets)
 
 
 def in_turn(iterators):

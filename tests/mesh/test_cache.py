@@ -12,7 +12,7 @@ from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, JobMismatch, JobUsed, PenstockError
 from penstock.service import CrossTrainerCache
 from penstock_cluster import WorkerConfig
-from tests.mesh.drivers import side_by_side
+from tests.mesh.drivers import each
 
 _names = count()
 
@@ -44,7 +44,7 @@ def times_made(folder):
 
 def read_all(datasets):
     """Return the numbers of the elements that each dataset gave."""
-    return side_by_side(*[lambda d=d: [int(number) for _, number in d] for d in datasets])
+    return each(lambda dataset: [int(number) for _, number in dataset], datasets)
 
 
 @pytest.mark.quick(1)
@@ -54,8 +54,8 @@ def test_each_trainer_gets_all_of_it_and_it_is_made_once(cluster, tmp_path, mode
     got = read_all([trainer(cluster, dataset, f"t{i}", job, mode) for i in range(4)])
 
     copies = 1 if mode == "distributed_epoch" else 2
-    for each in got:
-        assert Counter(each) == Counter(list(range(300)) * copies)
+    for taken in got:
+        assert Counter(taken) == Counter(list(range(300)) * copies)
     assert times_made(tmp_path) == {copies: 300}
 
 
@@ -85,7 +85,7 @@ def test_a_second_pass_is_made_anew_once_for_all(cluster, tmp_path):
     trainers = [trainer(cluster, dataset, f"t{i}", job) for i in range(2)]
 
     for _ in range(2):
-        assert [sorted(each) for each in read_all(trainers)] == [list(range(100))] * 2
+        assert [sorted(taken) for taken in read_all(trainers)] == [list(range(100))] * 2
 
     assert times_made(tmp_path) == {2: 100}
 
@@ -140,7 +140,7 @@ def test_when_all_wait_nobody_skips(clusters, tmp_path):
         )
         got = read_all([fast, slow.map(slowly)])
 
-    assert [sorted(each) for each in got] == [list(range(120))] * 2
+    assert [sorted(taken) for taken in got] == [list(range(120))] * 2
     assert times_made(tmp_path) == {1: 120}
 
 
@@ -159,7 +159,7 @@ def test_a_killed_worker_has_no_trainer_skip(clusters, tmp_path):
         got = read_all(trainers)
         killer.join()
 
-    assert [sorted(each) for each in got] == [list(range(600))] * 3
+    assert [sorted(taken) for taken in got] == [list(range(600))] * 3
 
 
 def test_what_cannot_be_is_refused(cluster, tmp_path):

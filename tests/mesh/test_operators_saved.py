@@ -2,13 +2,13 @@
 
 import logging
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
+from tests.mesh.drivers import each
 
 DYNAMIC = "distributed_epoch"
 DOCUMENTS, TOKENS, SIZE = 120, 7, 5
@@ -95,11 +95,8 @@ def test_consumers_continue_each_with_its_own_state(cluster, build, ordered):
             saved = it.state()
             return out, saved, [next(it).tolist() for _ in range(30)]
 
-    with ThreadPoolExecutor(2) as hosts:
-        first = [hosts.submit(read, "a", k, 17) for k in range(2)]
-        first = [one.result(60) for one in first]
-        again = [hosts.submit(read, "b", k, 30, first[k][1]) for k in range(2)]
-        again = [one.result(60) for one in again]
+    first = each(lambda k: read("a", k, 17), range(2))
+    again = each(lambda k: read("b", k, 30, first[k][1]), range(2))
 
     assert [one[0] for one in again] == [one[2] for one in first]
 
@@ -114,8 +111,8 @@ def test_another_number_of_consumers_begins_operators_anew_and_loses_nothing(one
         how = {"ordered": True, "num_consumers": 2, "job_name": "two"}
         return list(packed(one_worker.target, consumer_index=k, **how).iterator(state))
 
-    with caplog.at_level(logging.WARNING, "penstock.reader"), ThreadPoolExecutor(2) as hosts:
-        rest = [batch for batches in hosts.map(go_on, range(2)) for batch in batches]
+    with caplog.at_level(logging.WARNING, "penstock.reader"):
+        rest = sum(each(go_on, range(2)), [])
 
     assert "the state was taken by consumer 0 of 1, this is consumer 1 of 2" in caplog.text
     counts = Counter(int(t) for batch in (*seen, *rest) for t in batch)
@@ -133,8 +130,7 @@ def test_readers_that_share_a_job_lose_no_token_when_one_goes_on_for_both(cluste
             both_read.wait(60)
             return [*seen, *(next(it) for _ in range(8))], it.state()
 
-    with ThreadPoolExecutor(2) as hosts:
-        (mine, state), (yours, _) = hosts.map(read, range(2))
+    (mine, state), (yours, _) = each(read, range(2))
     with packed(cluster.target, job_name="resumed").iterator(state) as it:
         rest = list(it)
 
@@ -158,9 +154,8 @@ def test_readers_that_share_a_job_get_each_element_held_back_once_between_them(c
     def go_on(state):
         return list(build(cluster.target, job_name=f"{name}, resumed").iterator(state))
 
-    with ThreadPoolExecutor(2) as hosts:
-        first = list(hosts.map(read, range(2)))
-        rest = list(hosts.map(go_on, [state for _, state in first]))
+    first = each(read, range(2))
+    rest = each(go_on, [state for _, state in first])
 
     batches = [
         batch for seen in ([seen for seen, _ in first], rest) for one in seen for batch in one

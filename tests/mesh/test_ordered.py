@@ -12,7 +12,7 @@ import pytest
 from penstock.dataset.dataset import Dataset
 from penstock.errors import DatasetError, StateError, TransformError
 from penstock.service import from_dataset_id, register_dataset
-from tests.mesh.drivers import in_turn, side_by_side
+from tests.mesh.drivers import each, in_turn
 
 DYNAMIC = "distributed_epoch"
 
@@ -67,11 +67,6 @@ def turns(values, consumers):
     """Return what each of several consumers gets of *values*."""
     values = list(values)
     return [values] if consumers is None else [values[k::consumers] for k in range(consumers)]
-
-
-def each(work, datasets):
-    """Do *work* with each dataset, side by side; return the results."""
-    return side_by_side(*[lambda one=one: work(one) for one in datasets])
 
 
 ALONE_OR_NOT = pytest.mark.parametrize("consumers", [None, 2])

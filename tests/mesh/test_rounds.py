@@ -8,7 +8,7 @@ import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import ConsumerLost, DatasetError, StateError, Superseded, TransformError
-from tests.mesh.drivers import read_all, side_by_side
+from tests.mesh.drivers import each, read_all
 
 _names = count()
 
@@ -30,20 +30,16 @@ def consumers(cluster, dataset, number, mode="distributed_epoch", **given):
     ]
 
 
-def batches_of(datasets):
-    return side_by_side(*[lambda each=each: list(each) for each in datasets])
-
-
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_each_round_is_one_group_of_one_task_and_all_end_after_the_same(cluster, number):
     got = read_all(consumers(cluster, Dataset.range(500), number))
 
-    assert len({len(each) for each in got}) == 1
+    assert len({len(mine) for mine in got}) == 1
     for round_ in zip(*got):
         # A task's elements are ranges of the input: one group holds neighbours, but at an edge.
         assert len(set(round_)) == number
-    everything = Counter(x for each in got for x in each)
+    everything = Counter(x for mine in got for x in mine)
     assert set(everything.values()) == {1}
     tasks = 2
     assert 500 - tasks * (number - 1) <= len(everything) <= 500
@@ -52,8 +48,8 @@ def test_each_round_is_one_group_of_one_task_and_all_end_after_the_same(cluster,
 def test_each_worker_gives_all_of_the_data_when_nothing_is_divided(cluster):
     got = read_all(consumers(cluster, Dataset.range(60), 3, "parallel_epochs"))
 
-    for index, each in enumerate(got):
-        assert Counter(each) == Counter([*range(index, 60, 3)] * 2)
+    for index, mine in enumerate(got):
+        assert Counter(mine) == Counter([*range(index, 60, 3)] * 2)
     assert all(b == a + 1 == c - 1 for a, b, c in zip(*got))
 
 
@@ -71,7 +67,7 @@ def test_batches_of_one_length_reach_all_consumers_in_one_round(cluster):
         .group_by_window(lambda s: np.int64(len(s) // 8), batches, window_size=12)
     )
     # Three batches of a bucket in a row are one group; a window that is short makes none of it.
-    got = batches_of(consumers(cluster, dataset, 3, "parallel_epochs"))
+    got = each(list, consumers(cluster, dataset, 3, "parallel_epochs"))
 
     whole = [round_ for round_ in zip(*got) if len({batch.shape[1] // 8 for batch in round_}) == 1]
     assert len(got[0]) == len(got[1]) == len(got[2]) > 200
@@ -88,7 +84,7 @@ def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, beh
         "map": lambda d: d.map(lambda x: x, 2),
         "shuffle": lambda d: d.shuffle(20, seed=3),
     }[behind]
-    iterators = [iter(add(each)) for each in consumers(cluster, Dataset.range(300), 3)]
+    iterators = [iter(add(mine)) for mine in consumers(cluster, Dataset.range(300), 3)]
 
     got = [[] for _ in iterators]
     while True:
@@ -96,10 +92,10 @@ def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, beh
         if elements[0] is None:
             assert elements == [None] * 3
             break
-        for each, element in zip(got, elements):
-            each.extend(np.atleast_1d(element).tolist())
+        for mine, element in zip(got, elements):
+            mine.extend(np.atleast_1d(element).tolist())
 
-    everything = Counter(x for each in got for x in each)
+    everything = Counter(x for mine in got for x in mine)
     assert set(everything.values()) == {1}
     assert len(everything) >= 300 - 2 * 2
 
@@ -107,9 +103,9 @@ def test_consumers_that_are_read_in_turn_in_one_thread_do_not_block(cluster, beh
 @pytest.mark.slow
 def test_operators_may_hold_any_number_of_rounds(cluster):
     datasets = consumers(cluster, Dataset.range(3000), 2)
-    got = batches_of([each.shuffle(700, seed=1).batch(300) for each in datasets])
+    got = each(list, [one.shuffle(700, seed=1).batch(300) for one in datasets])
 
-    everything = Counter(x for each in got for batch in each for x in batch.tolist())
+    everything = Counter(x for mine in got for batch in mine for x in batch.tolist())
     assert set(everything.values()) == {1}
     assert len(everything) >= 3000 - 2
 
@@ -122,7 +118,7 @@ def test_what_fills_no_round_is_dropped_or_filled_up(cluster, remainder):
     rounds = []
     while (first := next(iterators[0], None)) is not None:
         elements = [first, *(next(iterator) for iterator in iterators[1:])]
-        rounds.append((tuple(map(int, elements)), tuple(each.padding for each in iterators)))
+        rounds.append((tuple(map(int, elements)), tuple(one.padding for one in iterators)))
     assert [next(iterator, None) for iterator in iterators] == [None] * 4
 
     short = {
@@ -209,13 +205,11 @@ def test_rounds_that_are_skipped_are_counted_and_the_others_come(cluster):
 def test_a_state_at_a_round_goes_on_with_other_consumers(cluster):
     dataset, name = Dataset.range(600), job_name()
 
-    def read(each):
-        with iter(each) as elements:
+    def read(dataset):
+        with iter(dataset) as elements:
             return [int(next(elements)) for _ in range(40)], elements.state()
 
-    (one, state), (two, same) = side_by_side(
-        *[lambda each=each: read(each) for each in consumers(cluster, dataset, 2)]
-    )
+    (one, state), (two, same) = each(read, consumers(cluster, dataset, 2))
     assert state == same
 
     def go_on(index):
@@ -223,12 +217,12 @@ def test_a_state_at_a_round_goes_on_with_other_consumers(cluster):
             assert elements.round == 40
             return [int(x) for x in elements]
 
-    after = side_by_side(*[lambda index=index: go_on(index) for index in range(3)])
+    after = each(go_on, range(3))
 
-    everything = Counter(one + two) + Counter(x for each in after for x in each)
+    everything = Counter(one + two) + Counter(x for mine in after for x in mine)
     assert set(everything.values()) == {1}
     assert len(everything) >= 600 - 2 * 2
-    assert len({len(each) for each in after}) == 1
+    assert len({len(mine) for mine in after}) == 1
 
 
 def test_a_state_of_rounds_fits_no_other_reads(cluster):
@@ -256,7 +250,7 @@ def test_all_raise_an_error_in_the_same_round(cluster):
                 list(elements)
             return elements.round, str(caught.value)
 
-    one, two = side_by_side(*[lambda each=each: read(each) for each in datasets])
+    one, two = each(read, datasets)
     assert one == two
 
 

@@ -17,7 +17,7 @@ from penstock import errors
 from penstock.dataset.dataset import Dataset
 from penstock.service import save_job
 from penstock_cluster.cli.status import look
-from tests.mesh.drivers import in_turn, side_by_side
+from tests.mesh.drivers import each, in_turn, side_by_side
 
 
 def saved(iterator, name):
@@ -117,7 +117,7 @@ def test_readers_of_one_job_have_the_same_state_but_for_their_operators(cluster)
     assert of_the_job(one) == of_the_job(two)
 
     readers = [build().iterator(text(one)) for _ in range(3)]
-    seen += sum(side_by_side(*[lambda it=it: flat(it) for it in readers]), [])
+    seen += sum(each(flat, readers), [])
     assert sorted(seen) == list(range(400))
 
 

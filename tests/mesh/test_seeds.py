@@ -1,13 +1,12 @@
 """One seed for a job: what comes, in which order, whatever dies meanwhile."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from penstock.dataset.dataset import Dataset
 from penstock.errors import JobMismatch, StateError
 from penstock.options import Options
 from penstock.service import from_dataset_id, register_dataset
+from tests.mesh.drivers import each
 
 DYNAMIC = "distributed_epoch"
 
@@ -133,8 +132,7 @@ def test_consumers_of_one_seed_read_the_same_rounds_in_each_run(one_worker):
         datasets = [
             source().distribute(DYNAMIC, one_worker.target, name, k, 2, seed=seed) for k in (0, 1)
         ]
-        with ThreadPoolExecutor(2) as consumers:
-            return list(consumers.map(plain, datasets))
+        return each(plain, datasets)
 
     assert run("rounds one", 7) == run("rounds two", 7) != run("rounds three", 8)
 

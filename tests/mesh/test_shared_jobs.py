@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.dataset.dataset import Dataset
+from tests.mesh.drivers import each
 
 
 def job(cluster, name, elements, payload=0):
@@ -24,26 +25,22 @@ def test_what_a_reader_that_leaves_did_not_take_goes_to_the_others(cluster, seed
     size, payload = chance.choice([(4000, 0), (600, 20_000)])
     name = f"leavers{seed}"
     quotas = [chance.randint(0, 200), chance.randint(0, 400), None]
-    takes = [[] for _ in quotas]
     # One that came when the others have left would be told that the job is used.
     all_came = threading.Barrier(len(quotas))
 
-    def read(quota, taken):
+    def read(quota):
+        taken = []
         with iter(job(cluster, name, size, payload)) as it:
             all_came.wait(60)
             while quota is None or len(taken) < quota:
                 element = next(it, None)
                 if element is None:
-                    return
+                    break
                 taken.append(int(element[0] if payload else element))
 
-    threads = [threading.Thread(target=read, args=pair) for pair in zip(quotas, takes)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+        return taken
 
-    assert Counter(x for taken in takes for x in taken) == Counter(range(size))
+    assert Counter(sum(each(read, quotas), [])) == Counter(range(size))
 
 
 def test_a_limit_in_frames_works_with_real_workers(cluster):

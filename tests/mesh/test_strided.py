@@ -11,6 +11,7 @@ from penstock.errors import DatasetError, JobMismatch
 from penstock.runtime.event_loop import LoopThread
 from penstock.wire.connection import connect
 from penstock.wire.dispatcher import DispatcherClient
+from tests.mesh.drivers import each, read_all
 
 DYNAMIC = "distributed_epoch"
 
@@ -30,12 +31,6 @@ def consumers(dataset, target, count, job, **more):
     ]
 
 
-def all_of(datasets):
-    """Read datasets side by side; return what each gave."""
-    with ThreadPoolExecutor(len(datasets)) as pool:
-        return list(pool.map(lambda dataset: [int(x) for x in dataset], datasets))
-
-
 def by_turns(values, count):
     return [list(values[k::count]) for k in range(count)]
 
@@ -48,9 +43,9 @@ def test_consumer_k_of_n_gets_every_nth_element_on_one_worker_on_two_and_on_five
         target = clusters.shared(workers=workers).target
         for count in (1, 3):
             job = f"{request.node.name} {workers} {count}"
-            assert all_of(consumers(kept, target, count, job)) == by_turns(wanted, count)
+            assert read_all(consumers(kept, target, count, job)) == by_turns(wanted, count)
     with clusters.own(workers=5) as mesh:
-        assert all_of(consumers(kept, mesh.target, 3, "five")) == by_turns(wanted, 3)
+        assert read_all(consumers(kept, mesh.target, 3, "five")) == by_turns(wanted, 3)
 
 
 @pytest.mark.slow
@@ -60,7 +55,7 @@ def test_splits_without_elements_move_nothing(clusters, request, kept):
     wanted = [2 * x for x in range(2000) if 2 * x % 200 < 2 * kept]
     target = clusters.shared(workers=2).target
 
-    assert all_of(consumers(far, target, 3, request.node.name)) == by_turns(wanted, 3)
+    assert read_all(consumers(far, target, 3, request.node.name)) == by_turns(wanted, 3)
 
 
 @pytest.mark.slow
@@ -132,8 +127,7 @@ def test_what_only_rounds_have_is_refused_at_once(asked):
 def test_a_pipeline_that_has_no_one_order_is_read_in_rounds(cluster, request):
     batches = Dataset.range(64).shuffle(8).batch(4)
     two = consumers(batches, cluster.target, 2, request.node.name)
-    with ThreadPoolExecutor(2) as pool:
-        got = list(pool.map(lambda one: [x.tolist() for x in one], two))
+    got = each(lambda one: [x.tolist() for x in one], two)
 
     assert len(got[0]) == len(got[1])
     with iter(consumers(batches, cluster.target, 2, f"{request.node.name} 2")[0]) as elements:
