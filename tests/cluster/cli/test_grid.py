@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.grid import Grid
 from tests.cluster.cli.shown import shown
 
 ADDRESS = "worker-3.some-namespace.svc.cluster.local:7001"
@@ -11,10 +11,10 @@ ADDRESS = "worker-3.some-namespace.svc.cluster.local:7001"
 @pytest.fixture
 def grid():
     columns = [
-        GridColumn("address"),
-        GridColumn("why", Give.WRAP),
-        GridColumn("first", Give.LEAVE),
-        GridColumn("last", Give.LEAVE),
+        "address",
+        "why~",
+        "first-",
+        "last-",
     ]
     return Grid(columns, [(ADDRESS, "some longer words about it", "[bold]1", "2")])
 

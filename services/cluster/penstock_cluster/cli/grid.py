@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Literal
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -16,38 +13,26 @@ NARROWEST = 12
 """The least width of a wrapped column, in characters."""
 
 
-class Give(Enum):
-    """How a column changes if the screen is too narrow."""
-
-    NOTHING = "nothing"
-    LEAVE = "leave"
-    """The column is left out; of several, the last one goes first."""
-    WRAP = "wrap"
-    """The column is wrapped between words."""
-
-
-@dataclass(frozen=True, slots=True)
-class GridColumn:
-    """A column, and how it changes if the screen is too narrow."""
-
-    name: str
-    give: Give = Give.NOTHING
-    justify: Literal["left", "right"] = "left"
-
-
 class Grid:
-    """A table of *rows* under *columns*."""
+    """A table of *rows* under *columns*, with marks behind a column's name.
 
-    def __init__(self, columns: Sequence[GridColumn], rows: Iterable[Sequence[str | Text]]) -> None:
-        self._columns = columns
+    ``>`` aligns the column to the right. If the screen is too narrow, ``~`` wraps the column
+    between words, and ``-`` leaves it out; of several, the last one goes first.
+    """
+
+    def __init__(self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+        self._names = [column.rstrip("~->") for column in columns]
+        self._marks = [
+            column[len(name) :] for column, name in zip(columns, self._names, strict=True)
+        ]
         self._rows = [[_text(cell) for cell in row] for row in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """See `rich.console.ConsoleRenderable`."""
         room = options.max_width
-        shown = list(range(len(self._columns)))
+        shown = list(range(len(self._names)))
         while (excess := self._width(console, options, shown) - room) > 0:
-            leaving = [i for i in shown if self._columns[i].give is Give.LEAVE]
+            leaving = [i for i in shown if "-" in self._marks[i]]
             if not leaving:
                 break
             shown.remove(leaving[-1])
@@ -60,12 +45,12 @@ class Grid:
     def _table(self, shown: list[int], excess: int = 0) -> Table:
         table = Table()
         for i in shown:
-            column = self._columns[i]
-            width = None
-            if excess and column.give is Give.WRAP:
-                natural = max(len(column.name), *(row[i].cell_len for row in self._rows))
+            name, width = self._names[i], None
+            if excess and "~" in self._marks[i]:
+                natural = max(len(name), *(row[i].cell_len for row in self._rows))
                 width, excess = max(NARROWEST, natural - excess), 0
-            table.add_column(column.name, justify=column.justify, width=width, overflow="fold")
+            right: JustifyMethod = "right" if ">" in self._marks[i] else "left"
+            table.add_column(name, justify=right, width=width, overflow="fold")
         for row in self._rows:
             table.add_row(*(row[i] for i in shown))
         return table

@@ -11,7 +11,7 @@ from penstock.explanation.trouble import SILENT
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
-from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.grid import Grid
 from penstock_cluster.cli.look import Look, state_of
 from penstock_cluster.cli.words import counted, more_of, spoken
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
@@ -104,12 +104,9 @@ def _trainers(it: IterationStats) -> Iterator[RenderableType]:
         f"{it.cache.sent:,}, each {it.cache.hit_rate:.2f} times; when_full={it.cache.when_full!r}"
     )
     columns = (
-        GridColumn("trainer"),
-        *(
-            GridColumn(name, Give.LEAVE, "right")
-            for name in ("acked", "consumed", "skipped", "before")
-        ),
-        GridColumn("state"),
+        "trainer",
+        *(f"{name}->" for name in ("acked", "consumed", "skipped", "before")),
+        "state",
     )
     rows = (
         (
@@ -123,14 +120,7 @@ def _trainers(it: IterationStats) -> Iterator[RenderableType]:
 
 
 def _tasks(it: IterationStats, most: int | None) -> Iterator[RenderableType]:
-    columns = (
-        GridColumn("task"),
-        GridColumn("worker"),
-        GridColumn("produced", Give.LEAVE, "right"),
-        GridColumn("acked", Give.LEAVE, "right"),
-        GridColumn("attempt", Give.LEAVE, "right"),
-        GridColumn("splits", Give.LEAVE, "right"),
-    )
+    columns = ("task", "worker", "produced->", "acked->", "attempt->", "splits->")
     going = [task for task in it.tasks if not task.done]
     shown = sorted(going, key=_goes_well)[:most]
     if going:

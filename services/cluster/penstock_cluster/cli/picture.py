@@ -11,14 +11,13 @@ from rich.text import Text
 from penstock.credentials.entrance import Security
 from penstock.explanation.trouble import Trouble
 from penstock.protocol.types import Versions
-from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.grid import Grid
 from penstock_cluster.cli.job_rows import job_rows, jobs_part
 from penstock_cluster.cli.look import Look, state_of
 from penstock_cluster.cli.pass_details import pass_details
 from penstock_cluster.cli.words import counted, more_of, spoken
 from penstock_dispatcher.core.stats import (
     DispatcherStats,
-    ForgottenStats,
     IterationStats,
     RegistrationStats,
     WorkerSummary,
@@ -37,6 +36,8 @@ FINISHED_SHOWN = 5
 
 REGISTERED_SHOWN = 20
 """The number of registered datasets that have a line; the newest are shown."""
+
+JOB_CELLS = "pipeline", "repetition", "mode", "state", "readers", "tasks", "acked"
 
 LEAST = 4
 """The fewest rows of a table that is cut to fit the screen."""
@@ -97,40 +98,57 @@ def _overview(now: Look, lines: int | None) -> Iterator[RenderableType]:
 def jobs_table(now: Look) -> RenderableType:
     """Return a table with a line for each pass."""
     columns = (
-        GridColumn("job"),
-        GridColumn("pipeline", Give.WRAP),
-        GridColumn("repetition", Give.LEAVE, "right"),
-        GridColumn("mode", Give.LEAVE),
-        GridColumn("state"),
-        GridColumn("readers", Give.LEAVE, "right"),
-        GridColumn("tasks", Give.LEAVE, "right"),
-        GridColumn("acked", justify="right"),
+        "job",
+        "pipeline~",
+        "repetition->",
+        "mode-",
+        "state",
+        "readers->",
+        "tasks->",
+        "acked>",
     )
-    rows = [_job_row(it, now) for it in now.stats.iterations]
-    return Grid(columns, rows + [_forgotten_row(was) for was in now.stats.forgotten])
-
-
-def _job_row(it: IterationStats, now: Look) -> list[str]:
-    return [
-        "anonymous" if it.private else it.job,
-        it.outline,
-        str(it.repetition),
-        it.mode,
-        state_of(it, now),
-        str(it.live_readers),
-        str(len(it.tasks)),
-        f"{it.account.acked:,}",
+    rows = [
+        ["anonymous" if one["anonymous"] else one["job"], *(_cell(one[name]) for name in JOB_CELLS)]
+        for one in jobs(now)
     ]
+    return Grid(columns, rows)
 
 
-def forgotten_state(was: ForgottenStats) -> str:
-    """Return how a deleted pass ended."""
-    return "failed, forgotten" if was.failed else "unfinished, forgotten"
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _forgotten_row(was: ForgottenStats) -> list[str]:
-    about = [was.job, was.outline, str(was.repetition), was.mode, forgotten_state(was)]
-    return [*about, "0", "0", f"{was.acked:,}"]
+def jobs(now: Look) -> list[dict[str, Any]]:
+    """Return the facts of each pass that the dispatcher knows, as ``penstock jobs`` tells them."""
+    return [
+        {
+            "job": it.job,
+            "anonymous": it.private,
+            "pipeline": it.outline,
+            "repetition": it.repetition,
+            "mode": it.mode,
+            "state": state_of(it, now),
+            "finished": it.finished,
+            "readers": it.live_readers,
+            "tasks": len(it.tasks),
+            "acked": it.account.acked,
+        }
+        for it in now.stats.iterations
+    ] + [
+        {
+            "job": was.job,
+            "anonymous": False,
+            "pipeline": was.outline,
+            "repetition": was.repetition,
+            "mode": was.mode,
+            "state": "failed, forgotten" if was.failed else "unfinished, forgotten",
+            "finished": False,
+            "readers": 0,
+            "tasks": 0,
+            "acked": was.acked,
+        }
+        for was in now.stats.forgotten
+    ]
 
 
 def _head(now: Look, running: int, finished: int) -> Text:
@@ -192,12 +210,7 @@ def _registrations(known: tuple[RegistrationStats, ...]) -> Iterator[RenderableT
     if not known:
         return
     yield Text("\nregistered datasets", "bold")
-    columns = (
-        GridColumn("dataset_id"),
-        GridColumn("fingerprint"),
-        GridColumn("compression", Give.LEAVE),
-        GridColumn("read by jobs", Give.WRAP),
-    )
+    columns = ("dataset_id", "fingerprint", "compression-", "read by jobs~")
     rows = [
         (one.dataset_id, one.dataset, one.compression, ", ".join(one.jobs))
         for one in known[-REGISTERED_SHOWN:]
@@ -234,18 +247,18 @@ def workers_table(
     Columns that would be empty are left out.
     """
     columns = [
-        GridColumn("worker"),
-        GridColumn("state", Give.WRAP),
-        GridColumn("version", Give.WRAP),
-        GridColumn("tags", Give.WRAP),
-        GridColumn("busy cores", Give.LEAVE, "right"),
-        GridColumn("running", Give.LEAVE, "right"),
-        GridColumn("assigned", Give.LEAVE, "right"),
-        GridColumn("produced", Give.LEAVE, "right"),
-        GridColumn("buffered, MB", Give.LEAVE, "right"),
-        GridColumn("sent, MB", Give.LEAVE, "right"),
-        GridColumn("lent", Give.LEAVE, "right"),
-        GridColumn("copied out", Give.LEAVE, "right"),
+        "worker",
+        "state~",
+        "version~",
+        "tags~",
+        "busy cores->",
+        "running->",
+        "assigned->",
+        "produced->",
+        "buffered, MB->",
+        "sent, MB->",
+        "lent->",
+        "copied out->",
     ]
     unlike = {worker.versions for worker in workers} - {None, mine}
     lends = any(any(_lent(worker)) for worker in workers)
@@ -255,7 +268,7 @@ def workers_table(
         *(() if lends else ("lent", "copied out")),
     }
     rows = [_row(worker) for worker in workers]
-    shown = [i for i, column in enumerate(columns) if column.name not in empty]
+    shown = [i for i, column in enumerate(columns) if column.rstrip("~->") not in empty]
     return Grid([columns[i] for i in shown], [[row[i] for i in shown] for row in rows])
 
 

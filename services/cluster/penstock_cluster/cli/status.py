@@ -12,9 +12,9 @@ from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import as_json, ask, screen
 from penstock_cluster.cli.job_choice import of_job, passes_meant
-from penstock_cluster.cli.look import Look, state_of
-from penstock_cluster.cli.picture import forgotten_state, jobs_table, picture
-from penstock_dispatcher.core.stats import DispatcherStats, ForgottenStats, IterationStats
+from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.picture import jobs, jobs_table, picture
+from penstock_dispatcher.core.stats import DispatcherStats
 
 
 def fetch(target: str) -> bytes:
@@ -72,36 +72,4 @@ def show_jobs(target: str) -> None:
 
 def jobs_json(target: str) -> str:
     """Return an object with a list: one object for each pass that the dispatcher knows."""
-    now = look(target)
-    passes = [_job(it, now) for it in now.stats.iterations]
-    return as_json(jobs=passes + [_forgotten(was) for was in now.stats.forgotten])
-
-
-def _job(it: IterationStats, now: Look) -> dict[str, Any]:
-    return {
-        "job": it.job,
-        "anonymous": it.private,
-        "pipeline": it.outline,
-        "repetition": it.repetition,
-        "mode": it.mode,
-        "state": state_of(it, now),
-        "finished": it.finished,
-        "readers": it.live_readers,
-        "tasks": len(it.tasks),
-        "acked": it.account.acked,
-    }
-
-
-def _forgotten(was: ForgottenStats) -> dict[str, Any]:
-    return {
-        "job": was.job,
-        "anonymous": False,
-        "pipeline": was.outline,
-        "repetition": was.repetition,
-        "mode": was.mode,
-        "state": forgotten_state(was),
-        "finished": False,
-        "readers": 0,
-        "tasks": 0,
-        "acked": was.acked,
-    }
+    return as_json(jobs=jobs(look(target)))

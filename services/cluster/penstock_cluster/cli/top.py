@@ -15,7 +15,7 @@ from rich.text import Text
 from penstock.errors import ConfigError
 from penstock.protocol.names import printable
 from penstock_cluster.cli.client import screen
-from penstock_cluster.cli.grid import Give, Grid, GridColumn
+from penstock_cluster.cli.grid import Grid
 from penstock_cluster.cli.job_choice import passes_meant
 from penstock_cluster.cli.picture import busy_cores, running_tasks
 from penstock_cluster.cli.status import look
@@ -102,7 +102,7 @@ def top(moment: Moment, subjects: Sequence[Subject], order: Order, lines: int) -
 
 
 def _table(moment: Moment, subject: Subject, order: Order, rows: int) -> Iterator[RenderableType]:
-    columns: Sequence[GridColumn]
+    columns: Sequence[str]
     found: Sequence[Sequence[str]]
     match subject:
         case Subject.OPERATORS:
@@ -120,33 +120,17 @@ def _table(moment: Moment, subject: Subject, order: Order, rows: int) -> Iterato
         yield Text(f"{len(found) - rows:,} more", "dim")
 
 
-_OPERATORS = (
-    GridColumn("operator", Give.WRAP),
-    GridColumn("job", Give.WRAP),
-    GridColumn("works", justify="right"),
-    GridColumn("waits", Give.LEAVE, "right"),
-    GridColumn("elements/s", Give.LEAVE, "right"),
-    GridColumn("elements", Give.LEAVE, "right"),
-)
-_TASKS = (
-    GridColumn("task"),
-    GridColumn("worker"),
-    GridColumn("elements/s", justify="right"),
-    GridColumn("job", Give.LEAVE),
-    GridColumn("state", Give.LEAVE),
-    GridColumn("works", Give.LEAVE, "right"),
-    GridColumn("produced", Give.LEAVE, "right"),
-    GridColumn("attempt", Give.LEAVE, "right"),
-)
+_OPERATORS = ("operator~", "job~", "works>", "waits->", "elements/s->", "elements->")
+_TASKS = ("task", "worker", "elements/s>", "job-", "state-", "works->", "produced->", "attempt->")
 _WORKERS = (
-    GridColumn("worker"),
-    GridColumn("state", Give.WRAP),
-    GridColumn("elements/s", justify="right"),
-    GridColumn("busy cores", Give.LEAVE, "right"),
-    GridColumn("works", Give.LEAVE, "right"),
-    GridColumn("running", Give.LEAVE, "right"),
-    GridColumn("assigned", Give.LEAVE, "right"),
-    GridColumn("buffered, MB", Give.LEAVE, "right"),
+    "worker",
+    "state~",
+    "elements/s>",
+    "busy cores->",
+    "works->",
+    "running->",
+    "assigned->",
+    "buffered, MB->",
 )
 
 
