@@ -104,7 +104,6 @@ TRIED_THROUGH = {
     "penstock_worker.web.metrics": "deploy/test_prometheus.py",
     "penstock_dispatcher.web.routes": "web/test_answering.py",
     "penstock_worker.web.routes": "web/test_answering.py",
-    "penstock_cluster.cli.look": "cluster/cli/test_picture.py",
     "penstock_cluster.preloaded": "cluster/test_nursery.py",
     # What operators share is tried through them, at every state.
     "penstock.ops.internal.cache_writer": "ops/internal/test_cache_file.py",

@@ -1,6 +1,6 @@
-"""The cluster that a process was launched in: who it is, among how many, and where the others are.
+"""The cluster that a process was launched in: its role and index, and the addresses of the others.
 
-`cluster` is what is found, and what all systems have in common; each system has a module that reads
-its variables: `tf_config`, `cluster_spec`, `torchrun`, `slurm`, `jax`, `mpi`, `kubernetes` and
-`own_variables`. `detect` asks them all.
+`cluster` has the result and the parts that all systems share. `tf_config`, `cluster_spec`, `slurm`,
+`launchers` (torchrun, JAX, MPI, Kubernetes) and `own_variables` read the variables of each system.
+`detect` asks all of them.
 """

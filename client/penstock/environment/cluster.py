@@ -115,7 +115,7 @@ def of_rank(
 ) -> ClusterEnvironment:
     """Return the place of process *rank* of *world* that all train; the first is the chief.
 
-    *by* are the variables of both; the others are values with theirs.
+    *by* names the variables of both. The other values come with the names of their variables.
     """
     role = Role.CHIEF if rank == 0 else Role.WORKER
     said = dict.fromkeys(("role", "index", "consumer_index"), by[0])

@@ -1,4 +1,4 @@
-"""`cluster_environment`: which launcher started this process, and what it says."""
+"""`cluster_environment`: which launcher started this process, and with which variables."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def cluster_environment(
 def trial_of_process(env: Mapping[str, str] | None = None) -> str | None:
     """Return the trial of a search that this process belongs to, if its variables say so.
 
-    Variables that are malformed or contradict each other are not looked at: nobody asked for what
-    they say. An empty ``PENSTOCK_TRIAL`` says that there is none.
+    Malformed or contradictory variables are ignored, because the caller did not ask for an
+    environment. An empty ``PENSTOCK_TRIAL`` says that there is none.
     """
     variables = os.environ if env is None else env
     if own_variables.TRIAL in variables:

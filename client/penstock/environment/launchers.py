@@ -10,7 +10,7 @@ from penstock.errors import ConfigError
 
 
 def resolve_torchrun(env: Mapping[str, str]) -> ClusterEnvironment | None:
-    """Return what they say; None if neither `RANK` nor `WORLD_SIZE` is set.
+    """Return the place in `RANK` and `WORLD_SIZE`; None if neither is set.
 
     Raises:
         ConfigError: when one of the two is missing, or they contradict each other.
@@ -42,7 +42,7 @@ BOTH = ("JAX_PROCESS_ID", "JAX_NUM_PROCESSES")
 
 
 def resolve_jax(env: Mapping[str, str]) -> ClusterEnvironment | None:
-    """Return what they say; None if neither number is set.
+    """Return the place in the variables of JAX; None if neither number is set.
 
     Raises:
         ConfigError: when one of the two is missing, or they contradict each other.
@@ -70,13 +70,12 @@ PMIX_RANK = "PMIX_RANK"
 
 
 def resolve_mpi(env: Mapping[str, str]) -> ClusterEnvironment | None:
-    """Return what they say; None if no rank is set.
+    """Return the place in the variables of Open MPI, PMI or PMIx; None if no rank is set.
 
-    PMIx alone does not say in variables how many ranks there are.
+    PMI is used by MPICH, Intel MPI and Cray. PMIx alone sets no variable for the number of ranks.
 
     Raises:
-        ConfigError: when there is a rank of another and no number of ranks, or they contradict
-            each other.
+        ConfigError: when the number of ranks is missing, or the variables contradict each other.
     """
     for ranked, sized, locals_ in KINDS:
         if ranked in env:

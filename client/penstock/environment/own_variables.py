@@ -15,7 +15,7 @@ PREFER = "PENSTOCK_PREFER"
 
 
 def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
-    """Return what they say; None if none of those is set that say who this is.
+    """Return the place in ``PENSTOCK_*`` variables; None if none of `WHO` is set.
 
     Raises:
         ConfigError: when they are malformed, or contradict each other.

@@ -20,7 +20,7 @@ MOST_NODES = 1 << 17
 
 
 def resolve(env: Mapping[str, str]) -> ClusterEnvironment | None:
-    """Return what they say; None if this is no task of `srun`.
+    """Return the place in the variables of Slurm; None if this is not a task of `srun`.
 
     Raises:
         ConfigError: when they are malformed, or contradict each other.
@@ -100,7 +100,7 @@ def expand(text: str, variable: str = "the list of nodes") -> list[str]:
 
 
 def _parts(text: str, variable: str) -> Iterator[tuple[int, str]]:
-    """Yield what is between commas outside brackets, with where it begins."""
+    """Yield each text between commas outside brackets, after its first position."""
     begin, inside = 0, False
     for at, letter in enumerate(f"{text},"):
         if letter == "[":

@@ -1,5 +1,5 @@
-"""What is slow: a loop's wait, traced to an operator, and what would hide it.
+"""Explains why a training loop waits: the operator that limits it, and a remedy.
 
-`looks` is what was seen of a job and of a loop; `verdict` decides what limits it, and says so in a
-sentence; `mesh` reads what a dispatcher counts; `ask` asks it, and the iterator.
+`looks` has the measurements of a job and of a loop. `verdict` finds the limit and says it in a
+sentence. `mesh` reads the counts of a dispatcher. `ask` asks the dispatcher and the iterator.
 """

@@ -1,9 +1,9 @@
-"""What would hide a loop's wait: more calls at a time, more slots, or more workers.
+"""Remedies for a loop's wait: more calls at a time, more slots, or more workers.
 
 A loop that waits for the share w of its time would go 1 / (1 - w) times as fast if it never waited.
-As many times as much has to be made for it (`LoopTime.wanted`). Each kind of advice is for what it
-changes: slots for jobs that fill slots, workers for jobs with one task a worker, and calls at a
-time for functions that wait rather than compute. Where nothing is known to help there is none.
+So the job must make elements that many times as fast (`LoopTime.wanted`). More slots help jobs that
+fill slots, more workers help jobs with one task for each worker, and more calls at a time help
+functions that wait rather than compute. If no remedy is known, there is no advice.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ PARALLEL = ("map", "map_batches", "interleave")
 MOST_CALLS = 256
 
 AHEAD = 1.0
-"""Seconds' worth of elements that are ready out of turn, and more, show that a job in one order
-waits for one task, as at its start, when tasks are long."""
+"""If elements for so much time (in seconds) are ready out of turn, a job in one order waits for one
+task. This happens at its start, when tasks are long."""
 
 WORTH = 1.3
-"""Calls at a time are advised if they make it so many times as fast."""
+"""More calls at a time are advised if they make the operator at least this many times as fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do, in *words*, and in numbers: each of these would do, or none is known to."""
+    """A remedy in *words* and in numbers, each of which would be enough; 0 if none is known."""
 
     words: str = ""
     slots: int = 0
@@ -49,9 +49,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operator did: in so many *seconds* of a run, or of several, it *worked* some.
+    """The work of an operator: it *worked* for a part of the *seconds* of one or several runs.
 
-    For *cpu* of these it needed a core, and the whole run for *run_cpu*. None if that is not known.
+    It needed a core for *cpu* seconds, and the whole run for *run_cpu*; None if not known.
     """
 
     label: str

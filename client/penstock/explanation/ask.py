@@ -1,4 +1,4 @@
-"""`explain`: ask an iterator, and the dispatcher of the job that it reads, what is slow."""
+"""`explain`: ask an iterator, and the dispatcher of its job, why the loop waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 5.0
 
 
 class Measured(Protocol):
-    """What `iter(dataset)` gives."""
+    """An iterator of `iter(dataset)`."""
 
     def stats(self) -> IteratorStats:
         """Return how long the loop waits, and how long operators here work."""

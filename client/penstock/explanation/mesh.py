@@ -1,4 +1,4 @@
-"""What a dispatcher counts, as far as it says what is slow."""
+"""Reads the answer of a dispatcher to a status call: the facts that show why a job is slow."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ class _MeshSeen(msgspec.Struct):
 
 
 def look(status: bytes) -> MeshLook:
-    """Return the passes that run and what is wrong, of what a status call returned.
+    """Return the running passes and the worst problem in *status*, the answer to a status call.
 
     Raises:
-        VersionMismatch: when it counts other things.
+        VersionMismatch: when the dispatcher is of another version.
     """
     try:
         known = msgspec.json.decode(status, type=_MeshSeen)
@@ -145,9 +145,9 @@ def look(status: bytes) -> MeshLook:
 
 
 class _Runners:
-    """What workers say of tasks: those that are there, and the newest of each pass that are over.
+    """The reports of workers on tasks: on present tasks, and on the newest finished ones of a pass.
 
-    Tasks that take less than a second say nothing while they run.
+    A task that takes less than a second is not reported while it runs.
     """
 
     def __init__(self, workers: list[_WorkerSeen]) -> None:
@@ -156,9 +156,9 @@ class _Runners:
         self._past = [(at, one) for at, stats in told for one in stats.past]
 
     def of(self, it: _PassSeen) -> tuple[int, list[TaskLook]]:
-        """Return how many tasks of a pass are made now, and what is known of these.
+        """Return how many tasks of a pass are made now, and the reports on these tasks.
 
-        If nothing is: what is known of the newest that are over.
+        If no report is known, return reports on the newest finished tasks instead.
         """
         here = [(task, *self._here[task.task]) for task in it.tasks if task.task in self._here]
         at_work = [one for one in here if one[2].state in AT_WORK]

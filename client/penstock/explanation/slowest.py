@@ -24,7 +24,7 @@ class Slowest:
     worker_speed: float
     worker_usual: float
     name: str
-    """What the task is called in sentences."""
+    """The name of the task in sentences."""
 
     def __str__(self) -> str:
         task = f"slowest {self.name} on {self.on}, {self.speed:,.0f} elements a second"

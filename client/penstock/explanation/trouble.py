@@ -1,6 +1,6 @@
-"""What is wrong with a mesh, the worst first: one decision, for the page, `status` and `explain`.
+"""The problems of a cluster, the worst first: one decision for the page, `status` and `explain`.
 
-What stops everything comes before what stops a job, and that before what slows one down.
+A problem that stops all jobs comes first, then one that stops a job, then one that makes it slow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REUNION = 10.0
 
 
 class TroubleKind(Enum):
-    """What is wrong, the worst first."""
+    """The problems, the worst first."""
 
     HALTED = "the dispatcher decides nothing"
     RECOVERING = "workers have not reconnected yet"
@@ -28,20 +28,20 @@ class TroubleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong, in a *sentence*, and whether it *stops* all jobs."""
+    """A problem, in a *sentence*."""
 
     kind: TroubleKind
     sentence: str
 
     @property
     def stops(self) -> bool:
-        """Whether no job can go on for it."""
+        """Whether the problem stops all jobs."""
         return self.kind is not TroubleKind.READERS_LOST
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerFacts:
-    """A registered worker, silent for so many seconds."""
+    """A registered worker, and for how many seconds it has been *silent*."""
 
     connected: bool
     silent: float
@@ -51,7 +51,7 @@ class WorkerFacts:
 class JobFacts:
     """A pass that runs: how many readers are *live*, *silent* among them, and *lost*.
 
-    It was last read so many seconds ago (*unread*) if it has no live reader.
+    If it has no live reader, the last one left *unread* seconds ago.
     """
 
     live: int = 0
@@ -62,10 +62,10 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True)
 class MeshFacts:
-    """What a dispatcher counts, as far as it says what is wrong.
+    """The counts of a dispatcher that show problems.
 
-    *halted* says why it decides nothing, if it does not. Its process has been *up* for so long, and
-    the worker that was lost last was heard *worker_lost* seconds ago, if one was lost.
+    If the dispatcher decides nothing, *halted* says why. Its process started *up* seconds ago. If a
+    worker was lost, the last one was heard *worker_lost* seconds ago.
     """
 
     address: str
@@ -77,7 +77,7 @@ class MeshFacts:
 
 
 def first_trouble(mesh: MeshFacts) -> Trouble | None:
-    """Return the worst that is wrong with *mesh*; None if all is well."""
+    """Return the worst problem of *mesh*; None if all is well."""
     if mesh.halted:
         why = mesh.halted.replace("the dispatcher", "it", 1)
         return Trouble(TroubleKind.HALTED, f"The dispatcher decides nothing: {why}")
@@ -149,10 +149,10 @@ def duration(seconds: float) -> str:
     return f"{minutes:.1f} min" if minutes < 100 else f"{minutes / 60:.1f} h"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return *number* with its noun.
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """Return *number* with its noun; several have the plural *nouns*, by default with an s.
 
-    >>> counted(1200, "task"), counted(1, "task")
-    ('1,200 tasks', '1 task')
+    >>> counted(1200, "task"), counted(1, "task"), counted(2, "pass", "passes")
+    ('1,200 tasks', '1 task', '2 passes')
     """
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"

@@ -1,12 +1,11 @@
-"""At which step all trainers of a group stop: decided in one place, with no word lost.
+"""Decides at which step all trainers of a group stop.
 
-A trainer reports how many steps it has made, and is allowed some more: it makes no step beyond that
-before it has heard again. So the largest of what was allowed is a step that every trainer can still
-stop at, and nobody has to wait for another in the middle of a collective operation. After a restart
-nothing is agreed before each trainer that was known has reported again, with what it was allowed
-before, or is given up. A trainer that goes on without an answer for too long is not counted on
-until it waits for leave again. It may be beyond what was agreed: unless another has stopped there,
-all stop at a later step.
+A trainer reports how many steps it has made, and the dispatcher allows it some more. It makes no
+step beyond these before the next answer. So every trainer can still stop at the largest allowed
+step, and no trainer waits for another in the middle of a collective operation. After a restart, the
+dispatcher agrees on no step before each known trainer has reported its allowed steps or is given
+up. A trainer that continues without an answer for too long is ignored until it waits again. It may
+be beyond the agreed step: unless another trainer has stopped there, all stop at a later step.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ LEASE = 15.0
 """Seconds without a report after which a trainer is given up."""
 
 ASIDE = 1.0
-"""Seconds of steps that a trainer may be ahead of what it reported."""
+"""Seconds of steps that a trainer may be ahead of its report."""
 
 LEAST_AHEAD = 2
 """Steps that it may be ahead in any case."""
 
 
 class GroupFact(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """What was decided for a *group*, once and for all."""
+    """A final decision for a *group*."""
 
     group: str
 
@@ -60,7 +59,7 @@ class Agreed(GroupFact, frozen=True):
 
 
 class TrainerSaved(GroupFact, frozen=True):
-    """A trainer has saved what was agreed."""
+    """A trainer has saved at the agreed step."""
 
     trainer: str
 
@@ -75,7 +74,7 @@ class _Member:
     """When it was heard of in this life of the dispatcher."""
     allowed: int = 0
     alone: bool = False
-    """It goes on without leave: what it is allowed is no bound."""
+    """It continues without an answer, so *allowed* does not bound it."""
 
 
 class _Group:
@@ -89,7 +88,7 @@ class _Group:
 
 
 class Agreements:
-    """What groups of trainers have agreed on. *keep* is told of each fact, in order."""
+    """The agreements of groups of trainers. *keep* receives each fact, in order."""
 
     def __init__(self, known: Iterable[Fact], keep: Callable[[GroupFact], None]) -> None:
         self._groups: dict[str, _Group] = {}
@@ -99,7 +98,7 @@ class Agreements:
             self._apply(fact)
 
     def facts(self) -> list[Fact]:
-        """Return what is needed to begin again."""
+        """Return the facts that a restart needs."""
         out: list[Fact] = []
         for name, group in self._groups.items():
             out += [TrainerKnown(name, trainer) for trainer in group.trainers]

@@ -28,7 +28,7 @@ REPORT_EVERY = 0.25
 """Seconds between two reports."""
 
 AWAY = 5.0
-"""Seconds without an answer after which steps are made without leave: the dispatcher may be away
+"""Seconds without an answer after which steps are made without one: the dispatcher may be away
 for long. One that restarts meanwhile finds nobody beyond the step that was agreed."""
 
 OTHERS_SAVE = 120.0

@@ -24,7 +24,7 @@ ANSWER_WITHIN = 2.0
 """Seconds that the dispatcher gets to answer a report."""
 
 LEAVES_WITHIN = 20.0
-"""Seconds for which the dispatcher is asked to have data workers leave, if it is away."""
+"""Seconds for which to ask a dispatcher that does not answer to drain data workers."""
 
 
 class Meeting(Protocol):
@@ -104,7 +104,7 @@ class News:
         self._changed = InterruptibleCondition()
 
     def wait(self, needed: Callable[[], bool], seconds: float) -> None:
-        """Wait for news, so many *seconds* at most, if they are still *needed*."""
+        """Wait for news for at most *seconds*, if they are still *needed*."""
 
         def wait() -> None:
             with self._changed:

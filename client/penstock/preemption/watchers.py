@@ -42,11 +42,11 @@ class Watcher(Protocol):
 
 
 Fetch = Callable[[str, Mapping[str, str], str], str | None]
-"""Returns what is at a URL, asked with headers and a method; None if there is nothing."""
+"""Returns the text at a URL, asked with headers and a method; None if there is nothing."""
 
 
 def fetch(url: str, headers: Mapping[str, str], method: str = "GET") -> str | None:
-    """Return what is at *url*, or None where that does not exist (404).
+    """Return the text at *url*, or None if there is none (404).
 
     Raises:
         OSError: when nobody answers.

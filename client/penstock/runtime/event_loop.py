@@ -86,7 +86,7 @@ class LoopThread:
     @classmethod
     @asynccontextmanager
     async def adopted(cls) -> AsyncIterator[None]:
-        """Make the loop that runs here the process's, for a process that lives in one loop.
+        """Make the running loop the loop of this process, if the process needs no other.
 
         Data that the process reads then arrives in the thread that serves it, without a switch of
         threads. On exit, this closes everything that would otherwise close when the process ends.
@@ -222,7 +222,7 @@ class _StageLoops:
             )
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the process's event loop, for the one thread that runs it now."""
+        """Return the event loop of this process. The thread that calls this must run it."""
         if self._event_loop is None:
             self._event_loop = new_event_loop()
         return self._event_loop

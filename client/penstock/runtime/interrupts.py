@@ -257,7 +257,7 @@ def close_dropped(close: Callable[[], object], seconds: float = A_MOMENT) -> Non
     The garbage collector runs finalisers in any thread, at any point, and that thread may hold any
     lock. So a finaliser that must take a lock or wait starts a thread that does the closing. Most
     finalisers run where the last reference was dropped. That thread waits a short time, so that
-    ``del iterator`` does what one expects.
+    ``del iterator`` usually returns when all is closed.
     """
     if sys.is_finalizing():
         return  # threads have stopped where they were, perhaps with a lock held

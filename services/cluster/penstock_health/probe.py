@@ -19,7 +19,7 @@ class HealthReply:
 
 
 class ProbeTls(NamedTuple):
-    """What it is asked with, in PEM: whom to trust, and a key with its certificate."""
+    """The credentials of a probe, in PEM: the trusted CA, a key and its certificate."""
 
     ca: bytes
     key: bytes
@@ -48,7 +48,7 @@ def probe(
 
 
 def tls_in(folder: str) -> ProbeTls | None:
-    """Return what is in *folder*, of one role or of all; None without one.
+    """Return the credentials in *folder*, of one role or of all; None without a folder.
 
     Raises:
         OSError: when they cannot be read.

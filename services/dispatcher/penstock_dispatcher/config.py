@@ -125,9 +125,9 @@ class DispatcherConfig(ServiceSettings):
     this dispatcher and of workers. `status` shows them."""
 
     durability: str = "process"
-    """What the journal survives: a crash of the process (``"process"``), or also a power failure
-    (``"power"``). With ``"process"``, a power failure may lose the last decisions; ``"power"``
-    costs an fsync for each transaction."""
+    """The fault that the journal survives: a crash of the process (``"process"``), or also a power
+    failure (``"power"``). With ``"process"``, a power failure may lose the last decisions.
+    ``"power"`` costs an fsync for each transaction."""
 
     dataset_gc_timeout: float = 3600.0
     """Seconds to keep a dataset that no job uses, with an id that `register_dataset` chose. A
@@ -179,7 +179,7 @@ class DispatcherConfig(ServiceSettings):
 
     @property
     def after_fault(self) -> str:
-        """What is left when it stops by a fault, in words."""
+        """The data that a fault leaves behind, in words."""
         if self.work_dir is None:
             return "it has no work_dir, so what it knew is lost"
         return "what it acknowledged is on disk: start it again"
@@ -203,7 +203,7 @@ class DispatcherConfig(ServiceSettings):
 
     @property
     def settings(self) -> CoreSettings:
-        """What decisions depend on."""
+        """The settings that decisions depend on."""
         consumer_lease = min(self.consumer_timeout, self.client_timeout)
         shortest = min(self.worker_timeout, consumer_lease)
         return CoreSettings(

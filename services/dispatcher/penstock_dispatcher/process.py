@@ -23,7 +23,7 @@ from penstock_dispatcher.service import DispatcherService
 def run(**given: Any) -> None:
     """Run a dispatcher with these settings until a signal stops it.
 
-    What is None or not given is read from variables, as `DispatcherConfig.from_env` does.
+    Settings that are None or missing are read from variables, as `DispatcherConfig.from_env` does.
     """
     with short_collections():
         service_process(DispatcherConfig, given, _serve)

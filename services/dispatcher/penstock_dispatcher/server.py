@@ -232,7 +232,7 @@ class DispatchServer(BackgroundServer):
 
     Raises:
         ConfigError: when *config* is none, or the port or the folder cannot be had.
-        JournalError: when what is in the folder cannot be read.
+        JournalError: when the journal in the folder cannot be read.
 
     >>> with DispatchServer(DispatcherConfig(port=0)) as dispatcher:
     ...     dispatcher.target == f"grpc://127.0.0.1:{dispatcher.port}"

@@ -28,7 +28,7 @@ PORT = "%port%"
 """Stands in `WorkerConfig.worker_address` for the port that is bound."""
 
 TRANSPORTS = (GRPC, LOCAL_TRANSPORT)
-"""What each worker offers to readers."""
+"""The transports that each worker offers to readers."""
 
 MOST_TAGS = MOST_WORDS - len(TRANSPORTS)
 

@@ -17,7 +17,7 @@ from penstock_worker.service import WorkerService
 def run(**given: Any) -> None:
     """Run a worker with these settings until a signal stops it; a second one does so at once.
 
-    What is None or not given is read from variables, as `WorkerConfig.from_env` does.
+    Settings that are None or missing are read from variables, as `WorkerConfig.from_env` does.
     """
     leave = asyncio.Event()
     service_process(

@@ -8,9 +8,8 @@ import pytest
 
 from penstock.explanation import mesh
 from penstock_cluster.cli.explain import explained_lines
-from penstock_cluster.cli.job_choice import of_job
 from penstock_cluster.cli.job_rows import job_rows
-from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.look import Look, of_job
 from penstock_cluster.cli.mesh_screen import mesh_screen
 from penstock_cluster.cli.picture import picture
 from penstock_cluster.cli.top import Order, Subject, moment_of_job, top

@@ -42,7 +42,7 @@ errors = Console(stderr=True, highlight=False)
 
 
 def explained(command: Callable[P, T]) -> Callable[P, T]:
-    """Have *command* print an error of ours as one line, and exit with its code."""
+    """Make *command* print an error of Penstock as one line, and exit with its code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -96,7 +96,7 @@ Target = Annotated[
 def split_places(
     ctx: typer.Context, places: Sequence[str] | None, within: Sequence[str] = ()
 ) -> tuple[str, list[str]]:
-    """Return the dispatcher of *places*, and the others behind it; see *within*.
+    """Return the dispatcher in *places* and the remaining words; see *within*.
 
     Args:
         ctx: of the command.

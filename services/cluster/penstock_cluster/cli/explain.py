@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.explanation.looks import JobLook
+from penstock.explanation.trouble import counted
 from penstock.explanation.verdict import Explanation, explain_job
 from penstock_cluster.cli.client import as_json, screen
-from penstock_cluster.cli.job_choice import of_job
 from penstock_cluster.cli.job_rows import JobRow, healthy_jobs, job_rows
-from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.look import Look, of_job
 from penstock_cluster.cli.status import look
-from penstock_cluster.cli.words import counted
 from penstock_dispatcher.page.job_view import Grade
 
 WORST = 8

@@ -11,8 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.explanation.looks import JobLook, MeshLook
+from penstock.explanation.trouble import counted
 from penstock.explanation.verdict import Bottleneck, explain_job
-from penstock_cluster.cli.words import counted, more_of, rate
+from penstock_cluster.cli.look import name_of
+from penstock_cluster.cli.words import more_of, rate
 from penstock_dispatcher.core.stats import DispatcherStats, IterationStats
 from penstock_dispatcher.page.job_view import Grade, graded
 from penstock_dispatcher.page.standing import NOT_HEARD, standing_of_worker
@@ -40,11 +42,6 @@ class JobRow:
     wait: float | None = None
     steps: float | None = None
     elements: float | None = None
-
-
-def name_of(it: IterationStats) -> str:
-    """Return the name of a pass's job, or its pipeline if the job has no name."""
-    return it.outline if it.private and it.outline else it.job
 
 
 def job_rows(stats: DispatcherStats, mesh: MeshLook) -> list[JobRow]:

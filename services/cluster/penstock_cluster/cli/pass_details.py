@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from penstock.explanation.trouble import SILENT
+from penstock.explanation.trouble import SILENT, counted
 from penstock.explanation.verdict import Bottleneck, explain_job
 from penstock.protocol.nearness import GRPC
 from penstock.protocol.types import Codec, Versions
 from penstock_cluster.cli.grid import Grid
 from penstock_cluster.cli.look import Look, state_of
-from penstock_cluster.cli.words import counted, more_of, spoken
+from penstock_cluster.cli.words import more_of, spoken
 from penstock_dispatcher.core.stats import IterationStats, ReaderStats, TaskStats
 
 MOST_NAMED = 8

@@ -11,8 +11,7 @@ from penstock.errors import VersionMismatch
 from penstock.explanation import mesh
 from penstock.protocol.names import all_printable
 from penstock_cluster.cli.client import as_json, ask, screen
-from penstock_cluster.cli.job_choice import of_job, passes_meant
-from penstock_cluster.cli.look import Look
+from penstock_cluster.cli.look import Look, of_job, passes_meant
 from penstock_cluster.cli.picture import jobs, jobs_table, picture
 from penstock_dispatcher.core.stats import DispatcherStats
 

@@ -16,7 +16,7 @@ from penstock.errors import ConfigError
 from penstock.protocol.names import printable
 from penstock_cluster.cli.client import screen
 from penstock_cluster.cli.grid import Grid
-from penstock_cluster.cli.job_choice import passes_meant
+from penstock_cluster.cli.look import passes_meant
 from penstock_cluster.cli.picture import busy_cores, running_tasks
 from penstock_cluster.cli.status import look
 from penstock_cluster.cli.words import rate

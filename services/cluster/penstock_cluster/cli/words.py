@@ -6,12 +6,8 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from penstock.explanation.trouble import counted
 from penstock.protocol.types import Versions
-
-
-def counted(number: int, noun: str, nouns: str = "") -> str:
-    """Return *number* with its noun, which is *nouns* of several, else has an s."""
-    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def more_of(count: int, noun: str) -> Iterator[Text]:

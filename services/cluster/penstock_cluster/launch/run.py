@@ -24,8 +24,8 @@ from penstock_cluster.cli.client import errors, screen
 from penstock_cluster.cli.status import look
 from penstock_cluster.launch.job_end import LINGER, LOOK_EVERY, JobEnd, JobWatch, await_others
 from penstock_cluster.launch.plan import LaunchPlan, launch_plan, look_around, target_of
+from penstock_cluster.local import remove_temporary, temporary_folder
 from penstock_cluster.member import Member, look_after
-from penstock_cluster.work_folder import remove_temporary, temporary_folder
 from penstock_dispatcher.config import DispatcherConfig
 from penstock_worker.config import WorkerConfig
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.explanation.tracks import Tracks, lanes
+from penstock.explanation.trace import Tracks, lanes
 
 MOMENTS = st.integers(0, 20)
 INTERVAL = st.tuples(MOMENTS, MOMENTS).map(lambda both: (min(both), max(both)))

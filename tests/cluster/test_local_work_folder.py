@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock_cluster import LocalCluster
-from penstock_cluster.work_folder import given_folder, remove_temporary, temporary_folder
+from penstock_cluster.local import given_folder, remove_temporary, temporary_folder
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import ConfigError
-from penstock_cluster.cli.job_choice import names_meant
+from penstock_cluster.cli.look import names_meant
 
 
 def test_a_name_means_the_job_that_has_it_before_others_that_contain_it():
