@@ -125,7 +125,8 @@ def test_retryable_errors_are_those_that_are_named():
 
 @pytest.mark.parametrize("config", SETTINGS)
 def test_each_setting_says_what_it_is(config):
-    source = inspect.getsource(config)
+    bases = (base for base in config.__mro__ if dataclasses.is_dataclass(base))
+    source = "".join(map(inspect.getsource, bases))
     for field in dataclasses.fields(config):
         if field.name != "_":
             behind = rf"^    {field.name}: [^\n]*\n    \"\"\""

@@ -100,4 +100,7 @@ def test_without_the_source_there_are_options_without_texts(monkeypatch):
 
 def test_each_field_of_the_services_has_a_docstring():
     for kind in (DispatcherConfig, WorkerConfig):
-        assert set(field_docstrings(kind)) == {one.name for one in fields(kind)}
+        assert set(field_docstrings(kind)) == {one.name for one in fields(kind)} | {
+            "role",
+            "checks",
+        }

@@ -8,9 +8,10 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -54,7 +55,8 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
     """
     hints, docs = typing.get_type_hints(kind), field_docstrings(kind)
     found = [
-        _parameter(field, hints[field.name], docs.get(field.name, "")) for field in fields(kind)
+        _parameter(field, hints[field.name], docs.get(field.name, ""))
+        for field in sorted(fields(kind), key=attrgetter("kw_only"))
     ]
 
     def decorate(command: Callable[..., None]) -> Any:
@@ -66,26 +68,25 @@ def options_of(kind: type[DataclassInstance]) -> Callable[[Callable[..., None]],
 
 
 def field_docstrings(kind: type) -> dict[str, str]:
-    """Return the docstring below each field of *kind*, a class of a module, by the field's name.
+    """Return the docstring below each field of *kind* and of its base classes, by the field's name.
 
-    Without the module's source there are none.
+    Without the source of a class there are none.
     """
+    bases = [base for base in reversed(kind.__mro__) if is_dataclass(base)]
+    return {name: text for base in bases for name, text in _docstrings_of(base)}
+
+
+def _docstrings_of(kind: type) -> Iterator[tuple[str, str]]:
     try:
         module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
     except OSError:
-        return {}
-    (found,) = (
-        node
-        for node in module.body
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
-    )
-    return {
-        field.target.id: inspect.cleandoc(doc.value.value)
-        for field, doc in pairwise(found.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
-        if isinstance(doc.value.value, str)
-    }
+        return
+    classes = (node for node in module.body if isinstance(node, ast.ClassDef))
+    (found,) = (node for node in classes if node.name == kind.__name__)
+    for field, doc in pairwise(found.body):
+        match field, doc:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield name, inspect.cleandoc(text)
 
 
 def _parameter(field: Field[Any], hint: Any, doc: str) -> inspect.Parameter:

@@ -13,7 +13,7 @@ import os
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from penstock.credentials.entrance import Entrance, Security, entrance_of, security_of
@@ -96,10 +96,9 @@ LISTENING = {
 """The checks of settings that all services share."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     """The settings that all services share: where a service listens, and whom it admits."""
-
-    __slots__ = ()
 
     role: ClassVar[str]
     """The role whose credentials the service uses."""
@@ -107,24 +106,50 @@ class ServiceSettings:
     checks: ClassVar[Mapping[str, Check]]
     """The checks of single settings; a setting whose default is None may be None."""
 
-    host: str
-    port: int
-    protocol: str | None
-    credentials: str | None
-    insecure: bool
-    http_port: int | None
-    http_host: str
-    health_file: str | None
-    limits: Mapping[str, int]
-    tensorflow_port: int | None
-    tensorflow_host: str | None
+    host: str = "127.0.0.1"
+    """The interface to listen on. On loopback, the service accepts only processes of this user.
+    Other interfaces need `credentials` or `insecure`."""
+
+    credentials: str | None = None
+    """The folder of this role's credentials, made by ``penstock keys init``. With it, the
+    service uses TLS and signed tokens on every interface. You can replace its files while the
+    service runs."""
+
+    insecure: bool = False
+    """Accept every client that can connect, without TLS. Clients can read all elements, and run
+    code on the workers, so use it only in a network whose members you trust. Each start logs it,
+    and ``penstock status`` shows it."""
+
+    http_port: int | None = None
+    """The port for HTTP: ``/metrics``, ``/healthz``, ``/readyz`` and, at a dispatcher, the page. 0
+    takes any free port. By default there is no HTTP."""
+
+    http_host: str = "127.0.0.1"
+    """The interface for HTTP. On loopback, every user of this machine may read. Other
+    interfaces need `credentials` or `insecure`."""
+
+    health_file: str | None = None
+    """A file that the service touches every second while it works, and removes at its end. A
+    health check reads its age, which costs less than starting a client."""
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Limits by name, such as ``{"max_calls": 1000}``; other limits have their defaults. The page
+    Limits lists them. A request beyond a limit fails, with an error that names the limit."""
+
+    tensorflow_port: int | None = None
+    """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
+    Everyone who reaches it can read the dispatcher's `tensorflow_datasets`, and do nothing else.
+    None opens no such port. Each start with one logs it."""
+
+    tensorflow_host: str | None = None
+    """The interface of `tensorflow_port`. By default it is `host`."""
 
     def __new__(cls, *_: object, **given: object) -> Self:
         """Refuse settings that no longer exist, and name the ones that replace them."""
         for name in RENAMED.keys() & given.keys():
             now = RENAMED[name][0].format(name, given[name])
             raise ConfigError(f"{name} is not a setting of its own: set {now}")
-        return super().__new__(cls)
+        return object.__new__(cls)
 
     @property
     def scheme(self) -> str:
@@ -168,7 +193,7 @@ class ServiceSettings:
             if variable(name) in env:
                 now = PREFIX + RENAMED[name][1].format(name, env[variable(name)])
                 raise ConfigError(f"{variable(name)} is not a variable of its own: set {now}")
-        read = _given_in(cls, env)  # type: ignore[type-var]  # a dataclass
+        read = _given_in(cls, env)
         named = {name: value for name, value in given.items() if value is not None}
         # The services of a cluster may share their variables: skip limits of other services.
         limits = {k: n for k, n in read.get("limits", {}).items() if cls.role in LIMITS[k].roles}
@@ -182,7 +207,7 @@ class ServiceSettings:
         Raises:
             ConfigError: naming a setting and its value, if it is malformed or contradicts another.
         """
-        defaults = {field.name: field.default for field in fields(self)}  # type: ignore[arg-type]
+        defaults = {field.name: field.default for field in fields(self)}
         for name, check in {**LISTENING, **self.checks}.items():
             value = getattr(self, name)
             if value is None and defaults[name] is None:

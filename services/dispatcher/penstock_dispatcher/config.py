@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from penstock.errors import ConfigError
@@ -81,44 +81,6 @@ class DispatcherConfig(ServiceSettings):
     gc_dynamic_sharding_jobs: bool = False
     """Also delete named jobs under DYNAMIC sharding after `job_gc_timeout`, so that later
     readers get an error. Otherwise later readers continue them."""
-
-    host: str = "127.0.0.1"
-    """The interface to listen on. On loopback, the service accepts only processes of this user.
-    Other interfaces need `credentials` or `insecure`."""
-
-    credentials: str | None = None
-    """The folder of this role's credentials, made by ``penstock keys init``. With it, the
-    service uses TLS and signed tokens on every interface. You can replace its files while the
-    service runs."""
-
-    insecure: bool = False
-    """Accept every client that can connect, without TLS. Clients can run code on the workers,
-    so use it only in a network whose members you trust. Each start logs it, and ``penstock
-    status`` shows it."""
-
-    http_port: int | None = None
-    """The port for HTTP: the page, ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free
-    port. By default there is no HTTP."""
-
-    http_host: str = "127.0.0.1"
-    """The interface for HTTP. On loopback, every user of this machine may read. Other
-    interfaces need `credentials` or `insecure`."""
-
-    health_file: str | None = None
-    """A file that the service touches every second while it works, and removes at its end. A
-    health check reads its age, which costs less than starting a client."""
-
-    limits: Mapping[str, int] = field(default_factory=dict)
-    """Limits by name, such as ``{"max_jobs": 100}``; other limits have their defaults. The page
-    Limits lists them. A request beyond a limit fails, with an error that names the limit."""
-
-    tensorflow_port: int | None = None
-    """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
-    Everyone who reaches it can read the `tensorflow_datasets`, and do nothing else. None opens
-    no such port. Each start with one logs it."""
-
-    tensorflow_host: str | None = None
-    """The interface of `tensorflow_port`. By default it is `host`."""
 
     tensorflow_datasets: tuple[str, ...] = ()
     """The ids of datasets that TensorFlow's own clients may read, at the `tensorflow_port` of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.errors import ConfigError
@@ -91,10 +91,6 @@ class WorkerConfig(ServiceSettings):
     killed. Empty files ``start-N.lock`` stay: with them, the workers of a host limit how many
     tasks start at once."""
 
-    host: str = "127.0.0.1"
-    """The interface to listen on. On loopback, the service accepts only processes of this user.
-    Other interfaces need `credentials` or `insecure`."""
-
     worker_tags: tuple[str, ...] = ()
     """Tags of this worker, shown in its status. A worker with the tag ``COLOCATED`` is for the
     training process that it runs in. Other readers read it only with ``target_workers="ANY"``."""
@@ -123,41 +119,6 @@ class WorkerConfig(ServiceSettings):
     other workers continue its tasks. After that, or with 0, the worker ends and its
     unacknowledged elements are produced again. Give containers more time than this before they
     are killed."""
-
-    credentials: str | None = None
-    """The folder of this role's credentials, made by ``penstock keys init``. With it, the
-    service uses TLS and signed tokens on every interface. You can replace its files while the
-    service runs."""
-
-    insecure: bool = False
-    """Accept every client that can connect, without TLS. Clients can read all elements, so use
-    it only in a network whose members you trust. Each start logs it, and the worker's status
-    shows it."""
-
-    http_port: int | None = None
-    """The port for HTTP: ``/metrics``, ``/healthz`` and ``/readyz``. 0 takes any free port.
-    By default there is no HTTP."""
-
-    http_host: str = "127.0.0.1"
-    """The interface for HTTP. On loopback, every user of this machine may read. Other
-    interfaces need `credentials` or `insecure`."""
-
-    health_file: str | None = None
-    """A file that the service touches every second while it works, and removes at its end. A
-    health check reads its age, which costs less than starting a client."""
-
-    limits: Mapping[str, int] = field(default_factory=dict)
-    """Limits by name, such as ``{"max_element_bytes": 1000000}``; other limits have their defaults.
-    The page Limits lists them. A request beyond a limit fails, with an error that names the
-    limit."""
-
-    tensorflow_port: int | None = None
-    """An extra port for TensorFlow's own clients, which have no credentials and speak no TLS.
-    Everyone who reaches it can read the dispatcher's `tensorflow_datasets`, and do nothing
-    else. None opens no such port. Each start with one logs it."""
-
-    tensorflow_host: str | None = None
-    """The interface of `tensorflow_port`. By default it is `host`."""
 
     runner_memory_bytes: int | None = None
     """How many bytes of memory a runner may have, without the elements that it has made. None
